@@ -153,6 +153,9 @@ def test_missing_words_are_gaps(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(lines))
     words = ("--missing", "gone", "--missing", "unknown")
     assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, "--no-check").code == 0
+    assert load(tmp_path / "m").states_ == {"a": [0, 1], "b": [0, 1]}
+    only = ("--missing-only", "gone,unknown")
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, "--no-check").code == 0
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "NA"], "b": [0, 1]}
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check")
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "gone"], "b": ["0", "1", "unknown"]}

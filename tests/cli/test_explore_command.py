@@ -18,7 +18,7 @@ import pytest
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
 from sparsefield.io import parse_schema_file
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 CODE = "from sparsefield.cli import main; main()"
 

@@ -9,7 +9,8 @@ import pytest
 
 from sparsefield import io
 from sparsefield.errors import DataError
-from sparsefield.io.files import ReadOptions, is_parquet, list_columns, read_table, resolve_separator
+from sparsefield.io.files import is_parquet, list_columns, read_table
+from sparsefield.io.read_options import ReadOptions, resolve_separator
 
 
 def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
@@ -17,9 +18,11 @@ def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.csv").rows() == [(1, "x"), (None, None), (None, None)]
 
 
-def test_given_markers_replace_the_defaults(tmp_path: Path) -> None:
+def test_given_words_add_to_the_defaults_or_replace_them(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\nnone,x\nNA,?\n")
-    assert read_table(str(tmp_path / "t.csv"), ReadOptions(("none",))).rows() == [(None, "x"), ("NA", "?")]
+    assert read_table(str(tmp_path / "t.csv"), ReadOptions(("none",))).rows() == [(None, "x"), (None, None)]
+    only = ReadOptions(missing_only=("none",))
+    assert read_table(str(tmp_path / "t.csv"), only).rows() == [(None, "x"), ("NA", "?")]
 
 
 def test_nulls_and_given_markers_are_missing_values_in_parquet(tmp_path: Path) -> None:
@@ -46,8 +49,8 @@ def test_text_in_a_late_row_makes_a_column_text(tmp_path: Path) -> None:
     [
         ("a,b\n", "the table has no rows"),
         ("a,a\n1,2\n", "several columns are named 'a'"),
-        ("a;b\n1;2\n", "if cells are separated by ';'"),
-        ("a,b\n1,2,3\n", "a row has more cells than the header has names"),
+        ("a,b\n1,2,3\n", "every row has 3 cells, one more than the header"),
+        ("a,b\n1,2,3\n1,2\n1\n", r"2 row\(s\) do not have the 2 cells of the header: line 2 has 3, line 4 has 1;"),
         ("", "empty"),
     ],
 )
@@ -74,10 +77,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_separators() -> None:
-    assert [resolve_separator(Path("a.csv"), wanted) for wanted in (None, "tab", "\\t", ";")] == [",", "\t", "\t", ";"]
-    assert resolve_separator(Path("a.tsv"), None) == "\t"
+    assert [resolve_separator(wanted) for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
     with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
-        resolve_separator(Path("a.csv"), ";;")
+        resolve_separator(";;")
 
 
 def test_a_short_list_of_columns_is_complete() -> None:

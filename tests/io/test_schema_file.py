@@ -11,7 +11,7 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 from sparsefield.io.schema_file import TableFile, parse_schema_file, read_schema
 
 NATIONS = """
@@ -216,7 +216,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
     [
         ("[tables.nation\n", r"other\.toml is not TOML: .*line 1"),
         ("a = 1\nb = = 2\n", r"is not TOML: .*line 2"),
-        ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, separator, database, tables, "),
+        ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, missing_only, separator, "),
         ("", "the file has no data; it must have exactly one of"),
         (NATION + '[triples]\nfile = "x"\n', "the file has tables and triples"),
         ("tables = 3\n", "tables = 3 must be a table"),

@@ -13,7 +13,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField

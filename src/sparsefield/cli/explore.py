@@ -15,7 +15,8 @@ from sparsefield.cli.imputation import prepare_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.errors import DataError
-from sparsefield.io.files import ReadOptions, resolve_separator
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.viz.explorer.table_rows import TableRows
@@ -85,18 +86,17 @@ def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Tabl
         raise DataError(f"{data}: {model} is a {type(field).__name__} of {what}.")
     if not linked:
         schema = field.field_.schema
-        raw = read_for_model(data, reading, schema)
-        prepared = prepare_table(raw, schema, reading.markers(data))
-        separator, name = resolve_separator(data, reading.separator), f"{data.stem}-completed.csv"
-        table = InputTable(raw, prepared.table, prepared.missing, name, separator, reading.header)
+        source = read_for_model(data, reading, schema)
+        raw, found = source.table, source.format
+        prepared, name = prepare_table(raw, schema, found), f"{data.stem}-completed.csv"
+        table = InputTable(raw, prepared.table, prepared.missing, name, found.separator, found.header)
         return TableRows(field, {"": table})
     parsed = read_linked(data, reading)
     given = prepare_linked(field, parsed)
     tables = {}
     for name, prepared in given.prepared.items():
-        file, key = parsed.files.get(name), parsed.data.keys.get(name)
-        separator = "," if file is None else resolve_separator(file.path, file.reading.separator)
-        header = file is None or file.reading.header
+        found, key = parsed.formats.get(name, FileFormat()), parsed.data.keys.get(name)
         output = f"{name}-completed.csv"
+        separator, header = found.separator, found.header
         tables[name] = InputTable(given.raw[name], prepared.table, prepared.missing, output, separator, header, key)
     return TableRows(field, tables, given.data)

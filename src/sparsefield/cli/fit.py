@@ -24,7 +24,7 @@ from sparsefield.cli.input_data import (
     workers_can_read,
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
+from sparsefield.cli.input_data import read_noted
 from sparsefield.cli.spelling import spell_labels
 from sparsefield.errors import DataError, UnknownStateWarning
-from sparsefield.io.files import ReadOptions, list_columns, read_table
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.files import SourceTable, list_columns
+from sparsefield.io.missing_words import missing_cells
+from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.typed_text import numbers_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,15 +47,15 @@ class TableToFill:
         return TableToFill(self.table[rows], {name: cells.gather(rows) for name, cells in self.missing.items()})
 
 
-def read_for_model(data: Path, reading: ReadOptions, schema: Schema) -> pl.DataFrame:
+def read_for_model(data: Path, reading: ReadOptions, schema: Schema) -> SourceTable:
     """Read a table as text, and refuse one that has no column of the model."""
-    table = read_table(data, reading, as_text=True)
-    if not set(schema.input_names) & set(table.columns):
+    source = read_noted(data, reading, as_text=True)
+    if not set(schema.input_names) & set(source.table.columns):
         raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
-    return table
+    return source
 
 
-def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> TableToFill:
+def prepare_table(table: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> TableToFill:
     """Convert a table, whose cells may be text, for a model; messages mention the ``name`` of one of several tables."""
     import polars as pl
 
@@ -58,7 +63,7 @@ def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], n
     columns, missing, added = {}, {}, []
     # Computed for all columns at once, because polars is slow for thousands of single columns.
     present = dict(zip(table.columns, table.get_columns(), strict=True))
-    missing_of = dict(zip(table.columns, _missing_cells(table, markers).get_columns(), strict=True))
+    missing_of = dict(zip(table.columns, missing_cells(table, found.missing).get_columns(), strict=True))
     for variable in schema.variables:
         if variable.role == "latent":
             missing[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
@@ -71,7 +76,7 @@ def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], n
             added.append(variable.name)
             column = pl.Series([None] * table.height, dtype=pl.Null)
             missing_cell = pl.Series([True] * table.height, dtype=pl.Boolean)
-        columns[variable.name] = _with_type_of(variable, column, missing_cell, name)
+        columns[variable.name] = _with_type_of(variable, column, missing_cell, name, found.decimal)
         if variable.role == "target" and missing_cell.any():
             missing[variable.name] = missing_cell
     if len(added) == 1:
@@ -83,14 +88,14 @@ def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], n
     return TableToFill(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
 
 
-def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
+def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> None:
     """Refuse values that are not states of the model, because a row with them cannot be a sample from it."""
     for variable in schema.variables:
         if variable.numeric or variable.role == "latent" or variable.name not in table.columns:
             continue
         column = table[variable.name]
-        missing_cell = _missing_cells(column.to_frame(), markers).to_series()
-        known, labels = set(variable.states), _typed(variable, column.set(missing_cell, None))
+        missing_cell = missing_cells(column.to_frame(), found.missing).to_series()
+        known, labels = set(variable.states), _typed(variable, column.set(missing_cell, None), found.decimal)
         values = zip(column.filter(~missing_cell), labels.filter(~missing_cell), strict=True)
         odd = [cell for cell, label in values if label not in known]
         if odd:
@@ -103,13 +108,15 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence
             )
 
 
-def fill_table(table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def fill_table(
+    table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, schema: Schema, decimal: str = "."
+) -> pl.DataFrame:
     """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table."""
     columns, variables = [], {variable.name: variable for variable in schema.targets}
     for name, missing_cell in prepared.missing.items():
         labels = _labels(variables[name], answer[name])
         if name in table.columns:
-            labels = spell_labels(variables[name], table[name], prepared.table[name], labels)
+            labels = spell_labels(variables[name], table[name], prepared.table[name], labels, decimal)
             labels = _fill(table[name], missing_cell, labels)
         columns.append(labels.alias(name))
     return table.with_columns(columns)
@@ -140,23 +147,11 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema:
     return pl.concat(parts).sort("row", maintain_order=True)
 
 
-def _missing_cells(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
-    """Return a table of booleans that are true for missing values."""
-    import polars as pl
-
-    wanted = []
-    for name, dtype in table.schema.items():
-        column = pl.col(name)
-        if dtype == pl.String:
-            wanted.append(column.is_in(list(markers)).fill_null(True))
-        else:
-            wanted.append(column.is_nan().fill_null(True) if dtype.is_float() else column.is_null())
-    return table.select(wanted)
-
-
-def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str) -> pl.Series:
+def _with_type_of(
+    variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str, decimal: str
+) -> pl.Series:
     """Convert a column to the type of the model's states; missing values and unknown text become null."""
-    made = _typed(variable, column.set(missing_cell, None))
+    made = _typed(variable, column.set(missing_cell, None), decimal)
     odd = column.filter(made.is_null() & ~missing_cell)
     where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
     if len(odd) and variable.numeric:
@@ -173,7 +168,7 @@ def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series
     return made
 
 
-def _typed(variable: Variable, values: pl.Series) -> pl.Series:
+def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
     """Convert values to the type of the variable's states; values that cannot be converted become null."""
     import polars as pl
 
@@ -181,6 +176,8 @@ def _typed(variable: Variable, values: pl.Series) -> pl.Series:
 
     if values.dtype.is_temporal():  # which the model refuses if it does not know dates here
         return values
+    if values.dtype == pl.String:
+        values = values.str.strip_chars()
     dates = DATED.fullmatch(variable.dtype) if values.dtype == pl.String else None
     if dates and dates[1] in ("date", "datetime"):
         times = values.str.to_datetime(strict=False)
@@ -195,6 +192,8 @@ def _typed(variable: Variable, values: pl.Series) -> pl.Series:
         return values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     if kinds == {bool}:
         return values.cast(pl.Boolean)
+    if values.dtype == pl.String:
+        return numbers_of(values, decimal)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 

@@ -11,9 +11,11 @@ from sparsefield.cli.console import note
 from sparsefield.cli.table_files import find_columns
 from sparsefield.errors import DataError
 from sparsefield.io.column_kinds import find_kinds
-from sparsefield.io.files import ReadOptions, read_table
+from sparsefield.io.files import SourceTable, read_source
+from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
+    from sparsefield.io.file_format import FileFormat
     from sparsefield.io.schema_file import SchemaFile
 
 
@@ -29,8 +31,13 @@ SCHEMA_FILE_KEYS = {
     "--ordinal": "ordinal = [...] under [tables.NAME]",
     "--nominal": "nominal = [...] under [tables.NAME]",
     "--missing": "missing = [...] at the top",
+    "--missing-only": "missing_only = [...] at the top",
     "--no-header": "header = false under [tables.NAME]",
     "--separator": "separator = '...' at the top",
+    "--encoding": "encoding = '...' at the top",
+    "--decimal": "decimal = '...' at the top",
+    "--sheet": "sheet = '...' under [tables.NAME]",
+    "--table": "table = '...' under [tables.NAME]",
 }
 """The keys of a schema file that replace options."""
 
@@ -109,7 +116,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, columns)
-    table = read_table(data, reading)
+    table = read_noted(data, reading).table
     roles = columns.find(table.columns)
     table = table.drop(roles.identifiers)
     declared = {*roles.observed, *roles.kinds}
@@ -117,11 +124,24 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     return InputData(table, False, roles.observed, roles.kinds or "auto", table.height)
 
 
+def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:
+    """Read a table, and print a note about the format of its file if it is not the usual one."""
+    source = read_source(data, reading, as_text=as_text)
+    note_format(data, source.format)
+    return source
+
+
+def note_format(data: Path, found: FileFormat) -> None:
+    """Print a note about the format of a file if it is not the usual one."""
+    if not found.is_plain:
+        note(f"{data} is read as {found.describe()}.")
+
+
 def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
     """Open Parquet files or saved rows of a sparse matrix for reading block by block."""
     from sparsefield.io import row_blocks
 
-    if reading.missing:
+    if reading.missing or reading.missing_only:
         raise DataError(f"{data}: --missing cannot be used with --stream, where missing values are nulls: remove it.")
     why = "with --stream no cells are held out, because that needs all rows in memory."
     if row_blocks.is_saved_rows(data):
@@ -145,7 +165,7 @@ def workers_can_read(data: Path) -> bool:
 
 def distribute_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
     """Open Parquet files for the workers of a cluster, which must see them under the same path as this process."""
-    if reading.missing:
+    if reading.missing or reading.missing_only:
         raise DataError(
             f"{data}: --missing cannot be used when workers read Parquet, whose missing values are nulls: remove it."
         )
@@ -196,11 +216,24 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
 
     columns = columns or ColumnOptions()
     roles = (columns.observed, columns.identifiers, *columns.kinds.values())
-    values = (*roles, reading.missing, not reading.header, reading.separator)
+    values = (
+        *roles,
+        reading.missing,
+        reading.missing_only,
+        reading.header is False,
+        reading.separator,
+        reading.encoding,
+        reading.decimal,
+        reading.sheet,
+        reading.table,
+    )
     for (option, key), value in zip(SCHEMA_FILE_KEYS.items(), values, strict=True):
         if value:
             raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")
-    return parse_schema_file(data)
+    parsed = parse_schema_file(data)
+    for name, found in parsed.formats.items():
+        note_format(parsed.files[name].path, found)
+    return parsed
 
 
 def _note_identifiers(names: list[str], table: Any) -> None:

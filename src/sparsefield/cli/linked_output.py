@@ -10,7 +10,8 @@ from sparsefield.cli.console import ProgressBar, StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
 from sparsefield.cli.table_files import TABLES, check_folder, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
-from sparsefield.io.files import PARQUET, resolve_separator
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.files import PARQUET
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,8 @@ class LinkedTables:
     """The tables of the model, with its types."""
     data: Relational
     """All tables, with the converted columns; keys and links are unchanged."""
+    formats: dict[str, FileFormat]
+    """The formats of the tables that are files."""
 
     @property
     def n_missing(self) -> int:
@@ -39,9 +42,13 @@ class LinkedTables:
         """Return all original tables, with missing values replaced by those of ``answers``."""
         tables, schemas = answers.tables, _schemas(field)
         filled = {
-            name: fill_table(self.raw[name], one, tables[name], schemas[name]) for name, one in self.prepared.items()
+            name: fill_table(self.raw[name], one, tables[name], schemas[name], self._decimal(name))
+            for name, one in self.prepared.items()
         }
         return self.raw | filled
+
+    def _decimal(self, name: str) -> str:
+        return self.formats[name].decimal if name in self.formats else "."
 
 
 def _schemas(field: RelationalField) -> dict[str, Schema]:
@@ -58,12 +65,12 @@ def prepare_linked(field: RelationalField, parsed: SchemaFile, *, known_states: 
     for name, schema in zip(layout.tables, layout.schemas, strict=True):
         if name not in raw:
             raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        markers = files[name].reading.markers(files[name].path) if name in files else []
+        found = parsed.formats.get(name, FileFormat())
         if known_states:
-            refuse_unknown_states(raw[name], schema, markers, name)
-        prepared[name] = prepare_table(raw[name], schema, markers, name)
+            refuse_unknown_states(raw[name], schema, found, name)
+        prepared[name] = prepare_table(raw[name], schema, found, name)
     converted = {name: tables[name].with_columns(one.table.get_columns()) for name, one in prepared.items()}
-    return LinkedTables(raw, prepared, parsed.data.with_tables(converted))
+    return LinkedTables(raw, prepared, parsed.data.with_tables(converted), parsed.formats)
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -132,5 +139,4 @@ def _write_all(tables: dict[str, pl.DataFrame], paths: dict[str, Path], parsed: 
     for name, path in paths.items():
         path.parent.mkdir(exist_ok=True)
         file = parsed.files.get(name)
-        separator = None if file is None else resolve_separator(file.path, file.reading.separator)
-        write_table(tables[name], path, separator, header=file is None or file.reading.header)
+        write_table(tables[name], path, parsed.formats.get(name), None if file is None else file.path)

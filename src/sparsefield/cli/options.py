@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli.input_data import ColumnOptions, InputData
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
 
 if TYPE_CHECKING:
@@ -27,12 +27,20 @@ reading_option = functools.partial(typer.Option, rich_help_panel=READING)
 learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
 running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
 
-DATA_HELP = "CSV or Parquet file of a table; for linked tables, the TOML file that describes them, or its folder."
+DATA_HELP = (
+    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input. For linked "
+    "tables, the TOML file that describes them, or its folder."
+)
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
 TableOutput = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; for linked tables, a folder."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="CSV or Parquet file to write, or - for CSV on standard output; for linked tables, a folder.",
+    ),
 ]
 
 Observed = Annotated[
@@ -86,16 +94,41 @@ Missing = Annotated[
     reading_option(
         "--missing",
         metavar="TEXT",
-        help="Text that marks a missing value; an empty cell is always one. May be repeated; replaces the default: NA, "
-        "NaN, null, ?",
+        help="Word for a missing value, such as -99, in addition to empty cells, NA, N/A, NaN, null, ?, . and errors of "
+        "Excel. May be repeated, or put commas between words.",
     ),
 ]
-NoHeader = Annotated[
-    bool, reading_option("--no-header", help="The CSV has no header row; columns are named x0, x1, ...")
+MissingOnly = Annotated[
+    list[str] | None,
+    reading_option(
+        "--missing-only",
+        metavar="TEXT",
+        help="Word for a missing value, in place of the default ones; an empty cell is always missing. May be repeated, "
+        "or put commas between words.",
+    ),
 ]
+NoHeader = Annotated[bool, reading_option("--no-header", help="There is no header row; columns are named x0, x1, ...")]
 Separator = Annotated[
     str | None,
-    reading_option("--separator", metavar="TEXT", help="Separator of the cells of a CSV; a comma by default."),
+    reading_option(
+        "--separator",
+        metavar="TEXT",
+        help="Separator of the cells of a text file, such as ';' or tab; found by default.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    reading_option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1252; found by default."),
+]
+Decimal = Annotated[
+    str | None,
+    reading_option("--decimal", metavar=".|,", help="Decimal mark of a text file; found by default."),
+]
+Sheet = Annotated[
+    str | None, reading_option("--sheet", metavar="NAME", help="Sheet of an Excel or OpenDocument file with several.")
+]
+DatabaseTable = Annotated[
+    str | None, reading_option("--table", metavar="NAME", help="Table of a SQLite or DuckDB file with several.")
 ]
 
 Templates = Annotated[
@@ -128,8 +161,22 @@ LearningOptions = dict[str, Any]
 """Values of the generated options, by the names that ``set_params`` takes, such as ``induction__threshold``."""
 
 
-def _read_options(missing: Missing = None, no_header: NoHeader = False, separator: Separator = None) -> ReadOptions:
-    return ReadOptions(tuple(missing or ()), not no_header, separator)
+def _read_options(
+    missing: Missing = None,
+    missing_only: MissingOnly = None,
+    no_header: NoHeader = False,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    table: DatabaseTable = None,
+) -> ReadOptions:
+    words, only = _split_words(missing), _split_words(missing_only)
+    return ReadOptions(words, only, False if no_header else None, separator, encoding, decimal, sheet, table)
+
+
+def _split_words(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(part.strip() for word in given or () for part in word.split(","))
 
 
 def _column_options(

@@ -11,7 +11,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show
 from sparsefield.cli.input_data import ColumnOptions, read_data
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 

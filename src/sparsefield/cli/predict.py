@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.console import StatusLine
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io.files import PARQUET, ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 Proba = Annotated[
     bool,
@@ -67,18 +68,17 @@ def predict(
     from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
     schema = field.field_.schema
-    table = read_for_model(data, reading, schema)
-    prepared = prepare_table(table, schema, reading.markers(data))
+    source = read_for_model(data, reading, schema)
+    table, found = source.table, source.format
+    prepared = prepare_table(table, schema, found)
     with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
         if proba:
             answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
         else:
-            answer = fill_table(table, prepared, _impute(field, prepared, fill), schema)
-    if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
-        answer = infer_types(answer)
-    write_table(answer, output, reading.separator)
-    found = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
-    show(f"{found} and {table.height:,} rows; wrote {output}.")
+            answer = fill_table(table, prepared, _impute(field, prepared, fill), schema, found.decimal)
+    write_table(answer, output, replace(found, header=True) if proba else found, data)
+    filled = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
+    show_written(f"{filled} and {table.height:,} rows; wrote {output}.", output)
 
 
 def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:

@@ -10,11 +10,12 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
-from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked, read_noted
 from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io.files import ReadOptions, list_columns, read_table
+from sparsefield.io.files import list_columns
+from sparsefield.io.read_options import ReadOptions
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
 
@@ -61,7 +62,7 @@ def report(
     check_output(output, (*PAGES, PICTURE))
     if data is None and reading != ReadOptions():
         raise DataError(
-            "--missing, --no-header and --separator are options for reading --data: add --data or remove them."
+            "Options such as --missing, --no-header and --separator are for reading --data: add --data or remove them."
         )
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
@@ -91,7 +92,8 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
         from sparsefield.io.row_blocks import read_matrix
 
         return read_matrix(data)
-    table, schema = read_table(data, reading, as_text=True), field.field_.schema
+    source, schema = read_noted(data, reading, as_text=True), field.field_.schema
+    table = source.table
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:
         raise DataError(
@@ -99,4 +101,4 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
             f"which lacks {list_columns(absent)}."
         )
     others = [name for name in table.columns if name not in schema.index_of_name]
-    return prepare_table(table, schema, reading.markers(data)).table.with_columns(table.select(others))
+    return prepare_table(table, schema, source.format).table.with_columns(table.select(others))

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import ProgressBar, note, show
+from sparsefield.cli.console import ProgressBar, note
 from sparsefield.cli.imputation import fill_table, prepare_table, read_for_model, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
-from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io.files import PARQUET, ReadOptions, list_columns
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.files import list_columns
+from sparsefield.io.read_options import ReadOptions
 from sparsefield.parameters import BURN_IN, THIN
 
 if TYPE_CHECKING:
@@ -108,14 +110,12 @@ def sample(
         "random_state": seed,
     }
     if given is None:
-        drawn = _draw_rows(field, rows, plan)
+        drawn, found = _draw_rows(field, rows, plan), FileFormat(separator=reading.separator or ",")
     else:
         refuse_overwriting_inputs([output], [given])
-        drawn = _draw_missing(field, given, reading, rows, plan)
-        if output.suffix.lower() in PARQUET and given.suffix.lower() not in PARQUET:
-            drawn = infer_types(drawn)
-    write_table(drawn, output, reading.separator)
-    show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
+        drawn, found = _draw_missing(field, given, reading, rows, plan)
+    write_table(drawn, output, found, given)
+    show_written(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.", output)
 
 
 def _load(model: Path) -> MarkovField | RelationalField:
@@ -145,8 +145,8 @@ def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFr
 
 def _draw_missing(
     field: MarkovField, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any]
-) -> pl.DataFrame:
-    """Return every row of a table ``rows`` times, with its missing values sampled."""
+) -> tuple[pl.DataFrame, FileFormat]:
+    """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
     import numpy as np
 
     if is_linked(given):
@@ -155,17 +155,18 @@ def _draw_missing(
         )
     if is_matrix(given):
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
-    schema, markers = field.field_.schema, reading.markers(given)
-    table = read_for_model(given, reading, schema)
-    refuse_unknown_states(table, schema, markers)
-    prepared = prepare_table(table, schema, markers)
+    schema = field.field_.schema
+    source = read_for_model(given, reading, schema)
+    table, found = source.table, source.format
+    refuse_unknown_states(table, schema, found)
+    prepared = prepare_table(table, schema, found)
     if not prepared.n_missing:
         note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
     times = f", {rows:,} times" if rows > 1 else ""
     with ProgressBar(f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = table[np.repeat(np.arange(table.height), rows)]
-    return fill_table(repeated, prepared.repeated(rows), drawn, schema)
+    return fill_table(repeated, prepared.repeated(rows), drawn, schema, found.decimal), found
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

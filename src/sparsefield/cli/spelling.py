@@ -16,7 +16,9 @@ MOST_DECIMALS = 15
 """Numbers with more decimals are written with all their digits."""
 
 
-def spell_labels(variable: Variable, column: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Series:
+def spell_labels(
+    variable: Variable, column: pl.Series, values: pl.Series, labels: pl.Series, decimal: str = "."
+) -> pl.Series:
     """Return labels as the text that a column has for them.
 
     A state has its most frequent spelling, such as TRUE, 030 or 3.0; a number has as many decimals as the column.
@@ -27,6 +29,7 @@ def spell_labels(variable: Variable, column: pl.Series, values: pl.Series, label
     column : (rows,) cells, which are text; labels for other columns are returned as they are
     values : (rows,) the same cells with the types of the model; null if missing or unknown
     labels : labels to spell
+    decimal : decimal mark of the cells
     """
     import polars as pl
 
@@ -41,12 +44,14 @@ def spell_labels(variable: Variable, column: pl.Series, values: pl.Series, label
     spelled = {} if variable.numeric else _spellings(values.filter(known), text)
     if labels.dtype == pl.Boolean:
         spelled = _booleans(text[0]) | spelled
-    decimals = None if labels.dtype in (pl.Boolean, pl.String) else _decimals(variable, text)
+    points = text.str.replace(",", ".", literal=True) if decimal == "," else text
+    decimals = None if labels.dtype in (pl.Boolean, pl.String) else _decimals(variable, points)
     plain = labels.cast(pl.String)
-    found = [
-        spelled.get(label) or (word if decimals is None else _format(label, decimals))
-        for label, word in zip(labels, plain, strict=True)
-    ]
+    if decimals is not None:
+        plain = pl.Series([_format(label, decimals) for label in labels], dtype=pl.String)
+    if decimal == "," and labels.dtype.is_numeric():
+        plain = plain.str.replace(".", ",", literal=True)
+    found = [spelled.get(label) or word for label, word in zip(labels, plain, strict=True)]
     return pl.Series(labels.name, found, dtype=pl.String)
 
 

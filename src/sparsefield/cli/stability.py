@@ -12,7 +12,7 @@ from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 
 SHOWN_FEATURES = 10
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sparsefield.cli.console import note, print_message, show
 from sparsefield.errors import DataError
-from sparsefield.io.files import PARQUET, is_parquet, list_columns, polars_errors, resolve_separator
+from sparsefield.io.file_format import FileFormat, encoding_title
+from sparsefield.io.files import PARQUET, STANDARD_INPUT, is_parquet, list_columns, polars_errors
+from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 TABLES = (".csv", ".tsv", *PARQUET)
+TAB_FILES = (".tsv", ".tab")
+STANDARD_OUTPUT = Path(STANDARD_INPUT)
+NUMBER_CELL = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 
 def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
@@ -31,6 +39,8 @@ def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> l
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation."""
+    if suffixes and path == STANDARD_OUTPUT:
+        return
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
     if path.is_dir():
@@ -60,29 +70,94 @@ def _check_writable(folder: Path, path: Path) -> None:
         raise DataError(f"{path}: the folder '{folder}' is not writable.")
 
 
-def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *, header: bool = True) -> None:
-    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically."""
-    import polars.selectors as cs
+def show_written(line: str, output: Path) -> None:
+    """Print what was written: on stderr if standard output has the table."""
+    (print_message if output == STANDARD_OUTPUT else show)(line)
 
+
+def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None, read: Path | None = None) -> None:
+    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically.
+
+    Parameters
+    ----------
+    table : table; its cells are text if those of the file that was read are
+    path : output; ``-`` is standard output
+    found : format of the file that was read; a CSV is written in the same format if that was one
+    read : the file that was read
+    """
     from sparsefield.io.atomic_write import write_atomically
 
-    buffer = io.BytesIO()
+    found = found if found is not None else FileFormat()
     with polars_errors(path):
         if is_parquet(path):
-            table.write_parquet(buffer)
+            buffer = io.BytesIO()
+            (type_columns(table, (), found.decimal) if found.is_text else table).write_parquet(buffer)
+            content = buffer.getvalue()
         else:
-            table = table.with_columns(cs.duration().dt.to_string())
-            table.write_csv(buffer, separator=resolve_separator(path, separator), include_header=header)
-    write_atomically(path, buffer.getvalue())
+            content = format_text(table, _text_format(path, found, read))
+    if path == STANDARD_OUTPUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write_atomically(path, content)
 
 
-def infer_types(table: pl.DataFrame) -> pl.DataFrame:
-    """Infer the types of a table of text; text that would not survive as a number, such as 007, stays text."""
+def _text_format(path: Path, found: FileFormat, read: Path | None) -> FileFormat:
+    """Return the format of an output: that of the input, except that the suffix may ask for tabs or commas."""
+    found = found if found.is_text else FileFormat(header=found.header)
+    if path.suffix.lower() in TAB_FILES:
+        return replace(found, separator="\t")
+    if found.separator == "\t" and path.suffix and read is not None and read.suffix.lower() in TAB_FILES:
+        return replace(found, separator="," if found.decimal == "." else ";")
+    return found
+
+
+def format_text(table: pl.DataFrame, found: FileFormat) -> bytes:
+    """Return a table as text in a format."""
+    import polars as pl
+    import polars.selectors as cs
+
+    numbers = [name for name, dtype in table.schema.items() if dtype.is_float()]
+    table = table.with_columns(cs.duration().dt.to_string())
+    if found.decimal == ",":
+        table = table.with_columns(pl.col(numbers).cast(pl.String).str.replace(".", ",", literal=True))
+    style: Any = "always" if found.quoting == "always" else "necessary"
+    header = found.header
+    lines = ""
+    if found.quoting == "text":
+        lines = _quoted_names(table.columns, found) if header else ""
+        table, style, header = _with_quoted_text(table, found), "never", False
+    lines += table.write_csv(
+        separator=found.separator,
+        quote_char=found.quote,
+        quote_style=style,
+        line_terminator=found.line_ending if found.line_ending != "\r" else "\n",
+        include_header=header,
+    )
+    if found.line_ending == "\r":
+        lines = lines.replace("\n", "\r")
+    return _encode(("\ufeff" if found.bom else "") + lines, found.encoding)
+
+
+def _quoted_names(names: Sequence[str], found: FileFormat) -> str:
+    mark = found.quote
+    return found.separator.join(f"{mark}{name.replace(mark, mark * 2)}{mark}" for name in names) + found.line_ending
+
+
+def _with_quoted_text(table: pl.DataFrame, found: FileFormat) -> pl.DataFrame:
+    """Return a table with all cells in quotes except numbers, as R and others write it."""
     import polars as pl
 
-    text = io.BytesIO(table.write_csv(include_header=False).encode())
-    found = pl.read_csv(text, has_header=False, new_columns=table.columns, infer_schema_length=None)
-    whole = [name for name, dtype in found.schema.items() if dtype.is_integer()]
-    return found.with_columns(
-        table[name] for name in whole if not (found[name].cast(pl.String) == table[name].cast(pl.String)).all()
-    )
+    number = NUMBER_CELL.replace("\\.", "[.,]") if found.separator != "," else NUMBER_CELL
+    cells, mark = pl.col(pl.String), found.quote
+    quoted = pl.lit(mark) + cells.str.replace_all(mark, mark * 2, literal=True) + pl.lit(mark)
+    return table.with_columns(pl.when(cells.str.contains(number)).then(cells).otherwise(quoted).name.keep())
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError as error:
+        sign = text[error.start]
+        note(f"The output is in UTF-8, because {encoding_title(encoding)}, the encoding of the input, has no {sign!r}.")
+        return text.encode()

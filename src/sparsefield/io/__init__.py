@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
     from sparsefield.io.database import read_database
     from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
-    from sparsefield.io.files import ReadOptions, read_table
+    from sparsefield.io.file_format import FileFormat
+    from sparsefield.io.files import SourceTable, read_source, read_table
     from sparsefield.io.graph_export import to_networkx, write_graphml
     from sparsefield.io.model_file import load_field, save_field
+    from sparsefield.io.read_options import ReadOptions
     from sparsefield.io.row_blocks import read_blocks, save_rows
     from sparsefield.io.schema_file import parse_schema_file, read_schema
     from sparsefield.io.triples import read_triples
@@ -23,7 +25,9 @@ __all__ = [
     "LOG_ZERO",
     "Factor",
     "FieldFactors",
+    "FileFormat",
     "ReadOptions",
+    "SourceTable",
     "load_field",
     "log_linear_weights",
     "parse_schema_file",
@@ -32,6 +36,7 @@ __all__ = [
     "read_database",
     "read_evidence",
     "read_schema",
+    "read_source",
     "read_table",
     "read_triples",
     "read_uai",
@@ -49,9 +54,11 @@ _NAMES_OF_MODULE = {
     "atoms": ["read_atoms"],
     "database": ["read_database"],
     "field_factors": ["Factor", "FieldFactors", "log_linear_weights", "to_factors", "to_pgmpy"],
-    "files": ["ReadOptions", "read_table"],
+    "file_format": ["FileFormat"],
+    "files": ["SourceTable", "read_source", "read_table"],
     "graph_export": ["to_networkx", "write_graphml"],
     "model_file": ["load_field", "save_field"],
+    "read_options": ["ReadOptions"],
     "row_blocks": ["read_blocks", "save_rows"],
     "schema_file": ["parse_schema_file", "read_schema"],
     "triples": ["read_triples"],

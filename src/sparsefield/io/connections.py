@@ -226,7 +226,7 @@ class _SQLiteViaDuckDB(DuckDBConnection):
         self._path = path
 
     def declared_keys(self) -> DeclaredKeys:
-        with closing(_open_sqlite(self._path)) as connection:
+        with closing(open_sqlite(self._path)) as connection:
             return SQLiteConnection(self.place, connection).declared_keys()
 
 
@@ -317,7 +317,7 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(15) == b"SQLite format 3"
 
 
-def _open_sqlite(path: Path) -> sqlite3.Connection:
+def open_sqlite(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
@@ -338,7 +338,7 @@ def _sqlite(path: Path) -> Iterator[Connection]:
                     _attach(connection, str(path), "TYPE sqlite, ")
                 yield _SQLiteViaDuckDB(str(path), connection, path)
                 return
-    with closing(_open_sqlite(path)) as plain:
+    with closing(open_sqlite(path)) as plain:
         yield SQLiteConnection(str(path), plain)
 
 

@@ -80,10 +80,10 @@ def _read(connection: Connection, name: str, query: str, found: TableName | None
     frame = connection.table(found) if found is not None else connection.query(name, query)
     if frame.height == 0:
         raise DataError(f"{connection.place}: table {name!r} has no rows.")
-    return _with_plain_types(frame, connection.place, name)
+    return with_plain_types(frame, connection.place, name)
 
 
-def _with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
+def with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
     """Cast decimals, which SQL sums return, to integers or floats, and enumerations to text."""
     import polars as pl
 

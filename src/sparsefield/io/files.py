@@ -1,60 +1,115 @@
-"""This module reads one table from a CSV or Parquet file."""
+"""This module reads one table from a file of any kind that it knows; the content tells the kind."""
 
 from __future__ import annotations
 
-from collections import Counter
+import io
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, compression_of, kind_of, refuse_kind
+from sparsefield.io.missing_words import with_nulls
+from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.statistical_files import READERS, read_statistical
+from sparsefield.io.text_files import check_header, read_text
+from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING_MARKERS = ("", "NA", "NaN", "null", "?")
 PARQUET = (".parquet", ".pq")
+STANDARD_INPUT = "-"
 SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Options for reading a table from a file.
+class SourceTable:
+    """A table, and the format of the file that it was read from."""
 
-    Attributes
+    table: pl.DataFrame
+    format: FileFormat
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """A file, or bytes that were read from standard input or decompressed."""
+
+    name: str
+    path: Path
+    data: bytes | None = None
+
+    def head(self) -> bytes:
+        if self.data is not None:
+            return self.data[:HEAD_BYTES]
+        with self.path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+
+    def bytes(self) -> bytes:
+        return self.path.read_bytes() if self.data is None else self.data
+
+    @contextmanager
+    def as_file(self) -> Iterator[Path]:
+        """Yield the path of a file with the content."""
+        if self.data is None:
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
+            path = Path(folder) / "table"
+            path.write_bytes(self.data)
+            yield path
+
+
+def read_source(
+    path: Path | str, reading: ReadOptions | None = None, *, as_text: bool = False, may_be_empty: bool = False
+) -> SourceTable:
+    """Read one table from a file, and say how the file is written.
+
+    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel, OpenDocument,
+    SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
+
+    Parameters
     ----------
-    missing : tuple of str
-        Markers of missing values; if empty, NA, NaN, null and ? are used. An empty cell is always missing. In
-        Parquet, which has nulls, only the markers given here count.
-    header : bool
-        Whether the first line of a CSV has the column names; otherwise they are x0, x1, ...
-    separator : str or None
-        The separator of a CSV; None is a comma, or a tab for .tsv.
+    path : file; ``-`` is standard input
+    reading : options; None finds out everything
+    as_text : whether the cells of a text file are returned as their text, and words for missing values as they are
+    may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
+
+    Returns
+    -------
+    SourceTable
+
+    Raises
+    ------
+    DataError
+        If the file does not exist, holds no table, or is of another kind.
     """
-
-    missing: tuple[str, ...] = ()
-    header: bool = True
-    separator: str | None = None
-
-    def markers(self, path: Path) -> list[str]:
-        """Return the markers of missing values for the file at ``path``."""
-        if is_parquet(path):
-            return list(self.missing)
-        return ["", *self.missing] if self.missing else list(MISSING_MARKERS)
+    reading = reading or ReadOptions()
+    content, compression = _decompress(_open(path))
+    kind = kind_of(content.head(), content.path if content.data is None else content.data)
+    refuse_kind(content.name, kind)
+    with polars_errors(content.name):
+        table, found = _read(content, kind, reading, as_text)
+    if table.height == 0 and not may_be_empty:
+        raise DataError(f"{content.name}: the table has no rows.")
+    return SourceTable(table, replace(found, compression=compression))
 
 
 def read_table(
     path: Path | str, reading: ReadOptions | None = None, *, as_text: bool = False, may_be_empty: bool = False
 ) -> pl.DataFrame:
-    """Read one table from a CSV or Parquet file, by its suffix.
+    """Read one table from a file, as `read_source` does, and return it alone.
 
     Parameters
     ----------
-    path : file; every suffix except ``.parquet`` and ``.pq`` is read as CSV
-    reading : options for missing values and the CSV format; None takes the defaults
-    as_text : whether the cells of a CSV are returned as text, including markers of missing values
+    path : file; ``-`` is standard input
+    reading : options; None finds out everything
+    as_text : whether the cells of a text file are returned as their text, and words for missing values as they are
     may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
 
     Returns
@@ -64,25 +119,164 @@ def read_table(
     Raises
     ------
     DataError
-        If the file does not exist or holds no table.
+        If the file does not exist, holds no table, or is of another kind.
     """
-    import polars as pl
-    import polars.selectors as cs
+    return read_source(path, reading, as_text=as_text, may_be_empty=may_be_empty).table
 
-    path, reading = Path(path), reading or ReadOptions()
-    if not path.is_file():
+
+def _open(path: Path | str) -> FileContent:
+    path = Path(path)
+    if str(path) == STANDARD_INPUT:
+        return FileContent("standard input", path, sys.stdin.buffer.read())
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder: give one of its files.")
+    if not path.exists():
         raise DataError(f"{path}: there is no such file.")
-    with polars_errors(path):
-        if is_parquet(path):
-            table = pl.read_parquet(path)
-            markers = reading.markers(path)
-            if markers and not as_text:
-                table = table.with_columns(pl.when(~cs.string().is_in(markers)).then(cs.string()).name.keep())
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be opened ({error.strerror}).") from None
+    # A pipe can be read only once.
+    return FileContent(str(path), path, None if path.is_file() else path.read_bytes())
+
+
+def _decompress(content: FileContent) -> tuple[FileContent, str | None]:
+    name = compression_of(content.head())
+    if name is None:
+        return content, None
+    try:
+        data = _decompressed(content.bytes(), name)
+    except ImportError:
+        raise DataError(
+            f"{content.name}: this file is compressed with zstd: pip install 'sparsefield[files]'."
+        ) from None
+    except Exception as error:  # each library has its own errors
+        line = " ".join(str(error).split()).rstrip(".")
+        raise DataError(f"{content.name}: this {name} file is damaged ({line}): copy or download it again.") from None
+    return replace(content, data=data), name
+
+
+def _decompressed(data: bytes, compression: str) -> bytes:
+    import bz2
+    import gzip
+    import lzma
+
+    if compression == "zstd":
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
+    return {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
+
+
+def _read(content: FileContent, kind: str, reading: ReadOptions, as_text: bool) -> tuple[pl.DataFrame, FileFormat]:
+    if kind == "csv":
+        return read_text(content.bytes(), content.name, reading, as_text=as_text)
+    words = reading.missing_words(has_nulls=kind not in ("excel", "ods"))
+    found = FileFormat(kind=kind, title=KINDS[kind].title, missing=words)
+    if kind in ("excel", "ods"):
+        table, sheet, header = _read_sheet(content, reading)
+        found = replace(found, table=sheet, header=header)
+        return (table if as_text else type_columns(with_nulls(table, words), words)), found
+    if kind in ("sqlite", "duckdb"):
+        table, name = _read_database(content, kind, reading)
+        found = replace(found, table=name)
+    else:
+        table = _read_typed(content, kind)
+    _refuse_nested(table, content.name)
+    return (table if as_text else with_nulls(table, words)), found
+
+
+def _read_typed(content: FileContent, kind: str) -> pl.DataFrame:
+    """Read a file whose columns have types."""
+    import polars as pl
+
+    if kind in READERS:
+        with content.as_file() as path:
+            return read_statistical(path, kind, content.name)
+    if kind == "parquet":
+        return pl.read_parquet(content.path if content.data is None else io.BytesIO(content.data))
+    if kind == "jsonl":
+        return pl.read_ndjson(io.BytesIO(content.bytes()), infer_schema_length=None)
+    reader = pl.read_ipc if kind == "arrow" else pl.read_ipc_stream
+    return reader(io.BytesIO(content.bytes()))
+
+
+def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFrame, str, bool]:
+    """Return a sheet, its name, and whether its first row has names."""
+    import polars as pl
+
+    try:
+        import fastexcel
+    except ImportError:
+        raise DataError(
+            f"{content.name}: this is an Excel or OpenDocument file: pip install 'sparsefield[files]' to read it."
+        ) from None
+    header = reading.header is not False
+    try:
+        workbook = fastexcel.read_excel(content.bytes())
+        sheet = _choose(workbook.sheet_names, reading.sheet or reading.table, content.name, "sheet")
+        first = workbook.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
+        table = workbook.load_sheet(sheet, header_row=0 if header else None).to_polars()
+    except fastexcel.FastExcelError as error:
+        line = " ".join(str(error).split()).rstrip(".")[:200]
+        raise DataError(f"{content.name}: the workbook cannot be read ({line}): save it again, or as CSV.") from None
+    names = [name or "" for name in first.row(0)] if first.height else []
+    if header:
+        check_header([name for name in names if name], content.name)
+    else:
+        table.columns = [f"x{k}" for k in range(table.width)]
+    return table.filter(~pl.all_horizontal(pl.all().is_null())) if table.width else table, sheet, header
+
+
+def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
+    """Return a table of a database file, and its name."""
+    from sparsefield.io.connections import SQLiteConnection, TableName, connect, open_sqlite
+    from sparsefield.io.database import with_plain_types
+
+    with content.as_file() as path:
+        if kind == "sqlite":
+            import sqlite3
+
+            try:
+                with closing(open_sqlite(path)) as opened:
+                    opened.execute("SELECT count(*) FROM sqlite_master")
+                    database: Any = SQLiteConnection(content.name, opened)
+                    name = _choose(
+                        [one.name for one in database.tables], reading.table or reading.sheet, content.name, "table"
+                    )
+                    table = database.table(TableName("main", name))
+            except sqlite3.Error as error:
+                raise DataError(f"{content.name}: this SQLite file cannot be read ({error}).") from None
         else:
-            table = _read_csv(path, reading, as_text)
-    if table.height == 0 and not may_be_empty:
-        raise DataError(f"{path}: the table has no rows.")
-    return table
+            with connect(path) as database:
+                tables = {one.name: one for one in database.tables}
+                name = _choose(list(tables), reading.table or reading.sheet, content.name, "table")
+                table = database.table(tables[name])
+    return with_plain_types(table, content.name, name), name
+
+
+def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> str:
+    """Return the sheet or table to read: the wanted one, or the only one."""
+    listed = ", ".join(repr(name) for name in names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    if wanted is not None and wanted not in names:
+        raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
+    if wanted is None and len(names) != 1:
+        raise DataError(
+            f"{file}: there are {len(names)} {what}s, {listed}: choose one with --{what}, such as --{what} {names[0]!r}."
+            if names
+            else f"{file}: there is no {what} in the file: give another file."
+        )
+    return names[0] if wanted is None else wanted
+
+
+def _refuse_nested(table: pl.DataFrame, name: str) -> None:
+    nested = [column for column, dtype in table.schema.items() if dtype.is_nested()]
+    if nested:
+        raise DataError(
+            f"{name}: columns have lists or records as cells, which a table of values does not have; "
+            f"{list_columns(nested)}: make a column of each part, or remove them."
+        )
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -91,84 +285,18 @@ def list_columns(columns: Sequence[str]) -> str:
     return f"columns: {', '.join(columns[:SHOWN_COLUMNS])}" + (f" and {rest} more" if rest > 0 else "")
 
 
-def _read_csv(path: Path, reading: ReadOptions, as_text: bool) -> pl.DataFrame:
-    import polars as pl
-
-    options: dict[str, Any] = {"separator": resolve_separator(path, reading.separator)}
-    first = pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False, **options)
-    names = [name or "" for name in first.row(0)] if first.height else []
-    if reading.header:
-        _check_header(names, path)
-        if any('"' in name for name in names):
-            options["new_columns"] = names  # polars keeps doubled quotes in a header but not in cells
-    else:
-        options["new_columns"] = [f"x{k}" for k in range(first.width)]
-    if as_text:
-        return pl.read_csv(path, has_header=reading.header, infer_schema=False, **options)
-    # Types are inferred from all rows, so that a column with any text is text.
-    options |= {"infer_schema_length": None, "null_values": reading.markers(path)}
-    table = pl.read_csv(path, has_header=reading.header, **options)
-    return _keep_leading_zeros(table, path, reading)
-
-
-def _keep_leading_zeros(table: pl.DataFrame, path: Path, reading: ReadOptions) -> pl.DataFrame:
-    """Return a table in which columns with leading zeros, such as postal codes, are text instead of numbers."""
-    import polars as pl
-
-    places = [k for k, dtype in enumerate(table.dtypes) if dtype.is_numeric()]
-    if not places:
-        return table
-    separator = resolve_separator(path, reading.separator)
-    text = pl.read_csv(path, has_header=reading.header, infer_schema=False, separator=separator, columns=places)
-    codes = []
-    for place, column in zip(places, text.get_columns(), strict=True):
-        if column.str.contains(r"^\s*[+-]?0\d").any():
-            kept = column.set(column.is_in(reading.markers(path)), None)
-            codes.append(kept.alias(table.columns[place]))
-    return table.with_columns(codes)
-
-
-def _check_header(names: list[str], path: Path) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        shown = ", ".join(repr(name) for name in twice[:5])
-        raise DataError(
-            f"{path}: several columns are named {shown}: make the names unique. (If the file has no header, use "
-            "--no-header on the command line or header = false in a schema file.)"
-        )
-    other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
-    if other:
-        raise DataError(
-            f"{path}: there is only one column, {names[0]!r}: if cells are separated by {other!r}, use "
-            f"--separator {other!r} on the command line or separator = {other!r} in a schema file."
-        )
-
-
 @contextmanager
-def polars_errors(path: Path) -> Iterator[None]:
+def polars_errors(path: Path | str) -> Iterator[None]:
     """Raise polars' errors as one-line `DataError` with the name of the file."""
     import polars as pl
 
     try:
         yield
     except pl.exceptions.PolarsError as error:
-        line = str(error).strip().splitlines()[0].rstrip(".")
-        if "more fields than defined" in line:
-            line = "a row has more cells than the header has names"
-        raise DataError(f"{path}: {line}.") from error
+        line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
+        raise DataError(f"{path}: the file cannot be read ({line}): is it complete?") from error
 
 
 def is_parquet(path: Path) -> bool:
     """Return whether the suffix of a file is that of Parquet."""
     return path.suffix.lower() in PARQUET
-
-
-def resolve_separator(path: Path, wanted: str | None) -> str:
-    """Return the separator of a CSV: the requested one, otherwise the default for the suffix."""
-    if wanted is None:
-        return "\t" if path.suffix.lower() == ".tsv" else ","
-    if wanted in ("\\t", "tab"):
-        return "\t"
-    if len(wanted) != 1:
-        raise DataError(f"The separator must be one character, or 'tab'; got {wanted!r}.")
-    return wanted

@@ -15,7 +15,10 @@ from sparsefield.errors import DataError
 from sparsefield.io.atoms import read_atoms
 from sparsefield.io.column_kinds import find_kinds
 from sparsefield.io.database import read_database
-from sparsefield.io.files import ReadOptions, is_parquet, read_table
+from sparsefield.io.file_format import FileFormat
+from sparsefield.io.files import SourceTable, read_source
+from sparsefield.io.missing_words import is_missing_text
+from sparsefield.io.read_options import ReadOptions
 from sparsefield.io.triples import read_triples
 
 if TYPE_CHECKING:
@@ -24,10 +27,16 @@ if TYPE_CHECKING:
 SCHEMA_NAME = "schema.toml"
 
 # The keys of each section of the file, and the kinds of their values.
+_READING = {
+    "missing": "a list of strings",
+    "missing_only": "a list of strings",
+    "separator": "a string",
+    "encoding": "a string",
+    "decimal": "a string",
+}
 _TOP = {
     "templates": "a list",
-    "missing": "a list of strings",
-    "separator": "a string",
+    **_READING,
     "database": "a string",
     "tables": "a table",
     "links": "a table",
@@ -42,7 +51,14 @@ _TABLE = {
     "ordinal": "a list of strings",
     "nominal": "a list of strings",
 }
-_FILE_TABLE = {"file": "a string", **_TABLE, "header": "true or false"}
+_FILE_TABLE = {
+    "file": "a string",
+    **_TABLE,
+    "header": "true or false",
+    **_READING,
+    "sheet": "a string",
+    "table": "a string",
+}
 _DATABASE_TABLE = {"table": "a string", "query": "a string", **_TABLE}
 _FOREIGN_KEY = {"table": "a string", "column": "a string", "to": "a string"}
 _OFFSET_LINK = {"table": "a string", "along": "a string", "within": "a list of strings", "by": "an integer"}
@@ -75,12 +91,20 @@ class TableFile:
     reading: ReadOptions
 
     def read(self, *, as_text: bool = False) -> pl.DataFrame:
-        return read_table(self.path, self.reading, as_text=as_text, may_be_empty=True)
+        return self.source(as_text=as_text).table
+
+    def source(self, *, as_text: bool = False) -> SourceTable:
+        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True)
 
     def text(self, column: str) -> pl.Series:
-        """Return a column of a CSV as text, with nulls for missing values."""
-        cells = self.read(as_text=True)[column]
-        return cells.set(cells.is_in(self.reading.markers(self.path)), None)
+        """Return a column of a text file as text, with nulls for missing values."""
+        import polars as pl
+
+        source = self.source(as_text=True)
+        cells = source.table[column].cast(pl.String).str.strip_chars()
+        return cells.set(
+            cells.to_frame().select(is_missing_text(pl.col(column), source.format.missing)).to_series(), None
+        )
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,8 @@ class SchemaFile:
     """{table: {column: kind}}, for ``RelationalField(kinds=...)``; empty if the schema file names none."""
     files: dict[str, TableFile] = field(default_factory=dict)
     """Files of the tables that are not from a database."""
+    formats: dict[str, FileFormat] = field(default_factory=dict)
+    """The formats of these files."""
     inputs: tuple[Path, ...] = ()
     """All files that were read, including the schema file."""
 
@@ -102,11 +128,14 @@ def read_schema(path: Path | str) -> Relational:
     The file is TOML; paths in it are relative to its folder::
 
         templates = ["within nation", "across subject", "swapped subject object"]   # optional
-        missing = ["NA"]              # optional: markers of missing values
-        separator = ";"               # optional: separator of CSV files
+        missing = ["-99"]             # optional, as the four below: words for missing values beside the default ones
+        missing_only = ["gone"]       # words for missing values in place of the default ones
+        separator = ";"               # separator of text files, which is found out by default
+        encoding = "cp1252"           # encoding of text files, which is found out by default
+        decimal = ","                 # decimal mark of text files, which is found out by default
 
         [tables.nation]
-        file = "nations.csv"          # or .parquet
+        file = "nations.csv"          # or any other file that `read_table` reads
         key = "nation"
         observed = ["area"]           # optional
         numeric = ["age", "income=normal-scores"]    # optional, like the two below: kinds of columns
@@ -116,7 +145,9 @@ def read_schema(path: Path | str) -> Relational:
 
         [tables.pair]
         file = "relations.csv"
-        header = false                # optional: the CSV has no header; columns are x0, x1, ...
+        header = false                # optional: there is no header; columns are x0, x1, ...
+        encoding = "utf-8"            # optional: each of the five keys above may differ for a table
+        sheet = "2024"                # optional: sheet of a spreadsheet, or `table` of a database file
 
         [links.subject]               # a foreign key: `subject` of `pair` is the key of a nation
         table = "pair"
@@ -171,8 +202,8 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
             f"{path}: the file has {' and '.join(sources) or 'no data'}; it must have exactly one of [tables.NAME], "
             "[triples] and [atoms]."
         )
-    for name in ("links", "database", "missing", "separator"):
-        if name in content and (sources != ["tables"] or (name in ("missing", "separator") and "database" in content)):
+    for name in ("links", "database", *_READING):
+        if name in content and (sources != ["tables"] or (name in _READING and "database" in content)):
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
     parsed = _from_tables(content, path) if sources == ["tables"] else _from_statements(content, path, sources[0])
@@ -182,7 +213,7 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
             data = data.replace(templates=content["templates"])
             resolve_templates(data)
     _check_links(data, parsed.files, path)
-    return SchemaFile(data, parsed.kinds, parsed.files, (path, *parsed.inputs))
+    return SchemaFile(data, parsed.kinds, parsed.files, parsed.formats, (path, *parsed.inputs))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -228,6 +259,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     }
     keys = {name: table["key"] for name, table in tables.items() if "key" in table}
     files: dict[str, TableFile] = {}
+    formats: dict[str, FileFormat] = {}
     if database is not None:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
         place = database if "://" in database else str(path.parent / database)
@@ -235,17 +267,29 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         with _prefix_errors(path):
             data = read_database(place, queries, keys=keys or None, links=links or None, **options)
     else:
-        missing, separator = tuple(content.get("missing", ())), content.get("separator")
         for name, table in tables.items():
-            reading = ReadOptions(missing, table.get("header", True), separator)
-            files[name] = TableFile(path.parent / table["file"], reading)
+            with _prefix_errors(f"{path}, [tables.{name}]"):
+                files[name] = TableFile(path.parent / table["file"], _reading(content, table))
         inputs = tuple(file.path for file in files.values())
-        frames = {name: file.read() for name, file in files.items()}
-        _read_keys_as_one_type(frames, files, keys, links)
+        sources = {name: file.source() for name, file in files.items()}
+        frames, formats = (
+            {name: source.table for name, source in sources.items()},
+            {name: source.format for name, source in sources.items()},
+        )
+        texts = {name: files[name] for name, found in formats.items() if found.is_text}
+        _read_keys_as_one_type(frames, texts, keys, links)
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     kinds = {name: _kinds(table, data, name, f"{path}, [tables.{name}]") for name, table in tables.items()}
-    return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, inputs)
+    return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, formats, inputs)
+
+
+def _reading(content: Mapping[str, Any], table: Mapping[str, Any]) -> ReadOptions:
+    """Return the options for reading a table: its own, else those at the top."""
+    given = {key: table.get(key, content.get(key)) for key in _READING}
+    given |= {key: table.get(key) for key in ("header", "sheet", "table")}
+    words = {key: tuple(given.pop(key) or ()) for key in ("missing", "missing_only")}
+    return ReadOptions(**words, **given)
 
 
 def _read_keys_as_one_type(
@@ -263,7 +307,7 @@ def _read_keys_as_one_type(
         columns = [frames[table][column] for table, column in ends]
         if any(column.dtype == pl.String and column.null_count() < len(column) for column in columns):
             for (table, name), column in zip(ends, columns, strict=True):
-                if column.dtype != pl.String and not is_parquet(files[table].path):
+                if column.dtype != pl.String and table in files:
                     frames[table] = frames[table].with_columns(files[table].text(name))
 
 
@@ -275,7 +319,7 @@ def _read_codes_as_numbers(
 
     ends = {(link.table, column) for link in links.values() for column in link.columns} | set(keys.items())
     for table, name in ends:
-        if table in frames and name in frames[table].columns and not is_parquet(files[table].path):
+        if table in files and name in frames[table].columns:
             column = frames[table][name]
             numbers = column.cast(pl.Int64, strict=False) if column.dtype == pl.String else column
             if len(numbers) and numbers.null_count() == column.null_count() < len(column):
