@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparsefield.codebook import Codebook, inspect
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
@@ -27,6 +28,7 @@ __all__ = [
     "AutomaticInference",
     "BeliefPropagation",
     "CRFClassifier",
+    "Codebook",
     "ExactInference",
     "FitCallbacks",
     "FixedGraph",
@@ -47,6 +49,7 @@ __all__ = [
     "Template",
     "__version__",
     "calendar_parts",
+    "inspect",
     "load",
     "read_atoms",
     "read_database",
@@ -55,6 +58,7 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
+    "sparsefield.codebook": ("Codebook", "inspect"),
     "sparsefield.data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "sparsefield.data.calendar_parts": ("calendar_parts",),
     "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),

@@ -26,8 +26,8 @@ RARE_ROWS = 5
 SHOWN_LEVELS, LABEL_LENGTH = 3, 24
 
 IDENTIFIER_NAME = re.compile(
-    r"(?:^|[\W_])(?:id|ids|ident|nr|key|uuid|guid|idx|index|respondent|participant|subject|record|case|serial|row)(?:[\W_]|$)"
-    r"|^$|^unnamed|[a-z]I[dD]$",
+    r"(?i:(?:^|[\W_])(?:id|ids|nr|key|uuid|guid|idx|index|respondent|participant|subject|record|case|serial|row)(?:[\W_]|$))"
+    r"|^$|^[Uu]nnamed|[a-z]I[dD]$"
 )
 """Names that identifiers have: respondent, customer_id, PassengerId; that of a pandas index is empty in a CSV."""
 
@@ -85,7 +85,7 @@ def _role_of_integers(column: ColumnStatistics) -> Finding | None:
     """Return a finding if integers are numbered rows, or different and named like an identifier; else a question."""
     if not _is_mostly_different(column):
         return None
-    named = bool(IDENTIFIER_NAME.search(column.name if column.name.isupper() is False else column.name.lower()))
+    named = bool(IDENTIFIER_NAME.search(column.name))
     consecutive = column.high - column.low == column.n_values - 1 and column.n_distinct == column.n_values
     years = column.low >= YEARS[0] and column.high <= YEARS[1]
     if named or (consecutive and not years) or column.high > LARGEST_EXACT:

@@ -52,7 +52,7 @@ def _state_digest(column: ColumnStatistics) -> bytes:
     codes = column.values.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))
-    return hashlib.blake2b(np.ascontiguousarray(order[codes]) + (column.n_missing == 0)).digest()
+    return hashlib.blake2b(order[codes].tobytes() + column.values.is_null().to_numpy().tobytes()).digest()
 
 
 def _value_signature(column: ColumnStatistics) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ NUMBER_CODES = tuple(sign * int(digit * length) for digit in "789" for length in
 NUMBER_CODES += tuple(sign * code for code in (97, 98, 997, 998, 9997, 9998) for sign in (-1, 1))
 """Numbers that surveys use for missing answers; they are suspected only if they are far from all other values."""
 
-LIKELY_NEXT = (9, 99, 999)
+LIKELY_NEXT = (8, 9, 98, 99)
 """Codes that are suspected in an ordinal column even if they are near: 1 to 7, and 9."""
 
 TEXT_CODES = frozenset(
@@ -27,6 +27,10 @@ TEXT_CODES = frozenset(
 """Texts for missing answers, in lower case and without spaces at their ends."""
 
 
+MOST_CODES = 10
+"""Number of suspected values of one column that are named."""
+
+
 def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
     """Return {suspected value: its number of rows}, of text or of numbers."""
     if column.is_text and column.counts is not None:
@@ -37,35 +41,28 @@ def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
 def _find_texts(counts: pl.DataFrame) -> dict[str, int]:
     codes = [*TEXT_CODES, *(str(code) for code in NUMBER_CODES if code <= -9)]
     found = counts.filter(pl.col("level").str.strip_chars().str.to_lowercase().is_in(codes))
-    found = found if found.height < counts.height or counts.height > 1 else found.clear()
-    return dict(found.head(10).iter_rows())
+    return dict(found.head(MOST_CODES).iter_rows()) if counts.height > 1 else {}
 
 
 def _find_numbers(column: ColumnStatistics) -> dict[str, int]:
     """Return codes that are far outside the other numbers; the extremes are such codes, or there are none."""
     if column.low not in NUMBER_CODES and column.high not in NUMBER_CODES:
         return {}
-    present = column.values.drop_nulls()
-    others = present.filter(~present.is_in(pl.Series(NUMBER_CODES).cast(present.dtype, strict=False).drop_nulls()))
-    if column.kind.kind == "ordinal" or not len(others):  # codes among few levels may be levels
-        others = present.filter(~present.is_in([code for code in NUMBER_CODES if code in _isolated(present)]))
+    numbers = column.values.drop_nulls().cast(pl.Float64)
+    are_codes = numbers.is_in([float(code) for code in NUMBER_CODES])
+    codes = numbers.filter(are_codes).value_counts(name="rows")
+    others = numbers.filter(~are_codes).unique().to_numpy()
     if not len(others):
         return {}
-    low, high = float(others.min()), float(others.max())  # pyright: ignore[reportArgumentType]
-    near = column.kind.kind == "ordinal" and others.n_unique() == high - low + 1
-    return {
-        str(code): int((present == code).sum())
-        for code in sorted(NUMBER_CODES)
-        if column.low <= code <= column.high and _is_far(code, low, high, near=near) and (present == code).any()
-    }
-
-
-def _isolated(present: pl.Series) -> list[float]:
-    """Return the levels of a column at its ends that are more than one from the next level."""
-    levels = present.unique().sort().cast(pl.Float64).to_list()
-    first = next((k for k in range(1, len(levels)) if levels[k] - levels[k - 1] <= 1), len(levels)) - 1
-    last = next((k for k in range(len(levels) - 1, 0, -1) if levels[k] - levels[k - 1] <= 1), 0)
-    return levels[:first] + levels[last + 1 :]
+    low, high, found = others.min(), others.max(), {}
+    near = column.kind.kind == "ordinal" and len(others) == high - low + 1
+    # The nearest first: a code that is not far is one of the other values, and the range grows by it.
+    for code, rows in sorted(codes.iter_rows(), key=lambda pair: max(low - pair[0], pair[0] - high)):
+        if _is_far(code, low, high, near=near):
+            found[f"{code:.0f}"] = rows
+        else:
+            low, high = min(low, code), max(high, code)
+    return found
 
 
 def _is_far(code: float, low: float, high: float, *, near: bool) -> bool:
