@@ -103,9 +103,11 @@ def fit(
 ) -> None:
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
-    Columns are nominal, ordinal or numeric; identifiers, free text and empty columns are left out, with a note, unless
-    an option names them ('inspect' describes a table beforehand). The field has features, such as "rain=1 and wet=1 go together", each with a
+    Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
     weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
+
+    Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
+    a table beforehand.
 
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.

@@ -86,7 +86,9 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
 
 def _group_named(table: pl.DataFrame, named: set[str], kinds: Mapping[str, str], most: int) -> pl.DataFrame:
     """Group the levels of columns that options keep, which might otherwise be refused as identifiers."""
-    return group_levels(table, [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"], most)
+    return group_levels(
+        table, [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"], most
+    )
 
 
 def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str]) -> Codebook:
@@ -171,9 +173,9 @@ def read_weights(table: pl.DataFrame, name: str) -> Any:
     weights = table[name].cast(pl.Float64, strict=False)
     odd = (weights.is_null() | weights.is_nan() | weights.is_infinite() | (weights < 0)).fill_null(True)
     if odd.any():
-        row = odd.arg_max()
+        row = odd.arg_max() or 0
         raise DataError(
-            f"--weight: column {name!r} has {table[name][row]!r} in row {(row or 0) + 1}: weights are numbers that are "
+            f"--weight: column {name!r} has {table[name][row]!r} in row {row + 1}: weights are numbers that are "
             "not negative, and none is missing."
         )
     return weights.to_numpy()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sparsefield.codebook.column_entries import Advice, ColumnEntry, Finding, LevelCount
+from sparsefield.codebook.codebook_contents import CodebookContents
+from sparsefield.codebook.codebook_page import make_codebook_page, render_body
+from sparsefield.codebook.codebook_text import render_text
+from sparsefield.codebook.column_entries import ColumnEntry, Finding, LevelCount
 from sparsefield.codebook.column_findings import find_in_values, find_role, left_out
 from sparsefield.codebook.column_statistics import ColumnStatistics, as_polars, summarize
 from sparsefield.codebook.duplicate_columns import count_duplicate_rows, find_duplicates
 from sparsefield.data.frames import as_source
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.svg import shorten
 
 MOST_LEVELS = 20
@@ -24,7 +25,7 @@ LABEL_LENGTH = 60
 
 
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(CodebookContents):
     """A codebook describes the columns of a table, and what deserves a look before a fit.
 
     Printed, it is a table with the columns that have findings first. A notebook shows it as a table, too.
@@ -32,84 +33,27 @@ class Codebook:
     Attributes
     ----------
     columns : tuple of ColumnEntry
-        One entry per column, in the order of the table.
-    n_rows : int
-    duplicate_rows : int
-        Number of rows that are equal to an earlier one.
+        One entry per column, in the order of the table; ``codebook["age"]`` is that of the column ``age``.
+    n_rows, duplicate_rows : int
+        Numbers of rows, and of rows that are equal to an earlier one.
     source : str
         A sentence on how the table was read; may be empty.
+    missing_share : float
+        Share of all cells that are missing.
+    left_out : tuple of str
+        Columns that commands leave out of a fit unless an option names them.
+    advice : list of Advice
+        What to do about the findings, with the options to give at the command line.
     """
 
-    columns: tuple[ColumnEntry, ...]
-    n_rows: int
-    duplicate_rows: int = 0
-    source: str = ""
-
-    @cached_property
-    def _by_name(self) -> dict[str, ColumnEntry]:
-        return {entry.name: entry for entry in self.columns}
-
-    def __getitem__(self, name: str) -> ColumnEntry:
-        return self._by_name[name]
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    @property
-    def missing_share(self) -> float:
-        """Share of all cells that are missing."""
-        cells = self.n_rows * len(self.columns)
-        return sum(entry.n_missing for entry in self.columns) / cells if cells else 0.0
-
-    @property
-    def kinds(self) -> dict[str, int]:
-        """Number of columns of each kind, without those that are left out."""
-        found = Counter(entry.kind for entry in self.columns if not entry.left_out)
-        return {kind: found[kind] for kind in ("nominal", "ordinal", "numeric") if found[kind]}
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Columns that commands leave out of a fit unless an option names them."""
-        return tuple(entry.name for entry in self.columns if entry.left_out)
-
-    @property
-    def with_findings(self) -> tuple[ColumnEntry, ...]:
-        """The entries that have findings."""
-        return tuple(entry for entry in self.columns if entry.findings)
-
-    @cached_property
-    def advice(self) -> list[Advice]:
-        """What to do about the findings, with the options to give at the command line."""
-        from sparsefield.codebook.codebook_advice import give_advice
-
-        return give_advice(self.columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the codebook as values that JSON can express."""
-        return {
-            "source": self.source,
-            "rows": self.n_rows,
-            "duplicate_rows": self.duplicate_rows,
-            "missing_share": self.missing_share,
-            "columns": [entry.to_dict() for entry in self.columns],
-            "advice": [{"text": one.text, "columns": list(one.columns), "option": one.option} for one in self.advice],
-        }
-
     def __str__(self) -> str:
-        from sparsefield.codebook.codebook_text import render_text
-
         return render_text(self)
 
     def _repr_html_(self) -> str:
-        from sparsefield.codebook.codebook_page import render_body
-
         return render_body(self)
 
     def write(self, path: str | os.PathLike[str], *, title: str = "Codebook") -> None:
         """Write an HTML page that works offline, with a small distribution of every column."""
-        from sparsefield.codebook.codebook_page import make_codebook_page
-        from sparsefield.io.atomic_write import write_atomically
-
         write_atomically(Path(path), make_codebook_page(self, title).encode())
 
 
@@ -236,8 +180,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
-
-
-def columns_in_order(book: Codebook) -> Sequence[ColumnEntry]:
-    """Return the entries with those that have findings first."""
-    return sorted(book.columns, key=lambda entry: not entry.findings)

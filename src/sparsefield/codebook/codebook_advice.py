@@ -30,20 +30,26 @@ def _say(entries: Sequence[ColumnEntry], one: str, several: str, option: str = "
 
 
 def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    plain = [entry for entry in _having(columns, "identifier")]
     yield from _say(
-        plain, "is an identifier, which cannot be learned", "are identifiers, which cannot be learned", "--id"
+        _having(columns, "identifier"),
+        "is an identifier, which cannot be learned",
+        "are identifiers, which cannot be learned",
+        "--id",
     )
     yield from _say(_having(columns, "free text"), "is free text", "are free text", "--id")
     yield from _say(_having(columns, "empty"), "has no values", "have no values", "--id")
-    yield from _say(_having(columns, "constant"), "is constant and says nothing", "are constant and say nothing", "--id")
+    yield from _say(
+        _having(columns, "constant"), "is constant and says nothing", "are constant and say nothing", "--id"
+    )
     for entry in _having(columns, "duplicate"):
         found = entry.finding("duplicate")
         text = f"{entry.name!r} has the {found.text if found else ''}"
         yield Advice(text, (entry.name,), column_option("--id", [entry.name]))
-    unsure = [entry for entry in _having(columns, "all different")]
     yield from _say(
-        unsure, "is all different: if it is an identifier", "are all different: if they are identifiers", "--id"
+        _having(columns, "all different"),
+        "is all different: if it is an identifier",
+        "are all different: if they are identifiers",
+        "--id",
     )
 
 
@@ -57,8 +63,8 @@ def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
         names = tuple(entry.name for entry, finding in found if finding and any(finding.values))
         shown = ", ".join(repr(code) for code in codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
         text = (
-            f"{list_names(names)}: {shown} may mean a missing value (--missing replaces NA, NaN, null and ?, so repeat "
-            "those that the file has)"
+            f"{list_names(names)}: {shown} may mean a missing value in any column (--missing replaces NA, NaN, null and ?: "
+            "repeat those that the file has)"
         )
         yield Advice(text, names, " ".join(f"--missing {shlex.quote(code)}" for code in codes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from sparsefield.codebook.codebook import Codebook
+from sparsefield.codebook.codebook_contents import CodebookContents
 from sparsefield.codebook.codebook_text import describe_findings, summarize_findings, summarize_size
 from sparsefield.codebook.column_entries import ColumnEntry
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
@@ -18,12 +18,12 @@ VALUES_LENGTH = 120
 HEADINGS = ("column", "kind", "values", "distribution", "distinct", "missing", "findings")
 
 
-def make_codebook_page(book: Codebook, title: str) -> str:
+def make_codebook_page(book: CodebookContents, title: str) -> str:
     """Return the page of a codebook."""
     return document(title, f"<main><h1>{escape(title)}</h1>{render_body(book)}</main>", "tables.js")
 
 
-def render_body(book: Codebook) -> str:
+def render_body(book: CodebookContents) -> str:
     """Return what the page says about the table: its size, advice, and a row for each column."""
     lead = [line for line in (book.source, summarize_size(book), summarize_findings(book)) if line]
     advice = bullets([f"{escape(one.text)}{_option(one.option)}" for one in book.advice])

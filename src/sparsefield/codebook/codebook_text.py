@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparsefield.codebook.codebook import Codebook, columns_in_order
+from sparsefield.codebook.codebook_contents import CodebookContents, columns_in_order
 from sparsefield.codebook.column_entries import ColumnEntry
 from sparsefield.viz.svg import shorten
 
@@ -15,7 +15,7 @@ MOST_COLUMNS = 30
 NAME_LENGTH, VALUES_LENGTH, FINDINGS_LENGTH = 28, 44, 90
 
 
-def summarize_size(book: Codebook) -> str:
+def summarize_size(book: CodebookContents) -> str:
     """Return the numbers of rows and of columns by kind, and the share of missing cells, as a sentence."""
     parts = [f"{count:,} {kind}" for kind, count in book.kinds.items()]
     parts += [f"{len(book.left_out):,} left out"] if book.left_out else []
@@ -23,7 +23,7 @@ def summarize_size(book: Codebook) -> str:
     return f"{rows}, {columns} ({', '.join(parts)}), {book.missing_share:.1%} of the cells missing."
 
 
-def summarize_findings(book: Codebook) -> str:
+def summarize_findings(book: CodebookContents) -> str:
     """Return how many columns have findings, and how many rows repeat others, as a sentence; empty if none."""
     found = len(book.with_findings)
     parts = [f"{_plural(found, 'column')} {'has' if found == 1 else 'have'} findings"] if found else []
@@ -32,7 +32,7 @@ def summarize_findings(book: Codebook) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
-def shown_columns(book: Codebook, all_columns: bool = False) -> Sequence[ColumnEntry]:
+def shown_columns(book: CodebookContents, all_columns: bool = False) -> Sequence[ColumnEntry]:
     """Return the columns to show: all if they are few, else those with findings first, and not more than fit."""
     if all_columns or len(book) <= MOST_COLUMNS:
         return book.columns
@@ -51,16 +51,18 @@ def describe_findings(entry: ColumnEntry) -> str:
     return "; ".join(f"{finding.type}: {finding.text}" for finding in entry.findings)
 
 
-def describe_hidden(book: Codebook, shown: Sequence[ColumnEntry]) -> str:
+def describe_hidden(book: CodebookContents, shown: Sequence[ColumnEntry]) -> str:
     """Return how many columns are not shown; empty if all are."""
     rest = len(book) - len(shown)
     more = len(book.with_findings) - sum(bool(entry.findings) for entry in shown)
     if not rest:
         return ""
-    return f"{_plural(rest, 'column')} not shown, " + (f"{more:,} of them with findings" if more else "without findings")
+    return f"{_plural(rest, 'column')} not shown, " + (
+        f"{more:,} of them with findings" if more else "without findings"
+    )
 
 
-def render_text(book: Codebook) -> str:
+def render_text(book: CodebookContents) -> str:
     """Return the codebook as plain text."""
     shown = shown_columns(book)
     rows = [HEADINGS, *(table_row(entry) for entry in shown)]

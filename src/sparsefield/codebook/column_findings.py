@@ -118,7 +118,9 @@ def _find_in_levels(column: ColumnStatistics, counts: pl.DataFrame) -> Iterator[
     groups = find_spellings(counts["level"]) if column.is_text else []
     if groups:
         more = f" and {len(groups) - 1:,} more" if len(groups) > 1 else ""
-        yield Finding("spelling", f"{' and '.join(repr(_label(one)) for one in groups[0])} differ in case or spaces{more}")
+        yield Finding(
+            "spelling", f"{' and '.join(repr(_label(one)) for one in groups[0])} differ in case or spaces{more}"
+        )
     rare = counts.filter(pl.col("rows") < RARE_ROWS)["level"].cast(pl.String)
     if len(rare):
         yield Finding("rare levels", f"{_list_levels(rare.to_list())} in fewer than {RARE_ROWS} rows")

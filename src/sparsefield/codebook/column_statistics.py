@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from sparsefield import config
 from sparsefield.data.column_summaries import ColumnTraits, find_traits
 from sparsefield.data.exact_sums import Weights
 from sparsefield.data.frames import Source

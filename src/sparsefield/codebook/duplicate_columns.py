@@ -15,14 +15,18 @@ COLUMNS_AT_ONCE = 16
 """Columns whose rows are hashed together; most tables have no equal rows after the first of them."""
 
 
-def find_duplicates(columns: Sequence[ColumnStatistics], without_states: Collection[str]) -> dict[str, tuple[str, bool]]:
+def find_duplicates(
+    columns: Sequence[ColumnStatistics], without_states: Collection[str]
+) -> dict[str, tuple[str, bool]]:
     """Return {column: (the first column with the same values, whether its states are renamed)}.
 
     States may only be renamed in nominal and ordinal columns; those of the columns in ``without_states``, such as
     identifiers, must be equal, because any two columns of different values are the same up to their names.
     """
     found: dict[str, tuple[str, bool]] = {}
-    states = [one for one in columns if one.counts is not None and one.name not in without_states and one.n_distinct > 1]
+    states = [
+        one for one in columns if one.counts is not None and one.name not in without_states and one.n_distinct > 1
+    ]
     for group in _groups(states, _count_signature):
         for equal in _groups(group, _state_digest):
             found |= {one.name: (equal[0].name, not _are_equal(one, equal[0])) for one in equal[1:]}
