@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine, new_table, note, show
+from sparsefield.cli.console import StatusLine, new_table, note, print_message, show
 from sparsefield.cli.info import show_features
 from sparsefield.cli.input_data import (
     ColumnOptions,
@@ -143,10 +143,10 @@ def _show_codebook(given: InputData, data: Path) -> None:
         return
     from sparsefield.codebook.codebook_text import summarize_findings, summarize_size
 
-    show(f"{data.name}: {summarize_size(given.book)}")
+    print_message(f"{data.name}: {summarize_size(given.book)}")
     found = summarize_findings(given.book)
     if found:
-        show(f"{found} More: sparsefield inspect {data}")
+        print_message(f"{found} More: sparsefield inspect {data}")
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Fold | None:

@@ -63,8 +63,8 @@ def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
         names = tuple(entry.name for entry, finding in found if finding and any(finding.values))
         shown = ", ".join(repr(code) for code in codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
         text = (
-            f"{list_names(names)}: {shown} may mean a missing value in any column (--missing replaces NA, NaN, null and ?: "
-            "repeat those that the file has)"
+            f"{list_names(names)}: {shown} may mean a missing value; the option is for all columns, and "
+            "replaces NA, NaN, null and ?, so repeat those that the file has"
         )
         yield Advice(text, names, " ".join(f"--missing {shlex.quote(code)}" for code in codes))
 

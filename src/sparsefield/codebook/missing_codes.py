@@ -15,10 +15,10 @@ LIKELY_NEXT = (8, 9, 98, 99)
 
 TEXT_CODES = frozenset(
     {
-        "", "dk/na", "-", "--", "---", ".", "..", "?", "??", "x", "n/a", "#n/a", "na", "n.a.", "n. a.", "nan", "null", "nil",
+        "", "-", "--", "---", ".", "..", "?", "??", "x", "n/a", "#n/a", "na", "n.a.", "n. a.", "nan", "null", "nil",
         "missing", "unknown", "not known", "not available", "not applicable", "not stated", "not specified",
-        "no answer", "no response", "refused", "refusal", "don't know", "don\u2019t know", "dont know", "do not know", "dk",
-        "prefer not to say", "prefer not to answer", "undisclosed", "unspecified",
+        "no answer", "no response", "refused", "refusal", "don't know", "don\u2019t know", "dont know", "do not know",
+        "dk", "dk/na", "prefer not to say", "prefer not to answer", "undisclosed", "unspecified",
         "k.a.", "k. a.", "k.a", "keine angabe", "keine angaben", "ohne angabe", "o.a.", "unbekannt", "weiß nicht",
         "weiss nicht", "keine antwort", "fehlend", "nicht bekannt", "verweigert", "nicht zutreffend",
         "inconnu", "non renseigné", "sans réponse", "nsp", "desconocido", "no sabe", "sconosciuto", "onbekend",
