@@ -50,7 +50,7 @@ def test_it_writes_a_page(run, table: Path, tmp_path: Path) -> None:
 
 def test_reading_options_are_used(run, table: Path) -> None:
     done = run("inspect", table, "--missing", "-99", "--missing", "NA")
-    assert "10.8%" not in done.out
+    assert "10.8% of the cells missing" in done.out
     assert "--missing -99" not in done.out
 
 

@@ -27,7 +27,7 @@ SQUARES = [k * k for k in range(1, 31)]
         ("paid", SQUARES, "all different"),
         ("year", list(range(1990, 2020)), "all different"),
         ("x", [k / 7 for k in SQUARES], ""),
-        ("id", list(range(8)), ""),
+        ("id", list(range(8)) * 5, ""),
         ("word", [f"w{k}" for k in range(30)], "identifier"),
         ("zip", [f"0{k}000" for k in range(1, 8)] * 5, ""),
         ("n", [str(k) for k in range(12)] * 5, "numbers as text"),
@@ -37,6 +37,12 @@ SQUARES = [k * k for k in range(1, 31)]
 )
 def test_columns_are_told_apart(name, values, expected) -> None:
     assert finding(values, name) == expected
+
+
+def test_different_numbers_are_kept_unless_they_are_identifiers() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"size": SQUARES, "row": SQUARES[::-1]}))
+    assert book.left_out == ("row",)
+    assert [one.option for one in book.advice] == ["--id row", "--id size"]
 
 
 def test_nearly_all_different_text_is_an_identifier_as_for_a_fit() -> None:

@@ -53,14 +53,16 @@ def check_table(
     """
     from sparsefield.codebook import inspect
 
-    table = table if top_levels is None else _group_named(table, {*observed, *kinds}, kinds, top_levels)
+    named = {*observed, *kinds}
+    if top_levels is not None:  # before the inspection, which might find that they are identifiers
+        text = [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"]
+        table = group_levels(table, text, top_levels)
     book = _with_options(inspect(table), observed, kinds)
-    _refuse(book, {*observed, *kinds}, strict=strict)
+    _refuse(book, named, strict=strict)
     _print_notes(book, top_levels)
     table = table.drop(book.left_out)
     if top_levels is not None:
-        names = [entry.name for entry in book.columns if entry.kind == "nominal" and not entry.left_out]
-        table = group_levels(table, names, top_levels)
+        table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
     return CheckedTable(table, book)
 
 
@@ -82,13 +84,6 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
             kept = column.is_in(counts[name].head(most).to_list())
             columns.append(column.set(~kept, OTHER_LEVEL))  # a null is neither
     return table.with_columns(columns)
-
-
-def _group_named(table: pl.DataFrame, named: set[str], kinds: Mapping[str, str], most: int) -> pl.DataFrame:
-    """Group the levels of columns that options keep, which might otherwise be refused as identifiers."""
-    return group_levels(
-        table, [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"], most
-    )
 
 
 def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str]) -> Codebook:

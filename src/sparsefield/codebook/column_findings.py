@@ -57,7 +57,8 @@ def left_out(column: ColumnStatistics, role: Finding | None) -> str:
     names = {"empty": "empty", "identifier": "an identifier", "free text": "free text"}
     if role.type in names:
         return names[role.type]
-    return f"{role.type}, nearly all different" if _is_mostly_different(column) else ""
+    as_text = role.type in ("dates as text", "numbers as text")
+    return f"{role.type}, nearly all different" if as_text and _is_mostly_different(column) else ""
 
 
 def _role_of_text(column: ColumnStatistics) -> Finding | None:
