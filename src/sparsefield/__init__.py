@@ -12,6 +12,7 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparsefield.codebook import Codebook, inspect
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
@@ -29,6 +30,7 @@ __all__ = [
     "AutomaticInference",
     "BeliefPropagation",
     "CRFClassifier",
+    "Codebook",
     "ExactInference",
     "FitCallbacks",
     "FixedGraph",
@@ -49,6 +51,7 @@ __all__ = [
     "Template",
     "__version__",
     "calendar_parts",
+    "inspect",
     "load",
     "read_atoms",
     "read_database",
@@ -57,6 +60,7 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
+    "codebook": ("Codebook", "inspect"),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),

@@ -56,7 +56,7 @@ def test_a_fault_in_a_column_is_said_once(run, school: Path, tmp_path: Path) -> 
 
 def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n" + "".join(f",{k % 2}\n" for k in range(30)))
-    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m").one_error("'a'", "no values at all")
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--nominal", "a").one_error("'a'", "no values at all")
 
 
 def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:

@@ -13,7 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import demo_command, evaluate, explore, export, fit, info, path, predict, report, sample, stability
+from sparsefield.cli import (
+    demo_command,
+    evaluate,
+    explore,
+    export,
+    fit,
+    info,
+    inspect_command,
+    path,
+    predict,
+    report,
+    sample,
+    stability,
+)
 from sparsefield.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError
 
@@ -34,6 +47,7 @@ app = typer.Typer(
     "impute, to sample, and to see which columns depend on each other.",
 )
 app.command("demo")(demo_command.demo)
+app.command("inspect")(inspect_command.inspect)
 app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)

@@ -6,13 +6,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine, note, show
+from sparsefield.cli.console import StatusLine, note, print_message, show
 from sparsefield.cli.fit_results import has_features, show_fit
 from sparsefield.cli.input_data import (
     ColumnOptions,
@@ -76,6 +77,7 @@ def fit(
     output: Output,
     *,
     columns: ColumnOptions,
+    weight: opt.Weight = None,
     reading: ReadOptions,
     stream: Stream = False,
     template: opt.Templates = None,
@@ -92,6 +94,9 @@ def fit(
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
     weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
 
+    Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
+    a table beforehand.
+
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
 
@@ -101,8 +106,9 @@ def fit(
     check_output(output)
     on_workers = cluster is not None and workers_can_read(data)
     read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, columns)
+    given = read(data, reading, replace(columns, weight=weight))
     refuse_overwriting_inputs([output], [data, *given.inputs])
+    _show_codebook(given, data)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
@@ -118,6 +124,18 @@ def fit(
         checked = _check_on_held_out_cells(field, given, seed)
     show_fit(field, given, seconds, checked)
     show(f"\nWrote {output}.")
+
+
+def _show_codebook(given: InputData, data: Path) -> None:
+    """Print what is in the table, and where to read more about it, in two lines."""
+    if given.book is None:
+        return
+    from sparsefield.codebook.codebook_text import summarize_findings, summarize_size
+
+    print_message(f"{data.name}: {summarize_size(given.book)}")
+    found = summarize_findings(given.book)
+    if found:
+        print_message(f"{found} More: sparsefield inspect {data}")
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:

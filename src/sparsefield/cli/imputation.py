@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.cli.console import note
 from sparsefield.cli.input_data import read_noted
 from sparsefield.cli.spelling import spell_labels
+from sparsefield.cli.table_checks import OTHER_LEVEL
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import SourceTable, list_columns
@@ -184,7 +185,7 @@ def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
         return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])
     kinds = {type(state) for state in variable.states} or {float}
     if kinds == {str}:
-        return values.cast(pl.String)
+        return _with_other_level(variable, values.cast(pl.String))
     if str in kinds:  # numbers and text
         known = {str(state): state for state in variable.states}
         return pl.Series(values.name, [known.get(word) for word in values.cast(pl.String)], dtype=pl.Object)
@@ -195,6 +196,13 @@ def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
     if values.dtype == pl.String:
         return numbers_of(values, decimal)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
+
+
+def _with_other_level(variable: Variable, values: pl.Series) -> pl.Series:
+    """Return values with "(other)" for those that training grouped, or does not know, if it grouped some."""
+    if OTHER_LEVEL not in variable.states:
+        return values
+    return values.set(~values.is_in(list(map(str, variable.states))), OTHER_LEVEL)
 
 
 def _labels(variable: Variable, column: pl.Series) -> pl.Series:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
+from sparsefield.cli.table_checks import check_table, read_weights
 from sparsefield.cli.table_files import find_columns
 from sparsefield.errors import DataError
 from sparsefield.io.column_kinds import find_kinds
@@ -15,11 +16,9 @@ from sparsefield.io.files import SourceTable, read_source
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
+    from sparsefield.codebook import Codebook
     from sparsefield.io.file_format import FileFormat
     from sparsefield.io.schema_file import SchemaFile
-
-
-MANY_STATES = 10
 
 CELLS_TO_HOLD_OUT = 10_000_000
 """Largest number of cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
@@ -50,17 +49,35 @@ class NamedColumns:
     observed: list[str]
     kinds: dict[str, str]
     """{column: kind, scores of a numeric column, or the labels of an ordinal column such as "low<medium<high"}"""
+    weight: str | None = None
+    """The column with the weights of the rows."""
+
+    @property
+    def not_learned(self) -> list[str]:
+        """Identifiers, and the column of weights."""
+        return self.identifiers + ([self.weight] if self.weight is not None else [])
 
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """The options that name columns: each entry is one name, or several separated by commas."""
+    """The options about columns; each entry of those that name some is one name, or several separated by commas."""
 
     observed: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     ordinal: tuple[str, ...] = ()
     nominal: tuple[str, ...] = ()
+    top_levels: int | None = None
+    """Number of levels of a nominal column of text to keep; None keeps all."""
+    strict: bool = False
+    """Whether columns that cannot be learned are refused instead of left out."""
+    weight: str | None = None
+    """The column with the weights of the rows."""
+
+    @property
+    def for_one_table(self) -> dict[str, bool]:
+        """{option: whether it is given} of those that need all rows of one table in memory."""
+        return {"--top-levels": self.top_levels is not None, "--strict": self.strict}
 
     @property
     def kinds(self) -> dict[str, tuple[str, ...]]:
@@ -72,13 +89,15 @@ class ColumnOptions:
         ids = find_columns(self.identifiers, columns, "--id")
         observed = find_columns(self.observed, columns, "--observed")
         kinds = find_kinds({kind: (f"--{kind}", words) for kind, words in self.kinds.items()}, columns)
-        for what, names in (("be observed", observed), ("have a kind", kinds)):
-            both = [name for name in names if name in ids]
-            if both:
-                raise DataError(
-                    f"Column {both[0]!r} is an --id, which is ignored, and cannot also {what}: remove one option."
-                )
-        return NamedColumns(ids, observed, kinds)
+        weight = find_columns([self.weight], columns, "--weight") if self.weight is not None else []
+        if len(weight) > 1:
+            raise DataError(f"--weight takes one column, got {', '.join(weight)}.")
+        for role, own in (("an --id, which is ignored,", ids), ("the --weight, which is not learned,", weight)):
+            for what, names in (("be observed", observed), ("have a kind", kinds)):
+                both = [name for name in names if name in own]
+                if both:
+                    raise DataError(f"Column {both[0]!r} is {role} and cannot also {what}: remove one option.")
+        return NamedColumns(ids, observed, kinds, weight[0] if weight else None)
 
 
 @dataclass(frozen=True)
@@ -96,11 +115,17 @@ class InputData:
     """The reason why no cells can be held out to check a field, or empty."""
     inputs: tuple[Path, ...] = ()
     """Files that were read in addition to the named one."""
+    weight: Any = None
+    """Weights of the rows, (rows,), or None."""
+    book: Codebook | None = None
+    """The codebook of a table that was read into memory."""
 
     @property
     def roles(self) -> dict[str, Any]:
         """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
-        return {} if self.linked else {"observed": self.observed}
+        if self.linked:
+            return {}
+        return {"observed": self.observed} | ({} if self.weight is None else {"sample_weight": self.weight})
 
 
 def is_linked(data: Path) -> bool:
@@ -118,10 +143,17 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         return _read_matrix(data, columns)
     table = read_noted(data, reading).table
     roles = columns.find(table.columns)
-    table = table.drop(roles.identifiers)
-    declared = {*roles.observed, *roles.kinds}
-    _note_identifiers([name for name in table.columns if name not in declared], table)
-    return InputData(table, False, roles.observed, roles.kinds or "auto", table.height)
+    weight = None if roles.weight is None else read_weights(table, roles.weight)
+    found = check_table(
+        table.drop(dict.fromkeys(roles.not_learned)),
+        roles.observed,
+        roles.kinds,
+        strict=columns.strict,
+        top_levels=columns.top_levels,
+    )
+    why = "held-out cells are not weighted by --weight." if weight is not None else ""
+    kinds = roles.kinds or "auto"
+    return InputData(found.table, False, roles.observed, kinds, table.height, why, weight=weight, book=found.book)
 
 
 def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:
@@ -141,6 +173,7 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
     """Open Parquet files or saved rows of a sparse matrix for reading block by block."""
     from sparsefield.io import row_blocks
 
+    _refuse_checks(data, columns, "--stream, which reads block by block")
     if reading.missing or reading.missing_only:
         raise DataError(f"{data}: --missing cannot be used with --stream, where missing values are nulls: remove it.")
     why = "with --stream no cells are held out, because that needs all rows in memory."
@@ -165,6 +198,7 @@ def workers_can_read(data: Path) -> bool:
 
 def distribute_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
     """Open Parquet files for the workers of a cluster, which must see them under the same path as this process."""
+    _refuse_checks(data, columns, "workers that read Parquet")
     if reading.missing or reading.missing_only:
         raise DataError(
             f"{data}: --missing cannot be used when workers read Parquet, whose missing values are nulls: remove it."
@@ -180,8 +214,22 @@ def _parquet(data: Path, columns: ColumnOptions) -> InputData:
     files = [file.resolve() for file in row_blocks.parquet_files(data)]
     names = row_blocks.parquet_columns(files)
     roles = columns.find(names)
-    X = row_blocks.ParquetFiles(files, [name for name in names if name not in roles.identifiers])
-    return InputData(X, False, roles.observed, roles.kinds or "auto", row_blocks.parquet_rows(files))
+    X = row_blocks.ParquetFiles(files, [name for name in names if name not in roles.not_learned])
+    weight = None if roles.weight is None else _read_weight_column(files, roles.weight)
+    return InputData(X, False, roles.observed, roles.kinds or "auto", row_blocks.parquet_rows(files), weight=weight)
+
+
+def _read_weight_column(files: Sequence[Path], name: str) -> Any:
+    import polars as pl
+
+    return read_weights(pl.concat([pl.read_parquet(file, columns=[name]) for file in files]), name)
+
+
+def _refuse_checks(data: Path, columns: ColumnOptions, what: str) -> None:
+    """Refuse options that need the whole table in memory."""
+    for option, given in columns.for_one_table.items():
+        if given:
+            raise DataError(f"{data}: {option} needs all rows in memory, and cannot be used with {what}: remove it.")
 
 
 def is_matrix(data: Path) -> bool:
@@ -203,10 +251,10 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
 
 
 def _refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
-    if roles.identifiers or roles.kinds:
+    if roles.not_learned or roles.kinds:
         raise DataError(
-            f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --numeric, --ordinal "
-            "and --nominal."
+            f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --numeric, "
+            "--ordinal and --nominal."
         )
 
 
@@ -230,16 +278,10 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
     for (option, key), value in zip(SCHEMA_FILE_KEYS.items(), values, strict=True):
         if value:
             raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")
+    for option, given in (columns.for_one_table | {"--weight": columns.weight is not None}).items():
+        if given:
+            raise DataError(f"{data}: {option} is for one table, and {data} describes linked tables: remove it.")
     parsed = parse_schema_file(data)
     for name, found in parsed.formats.items():
         note_format(parsed.files[name].path, found)
     return parsed
-
-
-def _note_identifiers(names: list[str], table: Any) -> None:
-    for name in names:
-        seen = table[name].drop_nulls()
-        if seen.dtype.is_float():  # measurements are often all different
-            continue
-        if len(seen) > MANY_STATES and seen.n_unique() == len(seen):
-            note(f"Column {name!r} has {len(seen):,} values, all different: is it an --id?")

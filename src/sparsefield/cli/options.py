@@ -89,6 +89,25 @@ Nominal = Annotated[
         "put commas between names.",
     ),
 ]
+TopLevels = Annotated[
+    int | None,
+    reading_option(
+        "--top-levels",
+        min=1,
+        help="Keep this many of the most frequent levels of each nominal column of text, and group the others as "
+        "'(other)'; 'predict' treats unknown values of such a column as '(other)', too.",
+    ),
+]
+Strict = Annotated[
+    bool,
+    reading_option(
+        "--strict", help="Refuse a table with identifiers, free text or empty columns, instead of leaving them out."
+    ),
+]
+Weight = Annotated[
+    str | None,
+    reading_option("--weight", metavar="COLUMN", help="Column with the weights of the rows, which is not learned."),
+]
 Missing = Annotated[
     list[str] | None,
     reading_option(
@@ -185,8 +204,11 @@ def _column_options(
     numeric: Numeric = None,
     ordinal: Ordinal = None,
     nominal: Nominal = None,
+    top_levels: TopLevels = None,
+    strict: Strict = False,
 ) -> ColumnOptions:
-    return ColumnOptions(*(tuple(words or ()) for words in (observed, identifiers, numeric, ordinal, nominal)))
+    names = (tuple(words or ()) for words in (observed, identifiers, numeric, ordinal, nominal))
+    return ColumnOptions(*names, top_levels=top_levels, strict=strict)
 
 
 def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:

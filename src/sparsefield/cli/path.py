@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ def path(
     output: Output,
     *,
     columns: ColumnOptions,
+    weight: opt.Weight = None,
     reading: ReadOptions,
     template: opt.Templates = None,
     learning: opt.LearningOptions,
@@ -41,7 +43,7 @@ def path(
     sparse 0/1 matrix that scipy saved as an .npz file.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    given = read_data(data, reading, columns)
+    given = read_data(data, reading, replace(columns, weight=weight))
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)

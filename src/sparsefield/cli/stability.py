@@ -11,7 +11,9 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
 from sparsefield.cli.report import read_rows
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_checks import read_weights
+from sparsefield.cli.table_files import check_output, find_columns, refuse_overwriting_inputs
+from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
 SHOWN_FEATURES = 10
@@ -33,6 +35,7 @@ def stability(
     *,
     output: Output = None,
     resamples: Resamples = 50,
+    weight: opt.Weight = None,
     reading: ReadOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
@@ -53,12 +56,19 @@ def stability(
     if is_linked(data):
         refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
     rows = read_rows(model, field, data, reading)
+    weights = None if weight is None else _weights(rows, weight)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
-        field.stability(X, resamples, y=y, random_state=seed, progress=meter.show_progress)
+        field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
     _show(field)
     show(f"\nWrote {target}.")
+
+
+def _weights(rows: Any, weight: str) -> Any:
+    if not hasattr(rows, "select"):
+        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
+    return read_weights(rows, find_columns([weight], rows.columns, "--weight")[0])
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:

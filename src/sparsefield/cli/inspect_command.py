@@ -1,0 +1,101 @@
+"""``sparsefield inspect`` describes the columns of a table before anything is learned from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.console import StatusLine, new_table, show, show_json
+from sparsefield.cli.input_data import is_linked, is_matrix
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.errors import DataError
+from sparsefield.io.files import read_source
+from sparsefield.io.read_options import ReadOptions
+
+if TYPE_CHECKING:
+    from sparsefield.codebook import Codebook
+
+PAGES = (".html", ".htm")
+
+Table = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file of a table.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML page with a distribution of each column."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, all columns included, instead of a table.")]
+AllColumns = Annotated[
+    bool, typer.Option("--all", help="Show all columns of a wide table, instead of those with findings first.")
+]
+
+
+@opt.with_shared_options()
+def inspect(
+    data: Table,
+    *,
+    output: Output = None,
+    as_json: Json = False,
+    all_columns: AllColumns = False,
+    reading: ReadOptions,
+) -> None:
+    """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
+
+    Findings are suspected codes of missing values such as -99 or "k.A.", identifiers, free text, dates and numbers that
+    are kept as text, constant, empty and repeated columns, rare levels, and levels that differ only in case or spaces.
+    The advice at the end has the options to give to 'fit'. A kind in parentheses is that of a column that 'fit' leaves
+    out unless an option names it.
+    """
+    if output is not None:
+        check_output(output, PAGES)
+        refuse_overwriting_inputs([output], [data])
+    book = _read_codebook(data, reading)
+    if output is not None:
+        book.write(output, title=f"Codebook of {data.name}")
+    if as_json:
+        show_json(book.to_dict())
+        return
+    _show(book, all_columns)
+    if output is not None:
+        show(f"\nWrote {output}.")
+
+
+def _read_codebook(data: Path, reading: ReadOptions) -> Codebook:
+    from sparsefield.codebook import inspect as inspect_table
+
+    if is_matrix(data):
+        raise DataError(f"{data}: a sparse 0/1 matrix has no columns to describe: pass a CSV or Parquet file.")
+    if is_linked(data):
+        raise DataError(f"{data}: linked tables are inspected one at a time: pass the CSV or Parquet file of a table.")
+    with StatusLine("Reading"):
+        found = read_source(data, reading)
+        return inspect_table(found.table, source=f"{data.name} is read as {found.format.describe()}.")
+
+
+def _show(book: Codebook, all_columns: bool) -> None:
+    from sparsefield.codebook.codebook_text import (
+        HEADINGS,
+        describe_hidden,
+        shown_columns,
+        summarize_findings,
+        summarize_size,
+        table_row,
+    )
+
+    for line in (book.source, summarize_size(book), summarize_findings(book)):
+        if line:
+            show(line)
+    shown = shown_columns(book, all_columns)
+    table = new_table(*HEADINGS, left=len(HEADINGS))
+    table.columns[3].justify = "right"
+    table.columns[-1].no_wrap = False
+    for entry in shown:
+        table.add_row(*table_row(entry))
+    show()
+    show(table)
+    hidden = describe_hidden(book, shown)
+    if hidden:
+        show(f"\n{hidden}: --all shows them.")
+    if book.advice:
+        show("\nAdvice:\n" + "\n".join(f"- {one}" for one in book.advice))

@@ -1,0 +1,176 @@
+"""This module checks a table before a fit: it leaves out what cannot be learned, and says so once for all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sparsefield.cli.console import note
+from sparsefield.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sparsefield.codebook import Codebook, ColumnEntry
+
+OTHER_LEVEL = "(other)"
+"""The state of the levels that --top-levels groups."""
+
+SHOWN_NAMES = 10
+KEEP = "name a column with --nominal, --numeric or --observed to keep it, or with --id to be asked no more"
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """A table without the columns that cannot be learned, and its codebook."""
+
+    table: pl.DataFrame
+    book: Codebook
+    """The codebook of all columns, with the kinds that options give."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return self.book.left_out
+
+
+def check_table(
+    table: pl.DataFrame,
+    observed: list[str],
+    kinds: Mapping[str, str],
+    *,
+    strict: bool = False,
+    top_levels: int | None = None,
+) -> CheckedTable:
+    """Leave out identifiers, free text and empty columns, and print notes about the other columns.
+
+    Columns that an option names, observed or with a kind, are kept.
+
+    Raises
+    ------
+    DataError
+        If a column that an option names cannot be learned, no column is left, or, if ``strict``, one is left out.
+    """
+    from sparsefield.codebook import inspect
+
+    named = {*observed, *kinds}
+    if top_levels is not None:  # before the inspection, which might find that they are identifiers
+        text = [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"]
+        table = group_levels(table, text, top_levels)
+    book = _with_options(inspect(table), observed, kinds)
+    _refuse(book, named, strict=strict)
+    _print_notes(book, top_levels)
+    table = table.drop(book.left_out)
+    if top_levels is not None:
+        table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
+    return CheckedTable(table, book)
+
+
+def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFrame:
+    """Return a table in which columns of text have their most frequent levels, and "(other)" for the rest.
+
+    Of equally frequent levels the first in alphabetical order are kept.
+    """
+    import polars as pl
+
+    columns = []
+    for name in names:
+        column = table[name]
+        if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+            continue
+        column = column.cast(pl.String)
+        counts = column.drop_nulls().value_counts(name="rows").sort("rows", name, descending=[True, False])
+        if counts.height > most:
+            kept = column.is_in(counts[name].head(most).to_list())
+            columns.append(column.set(~kept, OTHER_LEVEL))  # a null is neither
+    return table.with_columns(columns)
+
+
+def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str]) -> Codebook:
+    """Return the codebook with the kinds of the options; columns that they name are not left out."""
+    from sparsefield.data.kinds import given_kinds
+
+    given = {name: found.kind for name, found in given_kinds(kinds, [entry.name for entry in book.columns]).items()}
+    named = {*observed, *given}
+    entries = (
+        replace(entry, kind=given.get(entry.name, entry.kind), left_out="") if entry.name in named else entry
+        for entry in book.columns
+    )
+    return replace(book, columns=tuple(entries))
+
+
+def _refuse(book: Codebook, named: set[str], *, strict: bool) -> None:
+    """Raise one error about all columns that cannot be learned although an option names them, or all if strict."""
+    problems = [f"column {entry.name!r} {_problem(entry)}" for entry in book.columns if entry.name in named]
+    problems = [problem for problem in problems if not problem.endswith(" ")]
+    dropped = [entry for entry in book.columns if entry.left_out]
+    remedy = "group its values (--top-levels 20), or leave it out (--id)."
+    if problems:
+        raise DataError(f"{_capital('; '.join(problems))}: {remedy}")
+    if dropped and strict:
+        raise DataError(f"These columns cannot be learned: {_list(dropped)}: {_id_option(dropped)}, or drop --strict.")
+    if len(dropped) == len(book):
+        raise DataError(f"No column can be learned: {_list(dropped)}; name those to keep with --nominal or --numeric.")
+
+
+def _problem(entry: ColumnEntry) -> str:
+    from sparsefield.data.schema_learning import is_identifier
+
+    if not entry.n_values:
+        return "has no values at all"
+    if entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
+        return f"has {entry.n_distinct:,} different values in {entry.n_values:,} cells"
+    return ""
+
+
+def _print_notes(book: Codebook, top_levels: int | None) -> None:
+    """Print what is left out, and what the others have that is worth a look, a line for each type of finding."""
+    dropped = [entry for entry in book.columns if entry.left_out]
+    kept = [entry for entry in book.columns if not entry.left_out]
+    if dropped:
+        note(f"Left out: {_list(dropped)}; {KEEP}.")
+    constant = [entry.name for entry in kept if entry.finding("constant")]
+    if constant:
+        note(f"Constant: {_names(constant)}; a column with one value says nothing about others.")
+    different = [entry for entry in kept if entry.finding("all different")]
+    for entry in different[:SHOWN_NAMES]:
+        note(f"Column {entry.name!r} has {entry.n_values:,} values, all different: is it an --id?")
+    many = [entry for entry in kept if entry.finding("many levels")]
+    if many and top_levels is None:
+        shown = _names([entry.name for entry in many], [f"{entry.n_distinct:,}" for entry in many])
+        note(f"Many levels: {shown}; --top-levels 20 keeps the most frequent ones and groups the others.")
+
+
+def _list(entries: list[ColumnEntry]) -> str:
+    return _names([entry.name for entry in entries], [entry.left_out for entry in entries])
+
+
+def _names(names: list[str], details: list[str] | None = None) -> str:
+    shown = [f"{name!r}" + (f" ({details[k]})" if details else "") for k, name in enumerate(names[:SHOWN_NAMES])]
+    rest = len(names) - SHOWN_NAMES
+    return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _id_option(entries: list[ColumnEntry]) -> str:
+    from sparsefield.codebook.column_entries import column_option
+
+    return f"leave them out with {column_option('--id', [entry.name for entry in entries])}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def read_weights(table: pl.DataFrame, name: str) -> Any:
+    """Return the (rows,) weights of a column; DataError unless all cells are numbers that are not negative."""
+    import polars as pl
+
+    weights = table[name].cast(pl.Float64, strict=False)
+    odd = (weights.is_null() | weights.is_nan() | weights.is_infinite() | (weights < 0)).fill_null(True)
+    if odd.any():
+        row = odd.arg_max() or 0
+        raise DataError(
+            f"--weight: column {name!r} has {table[name][row]!r} in row {row + 1}: weights are numbers that are "
+            "not negative, and none is missing."
+        )
+    return weights.to_numpy()

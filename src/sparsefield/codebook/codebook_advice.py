@@ -1,0 +1,96 @@
+"""This module turns the findings of a codebook into advice, with the options of the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from sparsefield.codebook.column_entries import Advice, ColumnEntry, FindingType, column_option, list_names
+
+TOP_LEVELS = 20
+"""Number of levels that the advice proposes to keep."""
+
+
+def give_advice(columns: Sequence[ColumnEntry]) -> list[Advice]:
+    """Return advice about the findings of columns, the most important first, grouped by what to do."""
+    return [*_leave_out(columns), *_missing(columns), *_texts(columns), *_others(columns)]
+
+
+def _having(columns: Sequence[ColumnEntry], type: FindingType) -> list[ColumnEntry]:
+    return [entry for entry in columns if entry.finding(type) is not None]
+
+
+def _say(entries: Sequence[ColumnEntry], one: str, several: str, option: str = "") -> Iterator[Advice]:
+    """Yield one sentence about columns, if there are any; ``option`` names them unless it has a value."""
+    names = tuple(entry.name for entry in entries)
+    if names:
+        text = f"{list_names(names)} {one if len(names) == 1 else several}"
+        written = column_option(option, names) if option and " " not in option else option
+        yield Advice(text, names, written)
+
+
+def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    yield from _say(
+        _having(columns, "identifier"),
+        "is an identifier, which cannot be learned",
+        "are identifiers, which cannot be learned",
+        "--id",
+    )
+    yield from _say(_having(columns, "free text"), "is free text", "are free text", "--id")
+    yield from _say(_having(columns, "empty"), "has no values", "have no values", "--id")
+    yield from _say(
+        _having(columns, "constant"), "is constant and says nothing", "are constant and say nothing", "--id"
+    )
+    for entry in _having(columns, "duplicate"):
+        found = entry.finding("duplicate")
+        text = f"{entry.name!r} has the {found.text if found else ''}"
+        yield Advice(text, (entry.name,), column_option("--id", [entry.name]))
+    yield from _say(
+        _having(columns, "all different"),
+        "is all different: if it is an identifier",
+        "are all different: if they are identifiers",
+        "--id",
+    )
+
+
+def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    entries = _having(columns, "missing codes")
+    numbers = [entry for entry in _having(columns, "numbers as text") if entry not in entries]
+    found = [(entry, entry.finding("missing codes")) for entry in entries]
+    found += [(entry, entry.finding("numbers as text")) for entry in numbers]
+    codes = list(dict.fromkeys(code for _, finding in found if finding for code in finding.values if code.strip()))
+    if codes:
+        names = tuple(entry.name for entry, finding in found if finding and any(finding.values))
+        shown = ", ".join(repr(code) for code in codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
+        text = (
+            f"{list_names(names)}: {shown} may mean a missing value; the option is for all columns, and "
+            "replaces NA, NaN, null and ?, so repeat those that the file has"
+        )
+        yield Advice(text, names, " ".join(f"--missing {shlex.quote(code)}" for code in codes))
+
+
+def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    numbers = [(entry, entry.finding("numbers as text")) for entry in _having(columns, "numbers as text")]
+    plain = [entry for entry, finding in numbers if finding and not finding.values]
+    written = [entry for entry, finding in numbers if finding and finding.values == ("",)]
+    yield from _say(plain, "has numbers kept as text", "have numbers kept as text", "--numeric")
+    yield from _say(
+        written,
+        "has numbers with commas or units; write 1234.5 to use them as numbers",
+        "have numbers with commas or units; write 1234.5 to use them as numbers",
+    )
+    yield from _say(
+        _having(columns, "dates as text"),
+        "has dates kept as text; a Parquet file or a frame with a date type makes them numeric",
+        "have dates kept as text; a Parquet file or a frame with date types makes them numeric",
+    )
+
+
+def _others(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    many = _having(columns, "many levels")
+    yield from _say(many, "has many levels", "have many levels", f"--top-levels {TOP_LEVELS}")
+    yield from _say(
+        _having(columns, "spelling"),
+        "has levels that differ only in case or spaces; write them in one way",
+        "have levels that differ only in case or spaces; write them in one way",
+    )

@@ -1,0 +1,71 @@
+"""This module writes a codebook as an HTML page that works offline."""
+
+from __future__ import annotations
+
+from html import escape
+
+from sparsefield.codebook.codebook_contents import CodebookContents
+from sparsefield.codebook.codebook_text import describe_findings, summarize_findings, summarize_size
+from sparsefield.codebook.column_entries import ColumnEntry
+from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
+from sparsefield.viz.palette import BLUE, GREY
+from sparsefield.viz.svg import shorten
+
+WIDTH, HEIGHT = 150, 34
+"""Size of a small distribution, in pixels."""
+
+VALUES_LENGTH = 120
+HEADINGS = ("column", "kind", "values", "distribution", "distinct", "missing", "findings")
+
+
+def make_codebook_page(book: CodebookContents, title: str) -> str:
+    """Return the page of a codebook."""
+    return document(title, f"<main><h1>{escape(title)}</h1>{render_body(book)}</main>", "tables.js")
+
+
+def render_body(book: CodebookContents) -> str:
+    """Return what the page says about the table: its size, advice, and a row for each column."""
+    lead = [line for line in (book.source, summarize_size(book), summarize_findings(book)) if line]
+    advice = bullets([f"{escape(one.text)}{_option(one.option)}" for one in book.advice])
+    rows = [_row(entry) for entry in book.columns]
+    return "".join(
+        [
+            *(paragraph(line) for line in lead),
+            section("advice", "Advice", advice) if advice else "",
+            section("columns", "Columns", render_table(HEADINGS, rows, text=(0, 1, 2, 3, 6), sortable=True)),
+        ]
+    )
+
+
+def _option(option: str) -> str:
+    return f": <code>{escape(option)}</code>" if option else ""
+
+
+def _row(entry: ColumnEntry) -> list[TableCell]:
+    kind = f"{entry.kind}: {entry.reason}" + (f"; left out: {entry.left_out}" if entry.left_out else "")
+    return [
+        TableCell(entry.name, "text"),
+        TableCell(kind, "text"),
+        TableCell(shorten(entry.describe_values(), VALUES_LENGTH), "text"),
+        TableCell(kind="text", markup=draw_levels(entry) or "\u2013"),
+        TableCell.number(entry.n_distinct, ",d"),
+        TableCell.number(entry.missing_share, ".1%"),
+        TableCell(describe_findings(entry), "text", value=float(len(entry.findings))),
+    ]
+
+
+def draw_levels(entry: ColumnEntry) -> str:
+    """Return a small SVG with a bar for each level or range; its tooltips have their numbers of rows."""
+    if not entry.levels or not entry.n_values:
+        return ""
+    step, most = WIDTH / len(entry.levels), max(level.rows for level in entry.levels) or 1
+    bars = []
+    for k, level in enumerate(entry.levels):
+        height = HEIGHT * level.rows / most
+        place = f'x="{k * step:.1f}" y="{HEIGHT - height:.1f}" width="{max(step - 1, 0.5):.1f}" height="{height:.1f}"'
+        hint = f"<title>{escape(level.label)}: {level.rows:,} rows</title>"
+        bars.append(f'<rect {place} fill="{BLUE}">{hint}</rect>')
+    line = f'<line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" stroke="{GREY}"/>'
+    label = escape(f"distribution of {entry.name}", quote=True)
+    head = f'<svg width="{WIDTH}" height="{HEIGHT + 1}" role="img" aria-label="{label}">'
+    return f"{head}{''.join(bars)}{line}</svg>"

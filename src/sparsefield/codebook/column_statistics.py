@@ -1,0 +1,158 @@
+"""This module computes what a codebook says about columns, for all columns of a frame at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from sparsefield.data.column_summaries import ColumnTraits, find_traits
+from sparsefield.data.exact_sums import Weights
+from sparsefield.data.frames import Source
+from sparsefield.data.kinds import ColumnKind, kind_of
+
+RANGES = 12
+"""Number of equally wide ranges in which the values of a numeric column are counted."""
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """A column as polars has it, and what is counted in it."""
+
+    name: str
+    values: pl.Series
+    """All cells; null if missing."""
+    traits: ColumnTraits
+    kind: ColumnKind
+    n_missing: int
+    n_distinct: int
+    counts: pl.DataFrame | None
+    """The distinct values of a nominal or ordinal column, the most frequent first, as "level", with their "rows"."""
+    low: Any = None
+    high: Any = None
+    median: float | None = None
+    """Smallest and largest value and median of numbers and dates, in the physical unit of the latter."""
+
+    @property
+    def n_values(self) -> int:
+        return len(self.values) - self.n_missing
+
+    @property
+    def is_text(self) -> bool:
+        return self.values.dtype == pl.String
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are whole numbers, and none is a date."""
+        return self.values.dtype.is_numeric() and self.traits.numbers and not self.traits.fractions
+
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of rows in equally wide ranges, and the limits of these."""
+        numbers = self.values.to_physical().drop_nulls().to_numpy()
+        numbers = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers
+        low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
+        width = (high - low) / RANGES or 1.0
+        # Half as long as np.histogram, which sorts out values at the limits of ranges.
+        places = np.minimum(((numbers - low) / width).astype(np.int8), RANGES - 1)
+        return np.bincount(places, minlength=RANGES), low + width * np.arange(RANGES + 1)
+
+
+def as_polars(source: Source) -> pl.DataFrame:
+    """Return a frame of numbers, booleans, times and text; categories and other types become text."""
+    if source.kind == "polars":
+        frame = nw.to_native(source.native)
+    else:
+        frame = pl.DataFrame([_as_series(source, name) for name in source.names])
+    odd = [column for column in frame.get_columns() if not _is_plain(column.dtype)]
+    # One expression for all floats, because polars runs it on all cores.
+    return frame.with_columns(_plain(column) for column in odd).with_columns(cs.float().fill_nan(None))
+
+
+def _as_series(source: Source, name: str) -> pl.Series:
+    if source.kind not in ("array", "sparse"):
+        series = source.native[:, source.names.index(name)]
+        try:
+            return series.to_polars().alias(name)
+        except Exception:  # libraries have no common exception for cells of several types
+            return _from_cells(source, name)
+    return _from_cells(source, name)
+
+
+def _from_cells(source: Source, name: str) -> pl.Series:
+    raw = source.column(name)
+    values = raw.values if raw.values.dtype.kind in "biuf" else np.array([str(value) for value in raw.values], object)
+    known = pl.Series(name, values, dtype=pl.String if values.dtype.kind == "O" else None, strict=False)
+    rows = np.cumsum(raw.present) - 1
+    return known.gather(pl.Series(rows).set(pl.Series(~raw.present), None)).alias(name)
+
+
+def _is_plain(dtype: pl.DataType) -> bool:
+    return dtype.is_float() or dtype.is_integer() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    """Return a column of another type as numbers or as text."""
+    if column.dtype.is_decimal():
+        return column.cast(pl.Float64)
+    if column.dtype in (pl.Categorical, pl.Enum, pl.Null):
+        return column.cast(pl.String)
+    return pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
+
+
+def summarize(source: Source, frame: pl.DataFrame) -> list[ColumnStatistics]:
+    """Return the statistics of all columns; ``frame`` is `as_polars` of the source."""
+    missing, ranked = _row(frame.null_count()), _ranked(frame)
+    traits = {name: _traits_of(source, frame[name], missing[name]) for name in frame.columns}
+    kinds = {name: kind_of(traits[name]) for name in frame.columns}
+    numeric = [name for name in frame.columns if kinds[name].kind == "numeric"]
+    low, high = (_row(frame.select(by(pl.col(ranked)))) if ranked else {} for by in (pl.Expr.min, pl.Expr.max))
+    median = _row(frame.select(pl.col(numeric).to_physical().median())) if numeric else {}
+    distinct = _row(frame.select(pl.col(numeric).drop_nulls().n_unique())) if numeric else {}
+    counts = _count_levels(frame, [name for name in frame.columns if name not in median])
+    return [
+        ColumnStatistics(
+            name,
+            frame[name],
+            traits[name],
+            kinds[name],
+            missing[name],
+            distinct[name] if name in distinct else counts[name].height,
+            counts.get(name),
+            low.get(name),
+            high.get(name),
+            median.get(name),
+        )
+        for name in frame.columns
+    ]
+
+
+def _row(frame: pl.DataFrame) -> dict[str, Any]:
+    return frame.row(0, named=True)
+
+
+def _ranked(frame: pl.DataFrame) -> list[str]:
+    return [name for name, dtype in frame.schema.items() if dtype.is_numeric() or dtype.is_temporal()]
+
+
+def _traits_of(source: Source, column: pl.Series, n_missing: int) -> ColumnTraits:
+    """Return the traits that decide about the kind; text needs no look at its cells, unless it has an order."""
+    if column.dtype != pl.String or source.kind in ("array", "sparse"):
+        return find_traits(source, Weights(None), [column.name])[0]
+    if source.native[:, source.names.index(column.name)].dtype == nw.String:
+        return ColumnTraits(n_missing == len(column), False, frozenset())
+    return find_traits(source, Weights(None), [column.name])[0]
+
+
+def _count_levels(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """Return the distinct values of columns, and their numbers of rows; equally frequent ones are sorted."""
+    if not names:
+        return {}
+    found = frame.select(pl.col(name).drop_nulls().value_counts(name="rows").implode() for name in names)
+    counts = [found[name][0].struct.unnest().lazy().rename({name: "level"}) for name in names]
+    counts = pl.collect_all([one.sort("rows", "level", descending=[True, False]) for one in counts])
+    return dict(zip(names, counts, strict=True))

@@ -1,0 +1,163 @@
+"""A codebook says what a fit will see, and what deserves a look before it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import sparsefield
+from sparsefield import Codebook, MarkovField
+from sparsefield.data import as_source, learn_schema
+
+
+def test_kinds_are_those_that_a_fit_learns(survey: pl.DataFrame, book: Codebook) -> None:
+    kept = survey.drop(book.left_out)
+    schema = learn_schema(as_source(kept))
+    assert {entry.name: entry.kind for entry in book.columns if not entry.left_out} == {
+        variable.name: variable.kind for variable in schema.variables
+    }
+    fitted = MarkovField(l1=50.0).fit(kept.select("sex", "answer", "height")).field_.schema
+    assert [variable.kind for variable in fitted.variables] == [book[name].kind for name in ("sex", "answer", "height")]
+
+
+def test_each_kind_has_its_reason(book: Codebook) -> None:
+    assert book["age"].reason.endswith("different whole numbers, more than 10")
+    assert book["height"].reason == "numbers with fractions"
+    assert book["answer"].reason == "6 different whole numbers"
+    assert book["sex"].reason == "text"
+    assert book["flag"].reason == "true and false"
+    assert book["empty"].reason == "no values"
+
+
+def test_ordered_categories_keep_their_order() -> None:
+    order = pl.Enum(["never", "rarely", "often"])
+    frame = pl.DataFrame({"a": pl.Series(["often", "never", "never"], dtype=order)})
+    entry = sparsefield.inspect(frame)["a"]
+    assert (entry.kind, entry.reason) == ("ordinal", "an ordered categorical type")
+    assert [level.label for level in entry.levels] == ["never", "often"]
+
+
+def test_dates_are_numeric_and_have_limits() -> None:
+    days = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=5)})
+    entry = sparsefield.inspect(days)["day"]
+    assert (entry.kind, entry.reason) == ("numeric", "dates or times")
+    assert entry.low.startswith("2020-01-01")
+    assert entry.high.startswith("2020-01-05")
+
+
+def test_missing_cells_are_counted_with_nan(book: Codebook) -> None:
+    assert book["height"].missing_share == 0.25
+    frame = pd.DataFrame({"a": [1.5, np.nan, 2.5, None], "b": ["x", None, "y", "x"]})
+    found = sparsefield.inspect(frame)
+    assert [entry.n_missing for entry in found.columns] == [2, 1]
+    assert found.missing_share == 3 / 8
+
+
+def test_what_cannot_be_learned_is_left_out(book: Codebook) -> None:
+    assert {entry.name: entry.left_out for entry in book.columns if entry.left_out} == {
+        "respondent": "an identifier",
+        "remark": "free text",
+        "name": "an identifier",
+        "empty": "empty",
+    }
+
+
+def test_findings_name_the_values(book: Codebook) -> None:
+    found = {entry.name: {finding.type for finding in entry.findings} for entry in book.columns if entry.findings}
+    assert found == {
+        "respondent": {"identifier"},
+        "income": {"missing codes"},
+        "sex": {"spelling"},
+        "answer": {"missing codes"},
+        "answer_text": {"duplicate"},
+        "city": {"many levels", "rare levels"},
+        "remark": {"free text"},
+        "date": {"dates as text", "many levels", "rare levels"},
+        "constant": {"constant"},
+        "number": {"numbers as text", "missing codes", "rare levels"},
+        "name": {"identifier"},
+        "empty": {"empty"},
+        "age_again": {"duplicate"},
+    }
+    assert book["income"].findings[0].text == "-99 (12 rows)"
+    assert book["answer_text"].findings[0].text == "same values as 'answer', with other labels"
+    assert book["age_again"].findings[0].text == "same values as 'age'"
+
+
+def test_advice_has_the_option_to_give(book: Codebook) -> None:
+    options = [one.option for one in book.advice if one.option]
+    assert options == [
+        "--id respondent,name",
+        "--id remark",
+        "--id empty",
+        "--id constant",
+        "--id answer_text",
+        "--id age_again",
+        "--missing -99 --missing 9 --missing k.A.",
+        "--top-levels 20",
+    ]
+
+
+@pytest.mark.parametrize("convert", [pl.DataFrame.to_arrow, pl.DataFrame.to_pandas])
+def test_frames_of_all_libraries_have_the_same_codebook(survey: pl.DataFrame, book: Codebook, convert) -> None:
+    other = sparsefield.inspect(convert(survey))
+    assert [(entry.name, entry.kind, entry.findings) for entry in other.columns] == [
+        (entry.name, entry.kind, entry.findings) for entry in book.columns
+    ]
+
+
+def test_arrays_and_mixed_cells_are_described() -> None:
+    array = sparsefield.inspect(np.array([[0.0, 1.5], [1.0, np.nan], [1.0, 2.5]]))
+    assert [(entry.name, entry.kind, entry.n_missing) for entry in array.columns] == [
+        ("x0", "nominal", 0),
+        ("x1", "numeric", 1),
+    ]
+    mixed = sparsefield.inspect(pd.DataFrame({"a": [1, "b", None, 1]}))
+    assert (mixed["a"].kind, mixed["a"].n_distinct) == ("nominal", 2)
+
+
+def test_text_shows_the_findings_and_the_advice(book: Codebook) -> None:
+    text = str(book)
+    assert text.startswith(
+        "120 rows, 16 columns (7 nominal, 1 ordinal, 4 numeric, 4 left out), 7.8% of the cells missing."
+    )
+    assert "13 columns have findings." in text
+    assert re.search(r"^income +numeric +-99 to \d+, median \d+", text, re.MULTILINE)
+    assert "- 'respondent', 'name' are identifiers, which cannot be learned: --id respondent,name" in text
+
+
+def test_a_wide_table_shows_columns_with_findings_first() -> None:
+    wide = pl.DataFrame({f"c{k}": [k % 3, 1, 0, 2, 1] for k in range(40)} | {"none": [None] * 5})
+    text = str(sparsefield.inspect(wide))
+    assert "11 columns not shown" in text
+    assert "none" in text
+
+
+def test_a_codebook_is_json_and_keeps_its_source(survey: pl.DataFrame) -> None:
+    book = sparsefield.inspect(survey, source="Read as UTF-8 with commas.")
+    plain = json.loads(json.dumps(book.to_dict()))
+    assert plain["source"] == "Read as UTF-8 with commas."
+    assert plain["rows"] == 120
+    assert [entry["name"] for entry in plain["columns"]] == survey.columns
+    assert str(book).startswith("Read as UTF-8 with commas.\n")
+
+
+def test_the_page_is_offline_and_has_a_picture_of_each_column(book: Codebook, tmp_path) -> None:
+    book.write(tmp_path / "book.html", title="The <survey>")
+    page = (tmp_path / "book.html").read_text()
+    assert "The &lt;survey&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert page.count("<svg") == len(book) - 1  # not of the empty column
+    assert "--missing k.A." in page
+    assert "<table" in book._repr_html_()
+
+
+def test_a_table_without_rows_is_described() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"a": pl.Series([], dtype=pl.Int64), "b": pl.Series([], dtype=pl.String)}))
+    assert book.left_out == ("a", "b")
+    assert str(book).startswith("0 rows")

@@ -1,0 +1,63 @@
+"""Columns are identifiers, free text, dates or numbers by what they hold."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import sparsefield
+
+
+def finding(values: list, name: str = "a") -> str:
+    findings = sparsefield.inspect(pl.DataFrame({name: values}))[name].findings
+    return findings[0].type if findings else ""
+
+
+SQUARES = [k * k for k in range(1, 31)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("x", list(range(30)), "identifier"),
+        ("x", SQUARES, "all different"),
+        ("customer_id", SQUARES, "identifier"),
+        ("PassengerId", SQUARES, "identifier"),
+        ("", SQUARES, "identifier"),
+        ("paid", SQUARES, "all different"),
+        ("year", list(range(1990, 2020)), "all different"),
+        ("x", [k / 7 for k in SQUARES], ""),
+        ("id", list(range(8)) * 5, ""),
+        ("word", [f"w{k}" for k in range(30)], "identifier"),
+        ("zip", [f"0{k}000" for k in range(1, 8)] * 5, ""),
+        ("n", [str(k) for k in range(12)] * 5, "numbers as text"),
+        ("n", [f"{k},5" for k in range(12)] * 5, "numbers as text"),
+        ("d", [f"{k + 1}.3.2020" for k in range(12)] * 5, "dates as text"),
+    ],
+)
+def test_columns_are_told_apart(name, values, expected) -> None:
+    assert finding(values, name) == expected
+
+
+def test_different_numbers_are_kept_unless_they_are_identifiers() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"size": SQUARES, "row": SQUARES[::-1]}))
+    assert book.left_out == ("row",)
+    assert [one.option for one in book.advice] == ["--id row", "--id size"]
+
+
+def test_nearly_all_different_text_is_an_identifier_as_for_a_fit() -> None:
+    values = [f"w{k}" for k in range(150)]
+    assert finding([*values, "w0"]) == "identifier"
+    assert finding([*values, *values]) == "many levels"
+
+
+def test_dates_as_text_are_left_out_only_if_nearly_all_are_different() -> None:
+    days = [f"2020-{m:02d}-{d:02d}" for m in range(1, 13) for d in range(1, 21)]
+    book = sparsefield.inspect(pl.DataFrame({"a": days, "b": days[:5] * 48}))
+    assert book.left_out == ("a",)
+    assert book["b"].findings[0].type == "dates as text"
+
+
+def test_numbers_as_text_can_be_made_numeric() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"n": [str(k) for k in range(12)] * 5}))
+    assert [one.option for one in book.advice] == ["--numeric n"]
