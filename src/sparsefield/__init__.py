@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
-    from sparsefield.io import read_atoms, read_database, read_schema, read_triples
+    from sparsefield.io import Baskets, read_atoms, read_baskets, read_database, read_schema, read_triples
     from sparsefield.objectives import EM
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
@@ -25,6 +25,7 @@ __all__ = [
     "EBIC",
     "EM",
     "AutomaticInference",
+    "Baskets",
     "BeliefPropagation",
     "CRFClassifier",
     "ExactInference",
@@ -49,6 +50,7 @@ __all__ = [
     "calendar_parts",
     "load",
     "read_atoms",
+    "read_baskets",
     "read_database",
     "read_schema",
     "read_triples",
@@ -61,7 +63,7 @@ _NAMES_OF_MODULE = {
     "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "sparsefield.induction.higher_order": ("HigherOrder",),
     "sparsefield.inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
+    "sparsefield.io": ("Baskets", "read_atoms", "read_baskets", "read_database", "read_schema", "read_triples"),
     "sparsefield.objectives": ("EM",),
     "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }

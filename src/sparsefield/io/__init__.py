@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
+    from sparsefield.io.baskets import Baskets, read_baskets
     from sparsefield.io.database import read_database
     from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
     from sparsefield.io.files import ReadOptions, read_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_ZERO",
+    "Baskets",
     "Factor",
     "FieldFactors",
     "ReadOptions",
@@ -26,6 +28,7 @@ __all__ = [
     "log_linear_weights",
     "parse_schema_file",
     "read_atoms",
+    "read_baskets",
     "read_blocks",
     "read_database",
     "read_evidence",
@@ -45,6 +48,7 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "atoms": ["read_atoms"],
+    "baskets": ["Baskets", "read_baskets"],
     "database": ["read_database"],
     "field_factors": ["Factor", "FieldFactors", "log_linear_weights", "to_factors", "to_pgmpy"],
     "files": ["ReadOptions", "read_table"],
