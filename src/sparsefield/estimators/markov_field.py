@@ -37,6 +37,7 @@ from sparsefield.estimators.answer_tables import (
     log_belief,
     probabilities,
 )
+from sparsefield.estimators.basket_methods import BasketMethods
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import check_latent, latent_training_data, with_shares
@@ -54,7 +55,7 @@ from sparsefield.model import Field, FitRecord
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
+class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
