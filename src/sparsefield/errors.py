@@ -23,3 +23,7 @@ class CovariateWarning(UserWarning):
 
 class EstimateWarning(UserWarning):
     """An exact result is not feasible; the result was sampled or found by a search instead."""
+
+
+class LeftOutWarning(UserWarning):
+    """Rows or items of baskets were left out, because a cell was missing or the model has no such item."""

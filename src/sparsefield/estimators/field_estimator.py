@@ -217,7 +217,10 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _read(self, X: Any, *, reset: bool = False) -> Source:
-        """Return ``X`` as a source, after scikit-learn's checks of its columns."""
+        """Return ``X`` as a source, after scikit-learn's checks of its columns.
+
+        Arrays and sparse matrices have the names that `fit` was given for their columns.
+        """
         if not reset:
             check_is_fitted(self)
         if is_dask_collection(X):
@@ -226,7 +229,14 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
             )
         source = as_source(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
-        return source
+        return source if reset else self._with_learned_names(source)
+
+    def _with_learned_names(self, source: Source) -> Source:
+        """Return an array or a sparse matrix with the names of the columns that the field was learned from."""
+        if source.kind not in ("array", "sparse") or hasattr(self, "feature_names_in_"):
+            return source
+        names = tuple(self._input_names(self.field_.schema))
+        return replace(source, names=names) if len(names) == len(source.names) else source
 
     def _kinds(self, source: Source) -> Kinds:
         if not isinstance(self.kinds, Mapping):

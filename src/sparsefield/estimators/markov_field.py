@@ -37,6 +37,7 @@ from sparsefield.estimators.answer_tables import (
     log_belief,
     probabilities,
 )
+from sparsefield.estimators.basket_methods import BasketMethods
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import check_latent, latent_training_data, with_shares
@@ -44,7 +45,7 @@ from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import QueryMethods
 from sparsefield.estimators.training import TrainingData
-from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, wants_pandas
+from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
 from sparsefield.frame_protocol import Frame, TableT
 from sparsefield.inference import draw_often
 from sparsefield.io import read_uai
@@ -55,7 +56,7 @@ from sparsefield.parameters import BURN_IN, THIN
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
+class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
@@ -188,6 +189,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         observed: Sequence[str | int] | str | None = None,
         sample_weight: Any = None,
         states: Mapping[str, Sequence[Label]] | None = None,
+        columns: Sequence[str] | None = None,
     ) -> MarkovField:
         """Learn the field.
 
@@ -209,9 +211,12 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         sample_weight : (rows,) weights; for a stream, of the rows of all blocks
         states : {column: its states}
             States that exist although ``X`` may have no example of them.
+        columns : names of the columns of an array or a sparse matrix, such as the items of baskets
+            x0, x1, ... by default. Later arrays and matrices have the same columns in the same order.
         """
         self._check_parameters()
-        with self._open_training_data(X, y, observed=observed, sample_weight=sample_weight, states=states) as data:
+        options = {"observed": observed, "sample_weight": sample_weight, "states": states, "columns": columns}
+        with self._open_training_data(X, y, **options) as data:
             self._train(data)
             if self.latent:
                 dataset: Any = data.dataset
@@ -220,16 +225,25 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
 
     @contextmanager
     def _open_training_data(
-        self, X: Any, y: Any = None, *, observed: Any = None, sample_weight: Any = None, states: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observed: Any = None,
+        sample_weight: Any = None,
+        states: Any = None,
+        columns: Any = None,
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X
         large_data = open_large_data(self, X, y, observed, sample_weight, states)
         if large_data is not None:
+            if columns is not None:
+                raise DataError("columns= has names for one array or sparse matrix; X comes in parts.")
             with large_data as data:
                 yield data
             return
-        source = self._read(X, reset=True)
+        source = name_columns(self._read(X, reset=True), columns)
         check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}

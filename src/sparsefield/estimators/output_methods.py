@@ -168,11 +168,11 @@ class OutputMethods:
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
-        source = as_source(data, what="data")
+        source = estimator._with_learned_names(as_source(data, what="data"))
         most = max(1, MOST_CELLS // max(schema.n_columns, 1))
         n_rows = source.n_rows
         if n_rows > most:
-            source = as_source(_some_rows(data, source, most), what="data")
+            source = estimator._with_learned_names(as_source(_some_rows(data, source, most), what="data"))
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -35,6 +37,21 @@ def _column_name(source: Source, column: Any) -> str:
     if not -len(source.names) <= int(column) < len(source.names):
         raise DataError(f"Column {column} does not exist: there are {len(source.names)} columns.")
     return source.names[int(column)]
+
+
+def name_columns(source: Source, columns: Any) -> Source:
+    """Return an array or a sparse matrix with the given names of its columns; None leaves the source as it is."""
+    if columns is None:
+        return source
+    if source.kind not in ("array", "sparse"):
+        raise DataError("columns= has names for an array or a sparse matrix; X is a frame, whose columns have names.")
+    names = tuple(str(name) for name in columns)
+    if len(names) != len(source.names):
+        raise DataError(f"columns= has {len(names):,} names, but X has {len(source.names):,} columns.")
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise DataError(f"columns= has the same name several times: {', '.join(map(repr, twice[:5]))}.")
+    return replace(source, names=names)
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:

@@ -8,6 +8,7 @@ from sparsefield.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
+    from sparsefield.io.baskets import Baskets, read_baskets
     from sparsefield.io.database import read_database
     from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
     from sparsefield.io.file_format import FileFormat
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_ZERO",
+    "Baskets",
     "Factor",
     "FieldFactors",
     "FileFormat",
@@ -32,6 +34,7 @@ __all__ = [
     "log_linear_weights",
     "parse_schema_file",
     "read_atoms",
+    "read_baskets",
     "read_blocks",
     "read_database",
     "read_evidence",
@@ -52,6 +55,7 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "atoms": ["read_atoms"],
+    "baskets": ["Baskets", "read_baskets"],
     "database": ["read_database"],
     "field_factors": ["Factor", "FieldFactors", "log_linear_weights", "to_factors", "to_pgmpy"],
     "file_format": ["FileFormat"],
