@@ -23,3 +23,7 @@ class CovariateWarning(UserWarning):
 
 class EstimateWarning(UserWarning):
     """An exact result is not feasible; the result was sampled or found by a search instead."""
+
+
+class SelectionWarning(UserWarning):
+    """The selection of l1 ended before the score did: the data support a smaller l1 than any that was tried."""
