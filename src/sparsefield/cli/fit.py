@@ -22,6 +22,7 @@ from sparsefield.cli.input_data import (
     is_matrix,
     read_data,
     stream_data,
+    take_groups,
     workers_can_read,
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
@@ -88,6 +89,7 @@ def fit(
     output: Output,
     *,
     columns: ColumnOptions,
+    group: opt.Group = None,
     reading: ReadOptions,
     stream: Stream = False,
     template: opt.Templates = None,
@@ -113,7 +115,7 @@ def fit(
     check_output(output)
     on_workers = cluster is not None and workers_can_read(data)
     read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, columns)
+    given = take_groups(read(data, reading, columns), group, data)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
@@ -183,10 +185,12 @@ def _show_fit(field: AnyField, seconds: float) -> None:
         show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
     if record.criterion is not None:
         from sparsefield.solver import SELECTIONS
+        from sparsefield.solver.selection_folds import PATH_LENGTH
 
         tried, by = len(record.path), SELECTIONS[record.criterion].description
+        extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        show(f"Selected l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
+        show(f"Selected l1 = {field.l1_:.3g} among {tried} values{extended}, by {by}{whose}.")
     show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:

@@ -89,11 +89,33 @@ class InputData:
     """The reason why no cells can be held out to check a field, or empty."""
     inputs: tuple[Path, ...] = ()
     """Files that were read in addition to the named one."""
+    groups: Any = None
+    """Values of the column of --group, or None."""
 
     @property
     def roles(self) -> dict[str, Any]:
         """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
-        return {} if self.linked else {"observed": self.observed}
+        return {} if self.linked else {"observed": self.observed, "groups": self.groups}
+
+
+def take_groups(given: InputData, column: str | None, data: Path) -> InputData:
+    """Return the data without the column of --group, whose values say which rows belong together."""
+    if column is None:
+        return given
+    import polars as pl
+
+    if not isinstance(given.X, pl.DataFrame):
+        raise DataError(
+            f"{data}: --group is for one table in memory, not for linked tables, sparse matrices, --stream or Parquet "
+            "files that workers of --cluster read: remove it."
+        )
+    (name,) = find_columns([column], given.X.columns, "--group")
+    if name in given.observed or name in ({} if given.kinds == "auto" else given.kinds):
+        raise DataError(
+            f"Column {name!r} is the --group, which is not learned, and cannot also be observed or have a kind: remove "
+            "one option."
+        )
+    return replace(given, X=given.X.drop(name), groups=given.X[name])
 
 
 def is_linked(data: Path) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show
-from sparsefield.cli.input_data import ColumnOptions, read_data
+from sparsefield.cli.input_data import ColumnOptions, read_data, take_groups
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
 from sparsefield.io.files import ReadOptions
 
@@ -29,6 +29,7 @@ def path(
     output: Output,
     *,
     columns: ColumnOptions,
+    group: opt.Group = None,
     reading: ReadOptions,
     template: opt.Templates = None,
     learning: opt.LearningOptions,
@@ -41,7 +42,7 @@ def path(
     sparse 0/1 matrix that scipy saved as an .npz file.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    given = read_data(data, reading, columns)
+    given = take_groups(read_data(data, reading, columns), group, data)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)

@@ -43,6 +43,7 @@ from sparsefield.estimators.latent_start import check_latent, latent_training_da
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import QueryMethods
+from sparsefield.estimators.row_groups import groups_refusal, split_groups
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, wants_pandas
 from sparsefield.frame_protocol import Frame, TableT
@@ -79,9 +80,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
         the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
-        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score on
-        held-out cells is within one standard error of the best; "ebic" takes the best extended Bayesian information
-        criterion, which selects fewer features: for networks rather than for predictions.
+        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score in
+        a cross-validation over rows is within one standard error of the best; "ebic" takes the best extended Bayesian
+        information criterion, which selects fewer features: for networks rather than for predictions.
     refit : bool, default=False
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
         weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
@@ -187,6 +188,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         observed: Sequence[str | int] | str | None = None,
         sample_weight: Any = None,
         states: Mapping[str, Sequence[Label]] | None = None,
+        groups: Any = None,
     ) -> MarkovField:
         """Learn the field.
 
@@ -208,9 +210,13 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         sample_weight : (rows,) weights; for a stream, of the rows of all blocks
         states : {column: its states}
             States that exist although ``X`` may have no example of them.
+        groups : (rows,) values, or the name of a column of ``X`` that is not learned
+            Rows with the same value belong together, such as the visits of one patient. ``l1="auto"`` holds them out
+            together, since one of them would tell too much about the others.
         """
         self._check_parameters()
-        with self._open_training_data(X, y, observed=observed, sample_weight=sample_weight, states=states) as data:
+        roles: dict[str, Any] = {"observed": observed, "sample_weight": sample_weight, "states": states}
+        with self._open_training_data(X, y, **roles, groups=groups) as data:
             self._train(data)
             if self.latent:
                 dataset: Any = data.dataset
@@ -219,27 +225,37 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
 
     @contextmanager
     def _open_training_data(
-        self, X: Any, y: Any = None, *, observed: Any = None, sample_weight: Any = None, states: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observed: Any = None,
+        sample_weight: Any = None,
+        states: Any = None,
+        groups: Any = None,
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X
         large_data = open_large_data(self, X, y, observed, sample_weight, states)
         if large_data is not None:
+            if groups is not None:
+                raise groups_refusal()
             with large_data as data:
                 yield data
             return
+        X, groups = split_groups(X, groups)
         source = self._read(X, reset=True)
         check_y(y, source.n_rows)
-        weight = check_weights(sample_weight, source.n_rows)
+        weight, groups = check_weights(sample_weight, source.n_rows), self._read_groups(groups, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
         symmetric = self.coding == "symmetric"
         schema = learn_schema(source, **roles, symmetric=symmetric, sample_weight=weight)
         warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
             seed = as_seed(self.random_state) or 0
-            yield latent_training_data(source, schema, weight, check_latent(self.latent), seed)
+            yield replace(latent_training_data(source, schema, weight, check_latent(self.latent), seed), groups=groups)
             return
-        yield TrainingData(self._compile_rows(source, schema, weight), source.kind)
+        yield TrainingData(self._compile_rows(source, schema, weight), source.kind, groups=groups)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
