@@ -27,3 +27,7 @@ class EstimateWarning(UserWarning):
 
 class LeftOutWarning(UserWarning):
     """Rows or items of baskets were left out, because a cell was missing or the model has no such item."""
+
+
+class SelectionWarning(UserWarning):
+    """The selection of l1 ended before the score did: the data support a smaller l1 than any that was tried."""

@@ -32,8 +32,9 @@ from sparsefield.solver import (
     TrainingOptions,
     select_l1,
 )
-from sparsefield.solver.model_selection import _final, prune_by_wald, sparsest_good
+from sparsefield.solver.model_selection import prune_by_wald, sparsest_good
 from sparsefield.solver.regularization_path import ebic
+from sparsefield.solver.selection_folds import final_field
 
 pytestmark = pytest.mark.grid(keep=1)
 
@@ -208,7 +209,7 @@ def test_judging_a_refit_leaves_the_trainer_as_it_was(share: float, missing: EM 
         straight, around = (trainer_of(sample, engine, missing=missing, l1=30.0) for _ in range(2))
         straight.trainer.run()
         around.trainer.run()
-        _final(around, SelectionOptions(refit_l2=0.1))
+        final_field(around, SelectionOptions(refit_l2=0.1))
         assert around.trainer.problem.field.theta.tolist() == straight.trainer.problem.field.theta.tolist()
         assert around.fit_at(10.0).field.theta.tolist() == straight.fit_at(10.0).field.theta.tolist()
 

@@ -78,6 +78,7 @@ def fit(
     *,
     columns: ColumnOptions,
     weight: opt.Weight = None,
+    group: opt.Group = None,
     reading: ReadOptions,
     stream: Stream = False,
     template: opt.Templates = None,
@@ -106,7 +107,7 @@ def fit(
     check_output(output)
     on_workers = cluster is not None and workers_can_read(data)
     read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, replace(columns, weight=weight))
+    given = read(data, reading, replace(columns, weight=weight, group=group))
     refuse_overwriting_inputs([output], [data, *given.inputs])
     _show_codebook(given, data)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")

@@ -79,10 +79,12 @@ def _show_options(field: AnyField) -> None:
         show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
     if record.criterion is not None:
         from sparsefield.solver import SELECTIONS
+        from sparsefield.solver.selection_folds import PATH_LENGTH
 
         tried, by = len(record.path), SELECTIONS[record.criterion].description
+        extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        show(f"Selected l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
+        show(f"Selected l1 = {field.l1_:.3g} among {tried} values{extended}, by {by}{whose}.")
 
 
 def _show_check(checked: Evaluation, *, auto: bool) -> None:

@@ -51,11 +51,13 @@ class NamedColumns:
     """{column: kind, scores of a numeric column, or the labels of an ordinal column such as "low<medium<high"}"""
     weight: str | None = None
     """The column with the weights of the rows."""
+    group: str | None = None
+    """The column whose values say which rows belong together."""
 
     @property
     def not_learned(self) -> list[str]:
-        """Identifiers, and the column of weights."""
-        return self.identifiers + ([self.weight] if self.weight is not None else [])
+        """Identifiers, and the columns of weights and of groups."""
+        return self.identifiers + [name for name in (self.weight, self.group) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,17 @@ class ColumnOptions:
     """Whether columns that cannot be learned are refused instead of left out."""
     weight: str | None = None
     """The column with the weights of the rows."""
+    group: str | None = None
+    """The column whose values say which rows belong together."""
 
     @property
     def for_one_table(self) -> dict[str, bool]:
         """{option: whether it is given} of those that need all rows of one table in memory."""
-        return {"--top-levels": self.top_levels is not None, "--strict": self.strict}
+        return {
+            "--top-levels": self.top_levels is not None,
+            "--strict": self.strict,
+            "--group": self.group is not None,
+        }
 
     @property
     def kinds(self) -> dict[str, tuple[str, ...]]:
@@ -89,15 +97,28 @@ class ColumnOptions:
         ids = find_columns(self.identifiers, columns, "--id")
         observed = find_columns(self.observed, columns, "--observed")
         kinds = find_kinds({kind: (f"--{kind}", words) for kind, words in self.kinds.items()}, columns)
-        weight = find_columns([self.weight], columns, "--weight") if self.weight is not None else []
-        if len(weight) > 1:
-            raise DataError(f"--weight takes one column, got {', '.join(weight)}.")
-        for role, own in (("an --id, which is ignored,", ids), ("the --weight, which is not learned,", weight)):
+        weight, group = _one_column(self.weight, columns, "--weight"), _one_column(self.group, columns, "--group")
+        roles = {
+            "an --id, which is ignored,": ids,
+            "the --weight, which is not learned,": [weight],
+            "the --group, which is not learned,": [group],
+        }
+        for role, own in roles.items():
             for what, names in (("be observed", observed), ("have a kind", kinds)):
                 both = [name for name in names if name in own]
                 if both:
                     raise DataError(f"Column {both[0]!r} is {role} and cannot also {what}: remove one option.")
-        return NamedColumns(ids, observed, kinds, weight[0] if weight else None)
+        return NamedColumns(ids, observed, kinds, weight, group)
+
+
+def _one_column(word: str | None, columns: Sequence[str], option: str) -> str | None:
+    """Return the one column that an option names; None if it is not given."""
+    if word is None:
+        return None
+    names = find_columns([word], columns, option)
+    if len(names) > 1:
+        raise DataError(f"{option} takes one column, got {', '.join(names)}.")
+    return names[0]
 
 
 @dataclass(frozen=True)
@@ -119,13 +140,16 @@ class InputData:
     """Weights of the rows, (rows,), or None."""
     book: Codebook | None = None
     """The codebook of a table that was read into memory."""
+    groups: Any = None
+    """Values of the column of --group, or None."""
 
     @property
     def roles(self) -> dict[str, Any]:
         """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
         if self.linked:
             return {}
-        return {"observed": self.observed} | ({} if self.weight is None else {"sample_weight": self.weight})
+        given = {"sample_weight": self.weight, "groups": self.groups}
+        return {"observed": self.observed} | {name: value for name, value in given.items() if value is not None}
 
 
 def is_linked(data: Path) -> bool:
@@ -153,7 +177,10 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     )
     why = "held-out cells are not weighted by --weight." if weight is not None else ""
     kinds = roles.kinds or "auto"
-    return InputData(found.table, False, roles.observed, kinds, table.height, why, weight=weight, book=found.book)
+    groups = None if roles.group is None else table[roles.group]
+    return InputData(
+        found.table, False, roles.observed, kinds, table.height, why, weight=weight, book=found.book, groups=groups
+    )
 
 
 def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:
@@ -253,8 +280,8 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
 def _refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
     if roles.not_learned or roles.kinds:
         raise DataError(
-            f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --numeric, "
-            "--ordinal and --nominal."
+            f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --group, "
+            "--numeric, --ordinal and --nominal."
         )
 
 

@@ -60,6 +60,15 @@ Identifiers = Annotated[
         "between names.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    reading_option(
+        "--group",
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient. It is not learned; rows with the same "
+        "value are held out together when l1 is selected.",
+    ),
+]
 Numeric = Annotated[
     list[str] | None,
     reading_option(

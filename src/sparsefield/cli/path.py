@@ -31,6 +31,7 @@ def path(
     *,
     columns: ColumnOptions,
     weight: opt.Weight = None,
+    group: opt.Group = None,
     reading: ReadOptions,
     template: opt.Templates = None,
     learning: opt.LearningOptions,
@@ -43,7 +44,7 @@ def path(
     sparse 0/1 matrix that scipy saved as an .npz file.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    given = read_data(data, reading, replace(columns, weight=weight))
+    given = read_data(data, reading, replace(columns, weight=weight, group=group))
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)

@@ -9,15 +9,40 @@ import numpy as np
 from sparsefield.data.dataset import DenseDataset, LocalDataset, rebuild_table, update_neighbor_sums
 
 
-def row_folds(sample: LocalDataset, share: float, folds: int, rng: np.random.Generator) -> list[np.ndarray]:
+def row_folds(
+    sample: LocalDataset, share: float, folds: int, rng: np.random.Generator, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
     """Return the numbers of the rows of a plain table to hold out in each fold, ascending.
 
-    One fold holds out a ``share`` of the rows; several are disjoint and cover all rows. Rows without weight are never
-    held out, nor rows with a state that no other row would have, since nothing could be learned about it.
+    One fold holds out a ``share`` of the rows; several are disjoint and cover all rows, in parts of nearly equal size.
+    Rows without weight are never held out, nor rows with a state that no other row would have, since nothing could be
+    learned about it. Rows of the same group, (rows,) numbers, are held out together or not at all.
     """
-    order = rng.permutation(np.flatnonzero(sample.row_weights > 0.0))
-    parts = [order[: int(share * len(order))]] if folds == 1 else np.array_split(order, folds)
-    return [rows[~sample.has_unique_states(rows)] for rows in map(np.sort, parts)]
+    rows = np.flatnonzero(sample.row_weights > 0.0)
+    if groups is None:
+        order = rng.permutation(rows)
+        parts = [order[: int(share * len(order))]] if folds == 1 else np.array_split(order, folds)
+        return [part[~sample.has_unique_states(part)] for part in map(np.sort, parts)]
+    found = []
+    for part in _group_folds(rows, groups[rows], share, folds, rng):
+        unique = np.isin(groups[part], groups[part[sample.has_unique_states(part)]])
+        found.append(part[~unique])
+    return found
+
+
+def _group_folds(
+    rows: np.ndarray, groups: np.ndarray, share: float, folds: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Divide rows by their groups, (rows,): in random order, the largest first, each joins the smallest fold so far."""
+    _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(sizes))
+    if folds == 1:
+        return [rows[np.isin(numbers, order[np.cumsum(sizes[order]) <= max(share * len(rows), sizes[order[0]])])]]
+    fold_of, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(folds)
+    for group in order[np.argsort(-sizes[order], kind="stable")]:
+        fold_of[group] = np.argmin(filled)
+        filled[fold_of[group]] += sizes[group]
+    return [rows[fold_of[numbers] == fold] for fold in range(folds)]
 
 
 def hold_out_cells(

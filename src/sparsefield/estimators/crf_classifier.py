@@ -29,6 +29,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.number_answers import mean
 from sparsefield.estimators.posterior import Posterior
+from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
@@ -53,18 +54,24 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     True
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CRFClassifier:
-        """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> CRFClassifier:
+        """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``.
+
+        ``groups`` are rows that ``l1="auto"`` holds out together: see `MarkovField.fit`.
+        """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         self._check_parameters()
-        with self._open_training_data(X, y, sample_weight=sample_weight) as data:
+        with self._open_training_data(X, y, sample_weight=sample_weight, groups=groups) as data:
             self._train(data)
         self._set_outputs(single=self.single_output_)
         return self
 
     @contextmanager
-    def _open_training_data(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Iterator[TrainingData]:
+    def _open_training_data(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
+    ) -> Iterator[TrainingData]:
+        X, groups = split_groups(X, groups)
         source = self._read(X, reset=True)
         labels, self.single_output_ = _read_labels(y, source.names)
         if labels.n_rows != source.n_rows:
@@ -84,7 +91,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             _check_classes(labels.column(labels.names[0]))
         symmetric = self.coding == "symmetric"
         schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
-        yield TrainingData(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
+        table = compile_table(joined, schema, sample_weight=weight)
+        yield TrainingData(DenseDataset.single(table), source.kind, groups=self._read_groups(groups, source.n_rows))
 
     def predict_proba(self, X: Any) -> np.ndarray | list[np.ndarray]:
         """Return the probabilities of the classes, (rows, classes); a list of arrays if there are several labels."""

@@ -22,7 +22,7 @@ from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_wri
 from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
 from sparsefield.io.row_blocks import is_stream, open_stream
 from sparsefield.solver import HeldOut
-from sparsefield.solver.model_selection import held_out_refusal
+from sparsefield.solver.selection_folds import held_out_refusal
 
 States = Mapping[str, Sequence[Label]] | None
 

@@ -44,6 +44,7 @@ from sparsefield.estimators.latent_start import check_latent, latent_training_da
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import QueryMethods
+from sparsefield.estimators.row_groups import groups_refusal, split_groups
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
 from sparsefield.frame_protocol import Frame, TableT
@@ -81,9 +82,9 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
         the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
-        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score on
-        held-out cells is within one standard error of the best; "ebic" takes the best extended Bayesian information
-        criterion, which selects fewer features: for networks rather than for predictions.
+        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score in
+        a cross-validation over rows is within one standard error of the best; "ebic" takes the best extended Bayesian
+        information criterion, which selects fewer features: for networks rather than for predictions.
     refit : bool, default=False
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
         weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
@@ -190,6 +191,7 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         sample_weight: Any = None,
         states: Mapping[str, Sequence[Label]] | None = None,
         columns: Sequence[str] | None = None,
+        groups: Any = None,
     ) -> MarkovField:
         """Learn the field.
 
@@ -213,10 +215,13 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
             States that exist although ``X`` may have no example of them.
         columns : names of the columns of an array or a sparse matrix, such as the items of baskets
             x0, x1, ... by default. Later arrays and matrices have the same columns in the same order.
+        groups : (rows,) values, or the name of a column of ``X`` that is not learned
+            Rows with the same value belong together, such as the visits of one patient. ``l1="auto"`` holds them out
+            together, since one of them would tell too much about the others.
         """
         self._check_parameters()
-        options = {"observed": observed, "sample_weight": sample_weight, "states": states, "columns": columns}
-        with self._open_training_data(X, y, **options) as data:
+        roles: dict[str, Any] = {"observed": observed, "sample_weight": sample_weight, "states": states}
+        with self._open_training_data(X, y, **roles, columns=columns, groups=groups) as data:
             self._train(data)
             if self.latent:
                 dataset: Any = data.dataset
@@ -233,6 +238,7 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         sample_weight: Any = None,
         states: Any = None,
         columns: Any = None,
+        groups: Any = None,
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X
@@ -240,21 +246,24 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         if large_data is not None:
             if columns is not None:
                 raise DataError("columns= has names for one array or sparse matrix; X comes in parts.")
+            if groups is not None:
+                raise groups_refusal()
             with large_data as data:
                 yield data
             return
+        X, groups = split_groups(X, groups)
         source = name_columns(self._read(X, reset=True), columns)
         check_y(y, source.n_rows)
-        weight = check_weights(sample_weight, source.n_rows)
+        weight, groups = check_weights(sample_weight, source.n_rows), self._read_groups(groups, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
         symmetric = self.coding == "symmetric"
         schema = learn_schema(source, **roles, symmetric=symmetric, sample_weight=weight)
         warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
             seed = as_seed(self.random_state) or 0
-            yield latent_training_data(source, schema, weight, check_latent(self.latent), seed)
+            yield replace(latent_training_data(source, schema, weight, check_latent(self.latent), seed), groups=groups)
             return
-        yield TrainingData(self._compile_rows(source, schema, weight), source.kind)
+        yield TrainingData(self._compile_rows(source, schema, weight), source.kind, groups=groups)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

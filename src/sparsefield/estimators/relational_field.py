@@ -95,7 +95,12 @@ class RelationalField(FieldEstimator):
     templates: Sequence[Any] | None = None
 
     def fit(
-        self, data: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
+        self,
+        data: Relational,
+        y: Any = None,
+        *,
+        states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None,
+        groups: Any = None,
     ) -> RelationalField:
         """Learn the field.
 
@@ -105,7 +110,14 @@ class RelationalField(FieldEstimator):
         y : ignored
         states : {table: {column: its states}}
             States that exist although the tables may have no example of them.
+        groups : refused
+            Linked rows belong together already. ``l1="auto"`` holds out single cells, not rows.
         """
+        if groups is not None:
+            raise DataError(
+                "groups= is for one table: linked rows belong together already, and l1='auto' holds out cells of them, "
+                "not rows. Leave groups out."
+            )
         self._check_parameters()
         with self._open_training_data(data, states=states) as training:
             self._train(training)

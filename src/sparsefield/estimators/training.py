@@ -8,7 +8,9 @@ import sys
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
@@ -17,12 +19,14 @@ from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, deduplicate_rows
 from sparsefield.errors import DataError
 from sparsefield.estimators.nested_parameters import NestedParameters
+from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
+    HeldOut,
     PathPoint,
     PathSelection,
     PathTrainer,
@@ -52,6 +56,8 @@ class TrainingData:
     without_latent: Dataset | None = None
     """The tables without latent variables, on which l1 is selected. A path starts where all weights are 0, and from
     there the states of a latent variable would never become different."""
+    groups: np.ndarray | None = None
+    """(rows,): numbers of groups, whose rows are held out together when l1 is selected."""
 
 
 class TrainingMethods(NestedParameters):
@@ -86,6 +92,18 @@ class TrainingMethods(NestedParameters):
             raise ValueError(f"penalty='group' selects edges, not {which}: use penalty='l1'.")
         if order.max_order > 2 and rule.name not in ("cfi", "grafting"):
             raise ValueError(f"max_order={order.max_order} needs induction='cfi' or 'grafting', got {rule.name!r}.")
+
+    def _read_groups(self, groups: Any, n_rows: int) -> np.ndarray | None:
+        """Return the numbers of the groups of rows, (rows,), and refuse groups where no rows are held out."""
+        if groups is None:
+            return None
+        selection = self._resolve("selection")
+        if self.l1 == "auto" and not isinstance(selection, HeldOut):
+            raise ValueError(
+                f"groups= (--group) are held out together, but selection={selection.name!r} holds out nothing: leave "
+                "groups out, or use selection='heldout'."
+            )
+        return number_groups(groups, n_rows)
 
     def _engine(self, dataset: Dataset) -> Engine:
         """Return threads for a dataset; the result is the same with any number of threads."""
@@ -248,6 +266,7 @@ class TrainingMethods(NestedParameters):
             engine,
             ways,
             self._callbacks(),
+            data.groups,
         )
 
     def _refit(self, trainer: Trainer) -> Field:

@@ -65,13 +65,16 @@ class PathPoint:
 
     l1: float
     scores: np.ndarray
-    """One score or several, whose mean counts; larger is better."""
+    """One score or several, such as those of batches of held-out rows; larger is better."""
     fit: FitResult
+    """Of several folds, the first one."""
+    weights: np.ndarray | None = None
+    """How much each score counts; None counts all equally."""
 
     @property
     def score(self) -> float:
         """Mean of the scores."""
-        return float(self.scores.mean())
+        return float(np.average(self.scores, weights=self.weights))
 
 
 @dataclass(frozen=True)

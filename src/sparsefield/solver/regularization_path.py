@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,60 +87,53 @@ class PathTrainer:
 MakeTrainer = Callable[[float, float], Trainer]
 """``make(l1, kkt_tol)`` returns a trainer."""
 
-Scorer = Callable[[PathTrainer], np.ndarray]
-"""Returns the scores of a field, one or several whose mean counts; larger is better."""
+
+@dataclass(frozen=True)
+class BatchScores:
+    """Scores of batches of held-out data, (batches,), and how much each of them counts; larger is better."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+
+Scorer = Callable[[PathTrainer], BatchScores]
+"""Scores the current field of a path."""
+
+EndOfPath = Callable[[Sequence[PathPoint]], bool]
+"""Returns whether a path ends after some points."""
 
 
 def follow_path(
-    learners: Sequence[tuple[MakeTrainer, Scorer]],
-    *,
-    count: int,
-    ratio: float,
-    kkt_tol: float,
-    patience: int | None = None,
-    min_improvement: float = 0.0,
+    learners: Sequence[tuple[MakeTrainer, Scorer]], *, count: int, step: float, kkt_tol: float, ends: EndOfPath
 ) -> Iterator[PathPoint]:
-    """Yield fields from the smallest l1 that selects nothing down to ``ratio`` times that, in ``count`` equal factors.
+    """Yield fields at falling values of l1, from the smallest that selects nothing, each ``step`` times the last.
 
     Parameters
     ----------
     learners : sequence of (make, score)
         One for each fold; all are fitted at the same values of l1, and their scores are pooled.
-    patience : int or None
-        How many fields in a row may be no better than the best so far; None continues to the end.
-    min_improvement : float
-        Share by which a score must rise to be better.
+    count : number of values at most
+    ends : called after each point with all points so far
     """
     paths = [PathTrainer(make(EMPTY_FIELD_L1, max(kkt_tol, PATH_KKT_TOLERANCE))) for make, _ in learners]
     for path in paths:
         path.trainer.run()
-    scores: list[float] = []
-    for l1 in path_values(max(path.l1_max() for path in paths), count, ratio):
-        fits, parts = [], []
+    points: list[PathPoint] = []
+    for l1 in path_values(max(path.l1_max() for path in paths), count, step):
+        fits, found = [], []
         for path, (_, score) in zip(paths, learners, strict=True):
             fits.append(path.step_to(float(l1)))
-            parts.append(score(path))
-        point = PathPoint(float(l1), np.concatenate(parts), fits[0])
-        yield point
-        scores.append(point.score)
-        if patience is not None and path_length(scores, patience, min_improvement) is not None:
+            found.append(score(path))
+        scores, weights = (np.concatenate(parts) for parts in zip(*((f.values, f.weights) for f in found), strict=True))
+        points.append(PathPoint(float(l1), scores, fits[0], weights))
+        yield points[-1]
+        if ends(points):
             return
 
 
-def path_length(scores: Sequence[float], patience: int, min_improvement: float) -> int | None:
-    """Return after how many points ``patience`` of them in a row were no better than the best before; None if never."""
-    best, worse = -np.inf, 0
-    for k, score in enumerate(scores):
-        better = k == 0 or score > best + min_improvement * abs(best)
-        best, worse = (score, 0) if better else (best, worse + 1)
-        if worse >= patience:
-            return k + 1
-    return None
-
-
-def path_values(first: float, count: int, ratio: float) -> np.ndarray:
+def path_values(first: float, count: int, step: float) -> np.ndarray:
     """Return values of l1, (count,), that fall by equal factors; a single one for independent columns."""
-    return np.geomspace(first, ratio * first, count) if first > 0.0 else np.ones(1)
+    return first * step ** np.arange(count) if first > 0.0 else np.ones(1)
 
 
 def ebic(trainer: Trainer, gamma: float) -> float:

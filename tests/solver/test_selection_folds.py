@@ -1,0 +1,177 @@
+"""Folds of rows, the paired rule of one standard error, and the end of the path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pytest
+from plain import learn_plain_schema
+
+from sparsefield import MarkovField
+from sparsefield.data import DenseDataset, as_source, compile_table, row_folds
+from sparsefield.errors import SelectionWarning
+from sparsefield.solver import EBIC, HeldOut, PathPoint, model_selection
+from sparsefield.solver.model_selection import _choose, _length, standard_error
+from sparsefield.solver.selection_folds import SelectionOptions, _batches
+
+
+def make_pairs(n_rows: int, seed: int = 0, copied: float = 0.6) -> pl.DataFrame:
+    """Three columns, each of which copies the one before in some rows."""
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.integers(0, 2, n_rows) for _ in range(3))
+    b = np.where(rng.random(n_rows) < copied, a, b)
+    return pl.DataFrame({"a": a, "b": b, "c": np.where(rng.random(n_rows) < copied, b, c)})
+
+
+def make_sample(table: pl.DataFrame) -> DenseDataset:
+    source = as_source(table)
+    return DenseDataset.single(compile_table(source, learn_plain_schema(source)))
+
+
+def make_points(scores: Sequence[np.ndarray], weights: np.ndarray | None = None) -> list[PathPoint]:
+    nothing: list = [None]
+    return [PathPoint(0.75**k, score, nothing[0], weights) for k, score in enumerate(scores)]
+
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_rows", "folds"), [(50, 10), (499, 10), (500, 5), (10**6, 5)])
+def test_small_tables_have_more_folds(n_rows: int, folds: int) -> None:
+    assert HeldOut().n_folds(n_rows) == folds
+    assert HeldOut(folds=3).n_folds(n_rows) == 3
+
+
+@pytest.mark.parametrize(
+    "options", [{"folds": 0}, {"folds": 2.5}, {"folds": "many"}, {"fraction": 1.0}, {"folds": True}]
+)
+def test_odd_numbers_of_folds_are_refused(options: dict) -> None:
+    with pytest.raises(ValueError, match=r"folds must be 'auto' or a whole number|fraction must be a number between"):
+        MarkovField(selection=HeldOut(**options)).fit(make_pairs(50))
+
+
+def test_folds_are_balanced_and_depend_on_the_seed_alone() -> None:
+    sample = make_sample(make_pairs(103))
+    first, again, other = (row_folds(sample, 0.2, 5, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert sorted(map(len, first)) == [20, 20, 21, 21, 21]
+    assert [rows.tolist() for rows in first] == [rows.tolist() for rows in again]
+    assert [rows.tolist() for rows in first] != [rows.tolist() for rows in other]
+
+
+@pytest.mark.parametrize("folds", [1, 5])
+def test_groups_are_held_out_together_in_parts_of_similar_size(folds: int) -> None:
+    groups = np.random.default_rng(0).choice(30, 400, p=np.arange(1, 31) / 465)
+    sample = make_sample(make_pairs(400))
+    found = row_folds(sample, 0.2, folds, np.random.default_rng(3), groups)
+    again = row_folds(sample, 0.2, folds, np.random.default_rng(3), groups)
+    assert [rows.tolist() for rows in found] == [rows.tolist() for rows in again]
+    for rows in found:
+        assert not set(groups[rows]) & set(np.delete(groups, rows))
+    if folds > 1:
+        assert np.sort(np.concatenate(found)).tolist() == list(range(400))
+    assert all(70 <= len(rows) <= 90 for rows in found) if folds > 1 else 20 < len(found[0]) <= 80
+
+
+def test_a_group_with_a_state_of_its_own_is_never_held_out() -> None:
+    groups = np.repeat(np.arange(20), 10)
+    table = make_pairs(200).with_columns(pl.Series("d", np.where(np.arange(200) == 57, 2, np.arange(200) % 2)))
+    held_out = np.concatenate(row_folds(make_sample(table), 0.2, 5, np.random.default_rng(0), groups))
+    assert set(groups[held_out]) == set(range(20)) - {5}
+
+
+def test_rows_of_a_group_are_scored_in_one_batch() -> None:
+    rows, groups = np.arange(3, 90), np.random.default_rng(0).integers(0, 25, 100)
+    batches = _batches(rows, groups)
+    assert len(batches) == 10
+    assert np.sort(np.concatenate(batches)).tolist() == rows.tolist()
+    assert sum(len(set(groups[batch])) for batch in batches) == len(set(groups[rows]))
+    assert [len(batch) for batch in _batches(np.arange(4), None)] == [1, 1, 1, 1]
+
+
+# -- the rule ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_standard_error_of_equal_batches_is_the_textbook_one() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    expected = values.std(ddof=1) / np.sqrt(40)
+    assert standard_error(values) == pytest.approx(expected)
+    assert standard_error(values, np.full(40, 3.0)) == pytest.approx(expected)
+    assert np.isnan(standard_error(values[:1]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_is_that_of_a_slow_obvious_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    noise, weights = rng.normal(0, 3, 50), rng.integers(1, 9, 50).astype(float)
+    scores = [noise - 0.02 * (k - 4) ** 2 + rng.normal(0, 0.15, 50) for k in range(8)]
+    path = make_points(scores, weights)
+    visited = path[: _length(path, 3, HeldOut())]
+
+    def mean(values: np.ndarray) -> float:
+        return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
+
+    best = max(range(len(visited)), key=lambda k: mean(scores[k]))
+    for chosen in range(len(visited)):
+        worse = scores[best] - scores[chosen]
+        squares = sum((w * (d - mean(worse))) ** 2 for w, d in zip(weights, worse, strict=True))
+        if mean(worse) <= np.sqrt(50 / 49 * squares) / sum(weights):
+            break
+    assert _choose(path, HeldOut()) == chosen  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def test_a_clearly_worse_field_ends_the_path_of_held_out_data_but_not_that_of_ebic() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.01, (4, 20))
+    path = make_points(np.array([-2.0, -1.0, -1.5, -1.2])[:, None] + noise)
+    assert _length(path, 3, HeldOut()) == 3
+    assert _length(path, 3, HeldOut(), early=False) is None
+    assert _length(make_points([point.scores[:1] for point in path]), 3, EBIC()) is None
+    unclear = make_points(np.array([-2.0, -1.0, -1.5, -1.2])[:, None] + 300 * noise)
+    assert _length(unclear, 3, HeldOut()) is None
+
+
+# -- the end of the path -----------------------------------------------------------------------------------------------
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch, length: int, extension: int) -> None:
+    short = partial(SelectionOptions, path_length=length)
+    monkeypatch.setattr("sparsefield.estimators.training.SelectionOptions", short)
+    monkeypatch.setattr(model_selection, "EXTENSION", extension)
+
+
+def test_a_path_whose_score_still_rises_is_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_pairs(300)
+    whole = MarkovField().fit(table)
+    shorten(monkeypatch, 4, 30)
+    short = MarkovField().fit(table)
+    assert len(short.path_) == len(whole.path_) > 4
+    assert short.l1_ == whole.l1_
+
+
+def test_a_path_that_rises_to_the_limit_warns_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch, 4, 2)
+    with pytest.warns(SelectionWarning, match=r"still rises at the end .* Pass one as a number, such as l1=") as found:
+        field = MarkovField().fit(make_pairs(300))
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert len(field.path_) == 6
+
+
+# -- steadiness --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copied", [0.2, 0.6])
+def test_seeds_hardly_change_the_choice(copied: float) -> None:
+    table = make_pairs(500, copied=copied)
+    chosen = [MarkovField(random_state=seed).fit(table).l1_ for seed in range(10)]
+    assert max(chosen) < 3 * min(chosen)
+
+
+def test_five_folds_are_the_same_for_any_number_of_threads() -> None:
+    table = make_pairs(600)
+    first, second = (MarkovField(n_jobs=jobs).fit(table) for jobs in (1, 3))
+    assert first.path_.equals(second.path_)
+    assert first.field_.theta.tolist() == second.field_.theta.tolist()
