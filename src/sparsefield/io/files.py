@@ -70,8 +70,8 @@ def read_source(
 ) -> SourceTable:
     """Read one table from a file, and say how the file is written.
 
-    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel, OpenDocument,
-    SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
+    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel,
+    OpenDocument, SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> s
         raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
     if wanted is None and len(names) != 1:
         raise DataError(
-            f"{file}: there are {len(names)} {what}s, {listed}: choose one with --{what}, such as --{what} {names[0]!r}."
+            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with --{what} {names[0]!r}."
             if names
             else f"{file}: there is no {what} in the file: give another file."
         )

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
@@ -83,7 +84,7 @@ def find_separator(lines: Sequence[str], quote: str) -> str:
 
 
 def _share_of_equal_rows(rows: Sequence[Sequence[str]]) -> float:
-    """Return the share of rows with the cells of the first row, or a little less than that of the most frequent count."""
+    """Return the share of rows with the cells of the first row, or half that of the most frequent count."""
     counts = [len(row) for row in rows]
     if not counts:
         return 0.0
@@ -108,8 +109,8 @@ def find_decimal(rows: Sequence[Sequence[str]], separator: str) -> str:
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Return whether the first row has names rather than values.
 
-    It has values if a cell is a number with a fraction in a column of numbers, or if all cells are whole numbers that are
-    neither ascending nor years, above columns of numbers.
+    It has values if a cell is a number with a fraction in a column of numbers, or if all cells are whole numbers that
+    are neither ascending nor years, above columns of numbers.
     """
     if len(rows) < 2 or not rows[0]:
         return True
@@ -124,7 +125,7 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if not all(numeric) or not all(WHOLE.fullmatch(cell) for cell in first):
         return True
     whole = [int(cell) for cell in first]
-    ascending = all(low < high for low, high in zip(whole, whole[1:], strict=False))
+    ascending = all(low < high for low, high in pairwise(whole))
     return ascending or (all(number in YEARS for number in whole) and len(set(whole)) == len(whole))
 
 
