@@ -43,6 +43,7 @@ _ALPHABETS = (
     (_CENTRAL, "ăâîşţ"),
     (_TURKISH, "çğıöşüâîû"),
     (_WESTERN, "áðéíóúýþæö"),
+    (_WESTERN, "àáâãäåæçèéêëìíîïñòóôõöøœùúûüÿß"),
 )
 """Letters beyond ASCII of languages, with their code pages; of equally good ones the first is taken."""
 

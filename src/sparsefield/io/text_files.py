@@ -95,7 +95,7 @@ def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, boo
     import polars as pl
 
     first = _first_cells(data, found)
-    names = first if found.header else [f"x{k}" for k in range(len(first))]
+    names = [name.strip() for name in first] if found.header else [f"x{k}" for k in range(len(first))]
     if found.header:
         check_header(names, name)
     scan = scan_records(data, found, len(names))

@@ -23,6 +23,7 @@ WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 YEARS = range(1800, 2101)
 
 
@@ -96,13 +97,13 @@ def _share_of_equal_rows(rows: Sequence[Sequence[str]]) -> float:
 def find_decimal(rows: Sequence[Sequence[str]], separator: str) -> str:
     """Return the decimal mark: a comma where cells are not separated by commas and have numbers such as 3,14.
 
-    A number such as 1,234 says nothing, because its comma may stand between thousands.
+    Numbers such as 1,234 and 1.234 say nothing, because their marks may be between thousands.
     """
     if separator == ",":
         return "."
     cells = [cell.strip() for row in rows[:SAMPLE_LINES] for cell in row]
     commas = sum(bool(COMMA_NUMBER.fullmatch(cell)) and not THOUSANDS.fullmatch(cell) for cell in cells)
-    points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
+    points = sum("." in cell and bool(NUMBER.fullmatch(cell)) and not POINTS.fullmatch(cell) for cell in cells)
     return "," if commas > points else "."
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.io.missing_words import is_missing_text, missing_numbers
@@ -36,13 +38,12 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".", 
 
     if strip:
         table = table.with_columns(pl.col(pl.String).str.strip_chars())
-    whole = _whole_columns(table)
-    return pl.DataFrame(
-        [
-            whole[name] if name in whole and not missing_numbers(words) else _type_column(column, words, decimal)
-            for name, column in zip(table.columns, table.get_columns(), strict=True)
-        ]
-    )
+    whole = {} if missing_numbers(words) else _whole_columns(table)
+    rest = [column for name, column in zip(table.columns, table.get_columns(), strict=True) if name not in whole]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # polars runs outside of Python's lock
+        typed = threads.map(lambda column: _type_column(column, words, decimal), rest)
+        found = whole | {column.name: column for column in typed}
+    return pl.DataFrame([found[name] for name in table.columns])
 
 
 def _whole_columns(table: pl.DataFrame) -> dict[str, pl.Series]:
