@@ -28,8 +28,8 @@ learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
 running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
 
 DATA_HELP = (
-    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input. For linked "
-    "tables, the TOML file that describes them, or its folder."
+    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input. For "
+    "linked tables, the TOML file that describes them, or its folder."
 )
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
@@ -122,8 +122,8 @@ Missing = Annotated[
     reading_option(
         "--missing",
         metavar="TEXT",
-        help="Word for a missing value, such as -99, in addition to empty cells, NA, N/A, NaN, null, ?, . and errors of "
-        "Excel. May be repeated, or put commas between words.",
+        help="Word for a missing value, such as -99, in addition to empty cells, NA, N/A, NaN, null, ?, . and errors "
+        "of Excel. May be repeated, or put commas between words.",
     ),
 ]
 MissingOnly = Annotated[
@@ -131,8 +131,8 @@ MissingOnly = Annotated[
     reading_option(
         "--missing-only",
         metavar="TEXT",
-        help="Word for a missing value, in place of the default ones; an empty cell is always missing. May be repeated, "
-        "or put commas between words.",
+        help="Word for a missing value, in place of the default ones; an empty cell is always missing. May be "
+        "repeated, or put commas between words.",
     ),
 ]
 NoHeader = Annotated[bool, reading_option("--no-header", help="There is no header row; columns are named x0, x1, ...")]

@@ -70,8 +70,8 @@ def read_source(
 ) -> SourceTable:
     """Read one table from a file, and say how the file is written.
 
-    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel, OpenDocument,
-    SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
+    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel,
+    OpenDocument, SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
 
     Parameters
     ----------
@@ -217,7 +217,9 @@ def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFram
         workbook = fastexcel.read_excel(content.bytes())
         sheet = _choose(workbook.sheet_names, reading.sheet or reading.table, content.name, "sheet")
         first = workbook.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
-        table = workbook.load_sheet(sheet, header_row=0 if header else None).to_polars()
+        row = 0 if header else None
+        table = workbook.load_sheet(sheet, header_row=row).to_polars()
+        texts = workbook.load_sheet(sheet, header_row=row, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
         line = " ".join(str(error).split()).rstrip(".")[:200]
         raise DataError(f"{content.name}: the workbook cannot be read ({line}): save it again, or as CSV.") from None
@@ -226,7 +228,9 @@ def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFram
         check_header([name for name in names if name], content.name)
     else:
         table.columns = [f"x{k}" for k in range(table.width)]
-    return table.filter(~pl.all_horizontal(pl.all().is_null())) if table.width else table, sheet, header
+    if table.width and texts.height == table.height:
+        table = table.filter(texts.select(pl.any_horizontal(pl.all().is_not_null())).to_series())
+    return table, sheet, header
 
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
@@ -263,7 +267,7 @@ def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> s
         raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
     if wanted is None and len(names) != 1:
         raise DataError(
-            f"{file}: there are {len(names)} {what}s, {listed}: choose one with --{what}, such as --{what} {names[0]!r}."
+            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with --{what} {names[0]!r}."
             if names
             else f"{file}: there is no {what} in the file: give another file."
         )

@@ -43,6 +43,7 @@ _ALPHABETS = (
     (_CENTRAL, "ăâîşţ"),
     (_TURKISH, "çğıöşüâîû"),
     (_WESTERN, "áðéíóúýþæö"),
+    (_WESTERN, "àáâãäåæçèéêëìíîïñòóôõöøœùúûüÿß"),
 )
 """Letters beyond ASCII of languages, with their code pages; of equally good ones the first is taken."""
 
@@ -90,8 +91,8 @@ def to_utf8(data: bytes, encoding: TextEncoding, name: str) -> bytes:
     if fault is not None:
         line = _line_at(data, fault, encoding.name)
         raise DataError(
-            f"{name}: line {line:,} is not text in {encoding_title(encoding.name)} (byte 0x{data[fault]:02x}): give the "
-            "encoding of the file, such as --encoding cp1252, or save the file as UTF-8."
+            f"{name}: line {line:,} is not text in {encoding_title(encoding.name)} (byte 0x{data[fault]:02x}): give "
+            "the encoding of the file, such as --encoding cp1252, or save the file as UTF-8."
         )
     if codecs.lookup(encoding.name).name in ("utf-8", "ascii"):
         return data
@@ -103,8 +104,8 @@ def to_utf8(data: bytes, encoding: TextEncoding, name: str) -> bytes:
 def guess_code_page(sample: bytes) -> str:
     """Return the code page of text that is not UTF-8.
 
-    Text in Latin letters has few characters beyond ASCII, and they belong to the alphabet of one language. Text in other
-    letters is left to charset-normalizer.
+    Text in Latin letters has few characters beyond ASCII, and they belong to the alphabet of one language. Text in
+    other letters is left to charset-normalizer.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def _fit(sample: bytes, page: str, letters: str) -> float:
     unusual = [sign for sign in text if sign > "\x7f"]
     known = set(letters) | set(letters.upper()) | set("İµªº")
     bad = sum(sign.isalpha() and sign not in known for sign in unusual)
-    bad += len(re.findall(r"(?<=\w)[¹²³¿¡ª¼½¾](?=\w)|(?<=[^\W\d_])[¬¦¶¤†‡‹›°±·¨¸](?=\w)", text))
+    bad += len(re.findall(r"(?<=\w)[¹²³¿¡ª¼½¾](?=\w)|(?<=[^\W\d_])[¬¦¶¤†‡°±·¨](?=\w)", text))
     bad += sum(not sign.isprintable() and sign != "\xa0" for sign in unusual)
     bad += len([pair for pair in re.findall(r"[a-z][^\W\d_a-zA-Z]", text) if pair[1].isupper()])
     return 1 - bad / max(len(unusual), 1)
@@ -186,8 +187,8 @@ def _refuse_broken_utf8(data: bytes, fault: int, name: str) -> None:
     bad, good = text.count("\ufffd"), sum(sign > "\x7f" for sign in text)
     if good - bad > 2 * bad:
         raise DataError(
-            f"{name}: line {_line_at(data, fault, 'utf-8'):,} is not UTF-8 (byte 0x{data[fault]:02x}), although most of "
-            "the file is: correct the line, or give the encoding of the file, such as --encoding cp1252."
+            f"{name}: line {_line_at(data, fault, 'utf-8'):,} is not UTF-8 (byte 0x{data[fault]:02x}), although most "
+            "of the file is: correct the line, or give the encoding of the file, such as --encoding cp1252."
         )
 
 

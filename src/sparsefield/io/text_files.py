@@ -18,6 +18,7 @@ from sparsefield.io.text_format import find_format
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 SHOWN_ROWS = 3
@@ -47,15 +48,16 @@ def read_text(
     data, separator = _without_separator_line(data)
     if separator and reading.separator is None:
         reading = replace(reading, separator=separator)
+    if data[:1] in b"\r\n" or data.endswith((b"\n\n", b"\n\r\n", b"\r\r")):
+        data = data.strip(b"\r\n")
     found = find_format(data, reading)
     if found.line_ending == "\r":
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
     found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words)
-    data = data.strip(b"\r\n") + b"\n"
-    table = _parse(data, name, found)
+    table, spaces = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
     if not as_text:
-        table = type_columns(table, words, found.decimal, strip=_has_spaces(data, found))
+        table = type_columns(table, words, found.decimal, strip=spaces)
     return table, found
 
 
@@ -74,26 +76,26 @@ def _refuse_nul(data: bytes, name: str) -> None:
     if place >= 0:
         line = data.count(b"\n", 0, place) + 1
         raise DataError(
-            f"{name}: line {line:,} has a NUL byte, which text does not have: is the file damaged or binary? Export the "
-            "table again, or remove these bytes."
+            f"{name}: line {line:,} has a NUL byte, which text does not have: is the file damaged or binary? Export "
+            "the table again, or remove these bytes."
         )
 
 
 def _without_separator_line(data: bytes) -> tuple[bytes, str | None]:
     """Return the text after a first line such as ``sep=;``, which Excel understands, and its separator."""
-    line, newline, rest = data[:10].partition(b"\n")
+    line, newline, _ = data[:10].partition(b"\n")
     mark = line.strip().lower()
     if newline and len(line.rstrip(b"\r")) == 5 and mark.startswith(b"sep="):
         return data[len(line) + 1 :], line[4:5].decode()
     return data, None
 
 
-def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
-    """Return all cells as text, with the names of the columns."""
+def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, bool]:
+    """Return all cells as text, with the names of the columns, and whether there may be spaces around cells."""
     import polars as pl
 
     first = _first_cells(data, found)
-    names = first if found.header else [f"x{k}" for k in range(len(first))]
+    names = [name.strip() for name in first] if found.header else [f"x{k}" for k in range(len(first))]
     if found.header:
         check_header(names, name)
     scan = scan_records(data, found, len(names))
@@ -103,11 +105,11 @@ def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
     except pl.exceptions.PolarsError:
         table = None
     if table is None or table.shape != (scan.records, len(names)):
-        return _parse_slowly(data, name, found, names)
+        return _parse_slowly(data, name, found, names), True
     table.columns = names
     if len(scan.blank) and len(names) > 1:
         table = table.filter(~pl.int_range(pl.len()).is_in(scan.blank))
-    return table.slice(1) if found.header else table
+    return (table.slice(1) if found.header else table), scan.spaces
 
 
 def _first_cells(data: bytes, found: FileFormat) -> list[str]:
@@ -136,6 +138,8 @@ class RecordScan:
     """Whether a row seems to have more or fewer cells than the first."""
     blank: list[int]
     """Blank lines, counted from 0."""
+    spaces: bool
+    """Whether there are spaces or tabs around cells."""
 
 
 def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
@@ -143,10 +147,11 @@ def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
     import numpy as np
 
     quotes = found.quote.encode() in data
-    records, inside, partial, begun, blank = 0, False, 0, 0, []
+    records, inside, partial, begun, blank, spaces = 0, False, 0, 0, [], False
     for start in range(0, len(data), BLOCK):
         block = np.frombuffer(data, np.uint8, min(BLOCK, len(data) - start), start)
         ends, marks = block == 10, block == ord(found.separator)
+        spaces = spaces or _has_spaces(block, found)
         if quotes:
             quoted = np.bitwise_xor.accumulate(block == ord(found.quote)) ^ inside
             inside = bool(quoted[-1])
@@ -163,10 +168,24 @@ def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
             lengths -= block[places - 1] == 13
         empty = lengths == 0
         if bool(((cells != width) & ~empty).any()):
-            return RecordScan(0, True, [])
+            return RecordScan(0, True, [], True)
         blank += (np.flatnonzero(empty) + records).tolist()
         records, partial, begun = records + len(places), total - int(seen[-1]), len(block) - 1 - int(places[-1])
-    return RecordScan(records, inside, blank)
+    return RecordScan(records, inside, blank, spaces)
+
+
+def _has_spaces(block: np.ndarray, found: FileFormat) -> bool:
+    """Return whether a blank is beside a separator, a quotation mark or a line end."""
+    import numpy as np
+
+    edge = np.zeros(256, bool)
+    edge[[ord(found.separator), ord(found.quote), 10, 13]] = True
+    for blank in {32, 9} - {ord(found.separator)}:
+        places = np.flatnonzero(block == blank)
+        before, after = block[np.maximum(places - 1, 0)], block[np.minimum(places + 1, len(block) - 1)]
+        if edge[before].any() or edge[after].any() or bool(len(places) and places[0] == 0):
+            return True
+    return False
 
 
 def _parse_slowly(data: bytes, name: str, found: FileFormat, names: Sequence[str]) -> pl.DataFrame:
@@ -218,20 +237,13 @@ def _describe_ragged(odd: Sequence[TextRecord], rows: Sequence[TextRecord], foun
     counts = {len(row.cells) for row in odd}
     if len(odd) == len(rows) - 1 and counts == {width + 1} and found.header:
         return (
-            f"every row has {width + 1} cells, one more than the header, as where the first column has no name or lines "
-            f"end in {found.separator!r}: add a name to the header, or remove the extra cells."
+            f"every row has {width + 1} cells, one more than the header, as where the first column has no name or "
+            f"lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
         )
     shown = ", ".join(f"line {row.line:,} has {len(row.cells):,}" for row in odd[:SHOWN_ROWS])
     more = f" and {len(odd) - SHOWN_ROWS:,} more rows are so" if len(odd) > SHOWN_ROWS else ""
     return (
-        f"{len(odd):,} row(s) do not have the {width:,} cells of the {first}: {shown}{more}; correct them, and put cells "
-        f"that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the cells, give "
+        f"{len(odd):,} row(s) do not have the {width:,} cells of the {first}: {shown}{more}; correct them, and put "
+        f"cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the cells, give "
         "--separator.)"
     )
-
-
-def _has_spaces(data: bytes, found: FileFormat) -> bool:
-    """Return whether spaces or tabs may be around cells."""
-    edges = [found.separator.encode(), b"\n", found.quote.encode()]
-    blanks = [blank for blank in (b" ", b"\t", b"\xc2\xa0") if blank != edges[0]]
-    return any(blank + edge in data or edge + blank in data for blank in blanks for edge in edges) or b" \r" in data

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
@@ -22,6 +23,7 @@ WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 YEARS = range(1800, 2101)
 
 
@@ -83,7 +85,7 @@ def find_separator(lines: Sequence[str], quote: str) -> str:
 
 
 def _share_of_equal_rows(rows: Sequence[Sequence[str]]) -> float:
-    """Return the share of rows with the cells of the first row, or a little less than that of the most frequent count."""
+    """Return the share of rows with the cells of the first row, or half that of the most frequent count."""
     counts = [len(row) for row in rows]
     if not counts:
         return 0.0
@@ -95,21 +97,21 @@ def _share_of_equal_rows(rows: Sequence[Sequence[str]]) -> float:
 def find_decimal(rows: Sequence[Sequence[str]], separator: str) -> str:
     """Return the decimal mark: a comma where cells are not separated by commas and have numbers such as 3,14.
 
-    A number such as 1,234 says nothing, because its comma may stand between thousands.
+    Numbers such as 1,234 and 1.234 say nothing, because their marks may be between thousands.
     """
     if separator == ",":
         return "."
     cells = [cell.strip() for row in rows[:SAMPLE_LINES] for cell in row]
     commas = sum(bool(COMMA_NUMBER.fullmatch(cell)) and not THOUSANDS.fullmatch(cell) for cell in cells)
-    points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
+    points = sum("." in cell and bool(NUMBER.fullmatch(cell)) and not POINTS.fullmatch(cell) for cell in cells)
     return "," if commas > points else "."
 
 
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Return whether the first row has names rather than values.
 
-    It has values if a cell is a number with a fraction in a column of numbers, or if all cells are whole numbers that are
-    neither ascending nor years, above columns of numbers.
+    It has values if a cell is a number with a fraction in a column of numbers, or if all cells are whole numbers that
+    are neither ascending nor years, above columns of numbers.
     """
     if len(rows) < 2 or not rows[0]:
         return True
@@ -124,7 +126,7 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if not all(numeric) or not all(WHOLE.fullmatch(cell) for cell in first):
         return True
     whole = [int(cell) for cell in first]
-    ascending = all(low < high for low, high in zip(whole, whole[1:], strict=False))
+    ascending = all(low < high for low, high in pairwise(whole))
     return ascending or (all(number in YEARS for number in whole) and len(set(whole)) == len(whole))
 
 

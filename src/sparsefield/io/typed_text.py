@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from sparsefield.io.missing_words import is_missing_text, missing_numbers
 
 if TYPE_CHECKING:
     import polars as pl
+
+SAMPLE_ROWS = 1000
+"""How many cells are tried first, because most columns of text show in their first rows that they are."""
+
+MOST_SPELLINGS = 100
+"""The largest number of different cells of a column of booleans, with words for missing values."""
 
 LEADING_ZERO = r"^\s*[+-]?0\d"
 
@@ -28,37 +36,78 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".", 
     """
     import polars as pl
 
-    columns = [column for column in table.get_columns()]
     if strip:
-        columns = table.with_columns(pl.col(pl.String).str.strip_chars()).get_columns()
-    # Casts of all columns at once use all threads.
-    as_whole = pl.DataFrame(columns).with_columns(pl.col(pl.String).cast(pl.Int64, strict=False)).get_columns()
-    return pl.DataFrame(
-        [
-            _type_column(column, whole, words, decimal) if column.dtype == pl.String else column
-            for column, whole in zip(columns, as_whole, strict=True)
-        ]
-    )
+        table = table.with_columns(pl.col(pl.String).str.strip_chars())
+    whole = {} if missing_numbers(words) else _whole_columns(table)
+    rest = [column for name, column in zip(table.columns, table.get_columns(), strict=True) if name not in whole]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # polars runs outside of Python's lock
+        typed = threads.map(lambda column: _type_column(column, words, decimal), rest)
+        found = whole | {column.name: column for column in typed}
+    return pl.DataFrame([found[name] for name in table.columns])
 
 
-def _type_column(column: pl.Series, whole: pl.Series, words: Sequence[str], decimal: str) -> pl.Series:
+def _whole_columns(table: pl.DataFrame) -> dict[str, pl.Series]:
+    """Return the columns of whole numbers without words; they are cast at once, which uses all threads."""
     import polars as pl
 
+    names = [name for name, dtype in table.schema.items() if dtype == pl.String]
+    for rows in (table.select(names).head(SAMPLE_ROWS), table):
+        texts = rows.select(names)
+        casts = texts.with_columns(pl.all().cast(pl.Int64, strict=False))
+        nulls = zip(names, texts.null_count().row(0), casts.null_count().row(0), strict=True)
+        names = [name for name, before, after in nulls if before == after]
+    if not names or not table.height:
+        return {}
+    zeros = table.select((pl.col(names).str.len_bytes() > 1) & _starts_with_zero(pl.col(names))).select(pl.all().any())
+    empty = table.select(names).null_count().row(0)
+    kept = zip(names, zeros.row(0), empty, strict=True)
+    return {name: casts[name] for name, zero, nulls in kept if not zero and nulls < table.height}
+
+
+def _starts_with_zero(cells: pl.Expr) -> pl.Expr:
+    return cells.str.starts_with("0") | cells.str.starts_with("-0") | cells.str.starts_with("+0")
+
+
+def _type_column(column: pl.Series, words: Sequence[str], decimal: str) -> pl.Series:
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return column
     for kind in (pl.Int64, pl.Float64):
-        found = whole if kind == pl.Int64 else numbers_of(column, decimal)
-        if found.null_count() == len(found) and column.null_count() < len(column):
+        if not _is_of(column.head(SAMPLE_ROWS), kind, words, decimal)[0]:
             continue
-        rest = column.filter(found.is_null() & column.is_not_null()).unique()
-        if rest.to_frame().select(is_missing_text(pl.col(column.name), words).all()).item():
+        fits, found = _is_of(column, kind, words, decimal)
+        if fits and found.null_count() < len(found):
             if _has_leading_zeros(column):
                 break
             return _without(found, missing_numbers(words))
-    bare = column.set(column.to_frame().select(is_missing_text(pl.col(column.name), words)).to_series(), None)
-    return _booleans(bare)
+    states = column.unique().drop_nulls()
+    gone = states.filter(_are_missing(states, words))
+    return _booleans(column.set(column.is_in(gone.to_list()), None) if len(gone) else column, states)
 
 
-def numbers_of(column: pl.Series, decimal: str = ".") -> pl.Series:
-    """Return the numbers of a column of text, null where a cell is none.
+def _is_of(column: pl.Series, kind: Any, words: Sequence[str], decimal: str) -> tuple[bool, pl.Series]:
+    """Return whether all cells are numbers of a kind or missing, and the numbers."""
+    import polars as pl
+
+    found = column.cast(kind, strict=False) if kind == pl.Int64 else numbers_of(column, decimal)
+    if found.null_count() == column.null_count():
+        return True, found
+    rest = column.filter(found.is_null() & column.is_not_null())
+    for cells in (rest.head(SAMPLE_ROWS), rest):
+        if not _are_missing(cells.unique(), words).all():
+            return False, found
+    return True, found
+
+
+def _are_missing(cells: pl.Series, words: Sequence[str]) -> pl.Series:
+    import polars as pl
+
+    return cells.to_frame("cell").select(is_missing_text(pl.col("cell"), words)).to_series()
+
+
+def numbers_of(bare: pl.Series, decimal: str = ".") -> pl.Series:
+    """Return the numbers of a column of text without spaces around cells, null where a cell is none.
 
     Marks between thousands are dropped only where a cell has a decimal mark or a second such mark, as in 1.234,56.
 
@@ -69,7 +118,6 @@ def numbers_of(column: pl.Series, decimal: str = ".") -> pl.Series:
     [3.5, 1234.5, None]
     """
 
-    bare = column.str.strip_chars()
     other = "," if decimal == "." else "."
     grouped = bare.str.contains(other, literal=True)
     if grouped.any():
@@ -105,10 +153,10 @@ def _without(column: pl.Series, numbers: Sequence[float]) -> pl.Series:
     return column.set(column.cast(pl.Float64).is_in(list(numbers)), None) if numbers else column
 
 
-def _booleans(column: pl.Series) -> pl.Series:
-    if column.null_count() == len(column):
+def _booleans(column: pl.Series, states: pl.Series) -> pl.Series:
+    """Return a column as booleans if all its values are true and false, in any case."""
+    if column.null_count() == len(column) or len(states) > MOST_SPELLINGS:
         return column
-    lower = column.str.to_lowercase() if column.str.len_bytes().max() in (4, 5) else None
-    if lower is None or not lower.is_in(["true", "false"]).all():
+    if not column.unique().drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
         return column
-    return (lower == "true").alias(column.name)
+    return (column.str.to_lowercase() == "true").alias(column.name)
