@@ -11,7 +11,16 @@ from scipy.special import expit
 
 from sparsefield import MarkovField
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.evaluation.calibration import calibrate, count_signals_and_errors, overall, score_columns
+from sparsefield.evaluation.calibration import (
+    ColumnScore,
+    Gain,
+    calibrate,
+    count_signals_and_errors,
+    overall,
+    pool_gains,
+    score_columns,
+    shows_dependence,
+)
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +118,23 @@ def test_numbers_count_by_their_quarters() -> None:
         errors.append(found.error)
     assert errors[0] < 0.03
     assert errors[1] > 0.1
+
+
+def test_pooled_gains_are_those_of_all_cells() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(0.1, 1.0, size) for size in (3, 10, 40)]
+    scores = [ColumnScore("x", len(one), float(one.mean()), 0.0, 0.0, 0.0, float(one.std())) for one in parts]
+    every = np.concatenate(parts)
+    found = pool_gains(scores)
+    assert found.value == pytest.approx(every.mean())
+    assert found.error == pytest.approx(every.std() / np.sqrt(len(every)))
+    assert overall(scores).gain == Gain(pytest.approx(found.value), pytest.approx(found.error))
+    assert np.isnan(pool_gains([]).value)
+
+
+def test_one_bad_column_does_not_hide_the_dependence_of_many() -> None:
+    good = [ColumnScore("x", 100, -0.5, -0.6, 0.0, 0.0, 0.1) for _ in range(9)]
+    bad = ColumnScore("name", 100, -9.0, -1.0, 0.0, 0.0, 0.1)
+    assert not pool_gains([*good, bad]).is_clear
+    assert shows_dependence([*good, bad])
+    assert not shows_dependence([good[0], bad])

@@ -160,9 +160,9 @@ def test_l1_is_the_best_for_a_further_tenth(villages: Relational, monkeypatch: p
     asked: list[tuple[float, float]] = []
     real = chosen_penalty.hold_out
 
-    def listening(data: Any, estimator: Any, share: float, *, seed: int) -> Fold:
+    def listening(data: Any, estimator: Any, share: float, *, seed: int) -> Evaluation:
         found = real(data, estimator, share, seed=seed)
-        asked.append((found.cll, estimator.l1))
+        asked.append((found.folds[0].cll, estimator.l1))
         assert share == 0.1
         return found
 
@@ -178,9 +178,9 @@ def test_l1_is_the_best_for_a_further_tenth(villages: Relational, monkeypatch: p
 def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = []
 
-    def looking(data: Relational, *_: Any, **__: Any) -> Fold:
+    def looking(data: Relational, *_: Any, **__: Any) -> Evaluation:
         missing.append(sum(table.null_count().sum_horizontal()[0] for table in data.tables.values()))
-        return fold()
+        return Evaluation((fold(),))
 
     monkeypatch.setattr(chosen_penalty, "hold_out", looking)
     chosen: list[float] = []

@@ -72,15 +72,15 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show_features(field.field_, features)
 
 
-def show_features(field: Field, count: int, if_none: str = "") -> None:
-    """Show the ``count`` strongest features of two and more columns, one line each; or the line ``if_none``."""
+def show_features(field: Field, count: int) -> None:
+    """Show the ``count`` strongest features of two and more columns, one line each."""
     from sparsefield.viz.feature_sentences import list_features
 
     lines = [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field, count)]
-    if lines or if_none:
+    if lines:
         how = describe_weights(field)
         show(f"\nStrongest features{f' ({how})' if how else ''}:")
-        show("\n".join(lines or [if_none]))
+        show("\n".join(lines))
 
 
 def _content(field: Any) -> dict[str, Any]:

@@ -17,6 +17,9 @@ TINY = np.finfo(float).tiny
 
 BINS = 10
 
+LEAST_GAIN = 0.001
+"""Smallest gain in log-likelihood per cell that counts for one column."""
+
 QUARTERS = 4
 """Groups of the levels of a number in a calibration curve."""
 
@@ -50,16 +53,21 @@ def deviation_of(cells: Sequence[int], means: Sequence[float], deviations: Seque
 
 
 def pool_gains(scores: Sequence[ColumnGains]) -> Gain:
-    """Return the gain over the cells of several columns; there must be some."""
+    """Return the gain over the cells of several columns; NaN without any."""
+    if not scores:
+        return Gain(math.nan, math.nan)
     cells, means = [score.cells for score in scores], [score.gain.value for score in scores]
     deviation = deviation_of(cells, means, [score.gain_deviation for score in scores])
     return Gain(float(np.average(means, weights=cells)), deviation / math.sqrt(sum(cells)))
 
 
 def count_clear_gains(scores: Sequence[ColumnGains]) -> tuple[int, int]:
-    """Return how many columns are predicted better, and how many worse, than by frequencies, beyond standard errors."""
-    gains = [score.gain for score in scores]
-    return sum(gain.is_clear for gain in gains), sum(gain.value < -gain.error for gain in gains)
+    """Return how many columns are predicted better, and how many worse, than by frequencies, beyond standard errors.
+
+    Differences below `LEAST_GAIN` do not count: a column without features has them, because frequencies are smoothed.
+    """
+    gains = [(score.gain.value, max(score.gain.error, LEAST_GAIN)) for score in scores]
+    return sum(value > error for value, error in gains), sum(value < -error for value, error in gains)
 
 
 def shows_dependence(scores: Sequence[ColumnGains]) -> bool:
