@@ -76,7 +76,7 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
     columns = []
     for name in names:
         column = table[name]
-        if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        if column.dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
             continue
         column = column.cast(pl.String)
         counts = column.drop_nulls().value_counts(name="rows").sort("rows", name, descending=[True, False])
