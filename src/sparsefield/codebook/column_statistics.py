@@ -101,7 +101,7 @@ def _plain(column: pl.Series) -> pl.Series:
         return column.cast(pl.Float64)
     if column.dtype in (pl.Categorical, pl.Enum, pl.Null):
         return column.cast(pl.String)
-    return pl.Series(column.name, [None if cell is None else str(cell) for cell in column], dtype=pl.String)
+    return pl.Series(column.name, [None if cell is None else str(cell) for cell in column.to_list()], dtype=pl.String)
 
 
 def summarize(source: Source, frame: pl.DataFrame) -> list[ColumnStatistics]:
@@ -141,11 +141,13 @@ def _ranked(frame: pl.DataFrame) -> list[str]:
 
 def _traits_of(source: Source, column: pl.Series, n_missing: int) -> ColumnTraits:
     """Return the traits that decide about the kind; text needs no look at its cells, unless it has an order."""
-    if column.dtype != pl.String or source.kind in ("array", "sparse"):
-        return find_traits(source, Weights(None), [column.name])[0]
-    if source.native[:, source.names.index(column.name)].dtype == nw.String:
+    plain = column.dtype == pl.String and source.kind not in ("array", "sparse")
+    if plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
         return ColumnTraits(n_missing == len(column), False, frozenset())
-    return find_traits(source, Weights(None), [column.name])[0]
+    try:
+        return find_traits(source, Weights(None), [column.name])[0]
+    except ValueError:  # cells of a type that a fit refuses, such as lists
+        return ColumnTraits(False, False, frozenset())
 
 
 def _count_levels(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, pl.DataFrame]:
