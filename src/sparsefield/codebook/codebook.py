@@ -151,17 +151,16 @@ def _levels(column: ColumnStatistics) -> tuple[LevelCount, ...]:
 
 
 def _ranges(column: ColumnStatistics) -> tuple[LevelCount, ...]:
-    if not column.n_values:
+    if column.numbers is None:
         return ()
-    rows, limits = column.ranges()
-    ends = [_from_physical(column, limit) for limit in limits]
-    return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(count)) for k, count in enumerate(rows))
+    ends = [_from_physical(column, limit) for limit in column.numbers.limits]
+    return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(rows)) for k, rows in enumerate(column.numbers.rows))
 
 
 def _limits(column: ColumnStatistics) -> tuple[str, str, str]:
-    if column.median is None or not column.n_values:
+    if column.numbers is None:
         return "", "", ""
-    return format_value(column.low), format_value(column.high), _from_physical(column, column.median)
+    return format_value(column.low), format_value(column.high), _from_physical(column, column.numbers.median)
 
 
 def _from_physical(column: ColumnStatistics, number: float) -> str:
