@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, load
+from sparsefield.cli.table_checks import group_levels
 
 FAST = ("--l1", 5, "--no-check")
 
@@ -110,6 +111,13 @@ def test_rare_levels_are_grouped_and_known_to_predict(run, table: Path, tmp_path
     assert after["city"].to_list()[:2] == ["c0", "a new one"]
     assert after["city"][2] in city.states
     assert after["city"][3] == "c66"
+
+
+def test_missing_cells_are_not_grouped() -> None:
+    table = pl.DataFrame({"a": ["x", "x", "y", None, "z"], "n": [1, 2, 3, 4, 5]})
+    assert group_levels(table, ["a", "n"], 1)["a"].to_list() == ["x", "x", "(other)", None, "(other)"]
+    assert group_levels(table, ["a"], 2)["a"].to_list() == ["x", "x", "y", None, "(other)"]
+    assert group_levels(table, ["a"], 3).equals(table)
 
 
 def test_an_identifier_can_be_kept_by_its_most_frequent_levels(run, table: Path, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import time, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -161,3 +163,35 @@ def test_a_table_without_rows_is_described() -> None:
     book = sparsefield.inspect(pl.DataFrame({"a": pl.Series([], dtype=pl.Int64), "b": pl.Series([], dtype=pl.String)}))
     assert book.left_out == ("a", "b")
     assert str(book).startswith("0 rows")
+
+
+def test_columns_of_unusual_types_are_described() -> None:
+    frame = pl.DataFrame(
+        {
+            "lists": [[1], [2], None],
+            "times": [time(1), time(2), None],
+            "decimals": [Decimal("1.5"), None, None],
+            "days": [timedelta(1), None, None],
+            "large": pl.Series([1, 2, 2**64 - 1], dtype=pl.UInt64),
+            "nan": [float("nan")] * 3,
+        }
+    )
+    book = sparsefield.inspect(frame)
+    assert [entry.kind for entry in book.columns] == ["nominal", "numeric", "numeric", "numeric", "ordinal", "nominal"]
+    assert book["lists"].describe_values() == "[1] 50%, [2] 50%"
+    assert book["times"].describe_values() == "01:00:00 to 02:00:00, median 01:30:00"
+    assert book.left_out == ("nan",)
+    json.dumps(book.to_dict())
+
+
+def test_categories_of_pandas_are_described_in_their_order() -> None:
+    sizes = pd.Categorical([2, 10, 1, 2], categories=[10, 2, 1], ordered=True)
+    book = sparsefield.inspect(pd.DataFrame({"size": sizes, "code": pd.Categorical([7, 8, 7, 8])}))
+    assert [level.label for level in book["size"].levels] == ["10", "2", "1"]
+    assert book["code"].kind == "nominal"
+
+
+def test_many_repeated_columns_get_one_piece_of_advice() -> None:
+    book = sparsefield.inspect(pl.DataFrame({f"c{k}": [1.5, 2.5, 3.5] for k in range(9)}))
+    (advice,) = book.advice
+    assert advice.option == "--id " + ",".join(f"c{k}" for k in range(1, 9))

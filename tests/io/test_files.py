@@ -9,7 +9,8 @@ import pytest
 
 from sparsefield import io
 from sparsefield.errors import DataError
-from sparsefield.io.files import is_parquet, list_columns, read_table
+from sparsefield.io.file_kinds import is_parquet
+from sparsefield.io.files import list_columns, read_table
 from sparsefield.io.read_options import ReadOptions, resolve_separator
 
 

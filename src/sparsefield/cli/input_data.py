@@ -215,7 +215,7 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
 
 def workers_can_read(data: Path) -> bool:
     """Return whether a path names Parquet, one file or a folder, which the workers of a cluster can read."""
-    from sparsefield.io.files import is_parquet
+    from sparsefield.io.file_kinds import is_parquet
     from sparsefield.io.row_blocks import is_saved_rows
 
     if data.is_dir():

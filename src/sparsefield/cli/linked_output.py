@@ -11,7 +11,7 @@ from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, p
 from sparsefield.cli.table_files import TABLES, check_folder, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
-from sparsefield.io.files import PARQUET
+from sparsefield.io.file_kinds import PARQUET
 
 if TYPE_CHECKING:
     import polars as pl

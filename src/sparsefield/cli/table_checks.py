@@ -18,7 +18,9 @@ OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""
 
 SHOWN_NAMES = 10
-KEEP = "name a column with --nominal, --numeric or --observed to keep it, or with --id to be asked no more"
+KEEP = (
+    "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without this note"
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
     columns = []
     for name in names:
         column = table[name]
-        if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        if column.dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
             continue
         column = column.cast(pl.String)
         counts = column.drop_nulls().value_counts(name="rows").sort("rows", name, descending=[True, False])
@@ -101,8 +103,8 @@ def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str])
 
 def _refuse(book: Codebook, named: set[str], *, strict: bool) -> None:
     """Raise one error about all columns that cannot be learned although an option names them, or all if strict."""
-    problems = [f"column {entry.name!r} {_problem(entry)}" for entry in book.columns if entry.name in named]
-    problems = [problem for problem in problems if not problem.endswith(" ")]
+    found = {entry.name: _problem(entry) for entry in book.columns if entry.name in named}
+    problems = [f"column {name!r} {problem}" for name, problem in found.items() if problem]
     dropped = [entry for entry in book.columns if entry.left_out]
     remedy = "group its values (--top-levels 20), or leave it out (--id)."
     if problems:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.cli.console import note, print_message, show
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat, encoding_title
-from sparsefield.io.files import PARQUET, STANDARD_INPUT, is_parquet, list_columns, polars_errors
+from sparsefield.io.file_kinds import PARQUET, is_parquet
+from sparsefield.io.files import STANDARD_INPUT, list_columns, polars_errors
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:

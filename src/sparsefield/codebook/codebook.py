@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
+from sparsefield import config
 from sparsefield.codebook.codebook_contents import CodebookContents
 from sparsefield.codebook.codebook_page import make_codebook_page, render_body
 from sparsefield.codebook.codebook_text import render_text
@@ -121,18 +124,17 @@ def _make_entry(
 
 def _explain_kind(column: ColumnStatistics) -> str:
     """Return why a column has its kind, by the rules of `kind_of`."""
-    traits, count = column.traits, f"{column.n_distinct:,} different whole number" + "s" * (column.n_distinct != 1)
+    traits, dtype = column.traits, column.values.dtype
+    count = f"{column.n_distinct:,} different whole number" + "s" * (column.n_distinct != 1)
     if not column.n_values:
         return "no values"
     if traits.order:
         return "an ordered categorical type"
-    if column.kind.kind == "numeric" and not traits.fractions:
-        return f"{column.n_distinct:,} different whole numbers, more than 10"
-    if column.kind.kind == "numeric":
-        return "dates or times" if column.values.dtype.is_temporal() else "numbers with fractions"
+    if column.kind.kind == "numeric" and traits.fractions:
+        return "dates or times" if dtype.is_temporal() else "numbers with fractions"
     if traits.numbers:
-        return count
-    return "true and false" if column.values.dtype.is_numeric() is False and not column.is_text else "text"
+        return f"{count}, more than {config.NUMERIC_STATES}" if column.kind.kind == "numeric" else count
+    return "text" if column.is_text else "true and false" if dtype == pl.Boolean else "categories"
 
 
 def _levels(column: ColumnStatistics) -> tuple[LevelCount, ...]:
@@ -141,29 +143,28 @@ def _levels(column: ColumnStatistics) -> tuple[LevelCount, ...]:
         return _ranges(column)
     pairs = list(column.counts.head(MOST_LEVELS).iter_rows())
     if column.kind.kind == "ordinal":
-        order = {label: k for k, label in enumerate(column.kind.order)}
-        pairs.sort(key=lambda pair: order[pair[0]] if order else pair[0])
-    return tuple(LevelCount(shorten(format_value(label), LABEL_LENGTH), rows) for label, rows in pairs)
+        order = {str(label): k for k, label in enumerate(column.kind.order)}
+        pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
+    return tuple(
+        LevelCount(shorten(format_value(label).replace("\n", " "), LABEL_LENGTH), rows) for label, rows in pairs
+    )
 
 
 def _ranges(column: ColumnStatistics) -> tuple[LevelCount, ...]:
-    if not column.n_values:
+    if column.numbers is None:
         return ()
-    rows, limits = column.ranges()
-    ends = [_from_physical(column, limit) for limit in limits]
-    return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(count)) for k, count in enumerate(rows))
+    ends = [_from_physical(column, limit) for limit in column.numbers.limits]
+    return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(rows)) for k, rows in enumerate(column.numbers.rows))
 
 
 def _limits(column: ColumnStatistics) -> tuple[str, str, str]:
-    if column.median is None or not column.n_values:
+    if column.numbers is None:
         return "", "", ""
-    return format_value(column.low), format_value(column.high), _from_physical(column, column.median)
+    return format_value(column.low), format_value(column.high), _from_physical(column, column.numbers.median)
 
 
 def _from_physical(column: ColumnStatistics, number: float) -> str:
     """Return a number as text; that of a column of dates as a date."""
-    import polars as pl
-
     if not column.values.dtype.is_temporal():
         return format_value(number)
     return format_value(pl.Series([int(number)]).cast(column.values.dtype)[0])

@@ -11,6 +11,10 @@ TOP_LEVELS = 20
 """Number of levels that the advice proposes to keep."""
 
 
+MOST_DUPLICATES = 5
+"""Number of repeated columns that have a sentence each."""
+
+
 def give_advice(columns: Sequence[ColumnEntry]) -> list[Advice]:
     """Return advice about the findings of columns, the most important first, grouped by what to do."""
     return [*_leave_out(columns), *_missing(columns), *_texts(columns), *_others(columns)]
@@ -41,16 +45,24 @@ def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     yield from _say(
         _having(columns, "constant"), "is constant and says nothing", "are constant and say nothing", "--id"
     )
-    for entry in _having(columns, "duplicate"):
-        found = entry.finding("duplicate")
-        text = f"{entry.name!r} has the {found.text if found else ''}"
-        yield Advice(text, (entry.name,), column_option("--id", [entry.name]))
+    yield from _duplicates(_having(columns, "duplicate"))
     yield from _say(
         _having(columns, "all different"),
         "is all different: if it is an identifier",
         "are all different: if they are identifiers",
         "--id",
     )
+
+
+def _duplicates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    """Yield a sentence for each repeated column, or one for all if there are many."""
+    if len(entries) > MOST_DUPLICATES:
+        yield from _say(entries, "has", "have the same values as earlier columns", "--id")
+        return
+    for entry in entries:
+        found = entry.finding("duplicate")
+        text = f"{entry.name!r} has the {found.text if found else ''}"
+        yield Advice(text, (entry.name,), column_option("--id", [entry.name]))
 
 
 def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:

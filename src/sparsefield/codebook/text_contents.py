@@ -65,7 +65,8 @@ def is_free_text(counts: pl.DataFrame, n_values: int) -> bool:
 
 def find_spellings(levels: pl.Series) -> list[tuple[str, ...]]:
     """Return groups of levels that differ only in case or in spaces."""
-    same = levels.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars()
+    same = levels.str.to_lowercase().str.strip_chars()
+    same = same.str.replace_all(r"\s+", " ") if same.str.contains(r"\s\s|[^\S ]").any() else same
     if same.n_unique() == len(levels):
         return []
     groups = pl.DataFrame({"same": same, "level": levels}).group_by("same", maintain_order=True).all()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from sparsefield.errors import DataError
-from sparsefield.io.files import PARQUET
+from sparsefield.io.file_kinds import PARQUET
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
+PARQUET = (".parquet", ".pq")
+"""Suffixes of Parquet files, for outputs and for files that are not opened here."""
+
 HEAD_BYTES = 1 << 16
 """How many bytes of a file decide its kind."""
 
@@ -198,3 +201,8 @@ def refuse_kind(name: str, kind: str) -> None:
     found = KINDS[kind]
     if found.remedy:
         raise DataError(f"{name}: this is {found.title}: {found.remedy}.")
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether the suffix of a file is that of Parquet."""
+    return path.suffix.lower() in PARQUET

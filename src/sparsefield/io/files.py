@@ -23,7 +23,6 @@ from sparsefield.io.typed_text import type_columns
 if TYPE_CHECKING:
     import polars as pl
 
-PARQUET = (".parquet", ".pq")
 STANDARD_INPUT = "-"
 SHOWN_COLUMNS = 8
 
@@ -299,8 +298,3 @@ def polars_errors(path: Path | str) -> Iterator[None]:
     except pl.exceptions.PolarsError as error:
         line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
         raise DataError(f"{path}: the file cannot be read ({line}): is it complete?") from error
-
-
-def is_parquet(path: Path) -> bool:
-    """Return whether the suffix of a file is that of Parquet."""
-    return path.suffix.lower() in PARQUET

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, CSRWriter, map_rows
 from sparsefield.errors import DataError
-from sparsefield.io.files import PARQUET, is_parquet, polars_errors
+from sparsefield.io.file_kinds import PARQUET, is_parquet
+from sparsefield.io.files import polars_errors
 from sparsefield.io.out_of_core import check_blocks
 
 if TYPE_CHECKING:
