@@ -13,7 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import demo_command, evaluate, explore, export, fit, info, path, predict, report, sample, stability
+from sparsefield.cli import (
+    demo_command,
+    evaluate,
+    explore,
+    export,
+    fit,
+    info,
+    path,
+    predict,
+    recommend,
+    report,
+    sample,
+    stability,
+)
 from sparsefield.cli.console import print_message, warnings_as_notes
 from sparsefield.errors import ClusterError
 
@@ -35,6 +48,7 @@ app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("predict")(predict.predict)
+app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)

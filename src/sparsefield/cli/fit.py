@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, read_any_data
 from sparsefield.cli.console import StatusLine, new_table, note, show
 from sparsefield.cli.info import show_features
 from sparsefield.cli.input_data import (
@@ -20,11 +21,11 @@ from sparsefield.cli.input_data import (
     InputData,
     distribute_data,
     is_matrix,
-    read_data,
     stream_data,
     workers_can_read,
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.errors import DataError
 from sparsefield.io.files import ReadOptions
 from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
 
@@ -89,6 +90,7 @@ def fit(
     *,
     columns: ColumnOptions,
     reading: ReadOptions,
+    baskets: BasketOptions,
     stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
@@ -102,7 +104,7 @@ def fit(
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
+    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
 
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
@@ -111,9 +113,13 @@ def fit(
     held-out cells are predicted.
     """
     check_output(output)
-    on_workers = cluster is not None and workers_can_read(data)
-    read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, columns)
+    if stream and baskets.long is not None:
+        raise DataError("--stream and --long cannot be used together: remove one.")
+    on_workers = cluster is not None and workers_can_read(data) and baskets.long is None
+    if (on_workers or stream) and not is_matrix(data):
+        given = (distribute_data if on_workers else stream_data)(data, reading, columns)
+    else:
+        given = read_any_data(data, reading, columns, baskets)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(

@@ -89,11 +89,15 @@ class InputData:
     """The reason why no cells can be held out to check a field, or empty."""
     inputs: tuple[Path, ...] = ()
     """Files that were read in addition to the named one."""
+    names: tuple[str, ...] = ()
+    """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
 
     @property
     def roles(self) -> dict[str, Any]:
         """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
-        return {} if self.linked else {"observed": self.observed}
+        if self.linked:
+            return {}
+        return {"observed": self.observed} | ({"columns": self.names} if self.names else {})
 
 
 def is_linked(data: Path) -> bool:
@@ -127,7 +131,7 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
     if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
         roles = columns.find(rows.names)
-        _refuse_roles_of_matrix(data, roles)
+        refuse_roles_of_matrix(data, roles)
         return InputData(rows, False, roles.observed, "auto", rows.n_rows, why)
     found = _parquet(data, columns)
     return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
@@ -176,13 +180,14 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
     matrix = read_matrix(data)
     source = as_source(matrix, what=str(data))
     roles = columns.find(source.names)
-    _refuse_roles_of_matrix(data, roles)
+    refuse_roles_of_matrix(data, roles)
     dense = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
     why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
     return InputData(source.native, False, roles.observed, "auto", source.n_rows, why)
 
 
-def _refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
+def refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
+    """Refuse options that a matrix of 0/1 columns does not have."""
     if roles.identifiers or roles.kinds:
         raise DataError(
             f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --numeric, --ordinal "

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
@@ -47,6 +48,7 @@ def report(
     data: Rows = None,
     title: Title = None,
     reading: ReadOptions,
+    orders: BasketOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
@@ -59,9 +61,9 @@ def report(
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    if data is None and reading != ReadOptions():
+    if data is None and (reading != ReadOptions() or orders.given):
         raise DataError(
-            "--missing, --no-header and --separator are options for reading --data: add --data or remove them."
+            "--missing, --no-header, --separator and --long are options for reading --data: add --data or remove them."
         )
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
@@ -72,16 +74,18 @@ def report(
         field.plot(title=title or f"The network of {model.name}").save(output)
         show(f"Wrote {output}.")
         return
-    rows = None if data is None else read_rows(model, field, data, reading)
+    rows = None if data is None else read_rows(model, field, data, reading, orders)
     with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
+def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
     """Read the data with the columns and types of the model."""
     from sparsefield import RelationalField
 
+    if orders is not None and orders.given:
+        return orders_of_model(data, reading, orders, field)
     if is_linked(data) != isinstance(field, RelationalField):
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
