@@ -71,17 +71,12 @@ def check_basket_options(data: Path, baskets: BasketOptions) -> None:
 
 def read_orders(data: Path, reading: ReadOptions, baskets: BasketOptions) -> Baskets:
     """Read the baskets of a long table."""
-    from sparsefield.io.baskets import read_baskets
+    from sparsefield.io.baskets import find_baskets
 
     table = read_table(data, reading)
     basket, item = _two_columns(str(baskets.long), table.columns, data)
     least = 1.0 if baskets.min_support is None else baskets.min_support
-    try:
-        return read_baskets(table, basket, item, min_support=int(least) if least == int(least) else least)
-    except DataError as error:
-        raise DataError(
-            f"{data}: {str(error).removeprefix('orders: ').replace('min_support', '--min-support')}"
-        ) from None
+    return find_baskets(table, basket, item, int(least) if least == int(least) else least, what=str(data))
 
 
 def orders_of_model(data: Path, reading: ReadOptions, baskets: BasketOptions, field: Any) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
-from sparsefield.cli.console import StatusLine, new_table, show
+from sparsefield.cli.console import new_table, show
 from sparsefield.cli.input_data import is_matrix
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
@@ -72,15 +72,15 @@ def recommend(
     field: Any = load(model)
     if not isinstance(field, MarkovField):
         raise ModelFileError(f"{model}: holds a {type(field).__name__}; items are recommended by a MarkovField.")
-    given = _named_baskets(field, basket or []) if data is None else _read(data, reading, orders)
-    with StatusLine("Recommending"):
-        unknown = "ignore" if ignore_unknown else "raise"
-        found = _as_polars(field.recommend(given, count, exclude=exclude or (), unknown=unknown))
+    given: Any = _named_baskets(field, basket or []) if data is None else _read(data, reading, orders)
+    unknown = "ignore" if ignore_unknown else "raise"
+    found = _as_polars(field.recommend(given, count, exclude=exclude or (), unknown=unknown))
     if output is None:
         _show(found, several=len(given) > 1)
         return
     write_table(found, output)
-    show(f"{count:,} items for each of {found['basket'].n_unique():,} baskets; wrote {output}.")
+    rows = given.shape[0] if hasattr(given, "shape") else len(given)
+    show(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.")
 
 
 def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:

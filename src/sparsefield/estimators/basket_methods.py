@@ -200,7 +200,7 @@ def item_pairs(field: Field) -> tuple[np.ndarray, np.ndarray]:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(weights, dtype=float)
 
 
-def count_pairs(matrix: sp.csr_matrix, pairs: np.ndarray) -> PairRules:
+def count_pairs(matrix: Any, pairs: np.ndarray) -> PairRules:
     """Return how often the items of each pair, (pairs, 2) columns, are in the same row of a 0/1 matrix."""
     by_item, totals = matrix.astype(np.int64).tocsc(), matrix.getnnz(axis=0).astype(np.int64)
     both = [np.empty(0, dtype=np.int64)]
@@ -208,6 +208,23 @@ def count_pairs(matrix: sp.csr_matrix, pairs: np.ndarray) -> PairRules:
         a, b = pairs[start : start + PAIRS_OF_CHUNK].T
         both.append(np.asarray(by_item[:, a].multiply(by_item[:, b]).sum(axis=0)).ravel())
     return PairRules(np.concatenate(both), totals[pairs[:, 0]], totals[pairs[:, 1]], matrix.shape[0])
+
+
+def rule_columns(field: Field, matrix: Any) -> dict[str, dict[str, float]]:
+    """Return {title: {name of a feature: value}}: support, both confidences and lift, for the tables of a report."""
+    names, (pairs, _) = item_names(field.schema), item_pairs(field)
+    rules = count_pairs(matrix, pairs)
+    features = [f"{names[a]}=1 & {names[b]}=1" for a, b in pairs.tolist()]
+    columns = {
+        "support": rules.support,
+        "confidence of the second item": rules.confidence_ab,
+        "confidence of the first item": rules.confidence_ba,
+        "lift": rules.lift,
+    }
+    return {
+        title: {name: value for name, value in zip(features, values.tolist(), strict=True) if not np.isnan(value)}
+        for title, values in columns.items()
+    }
 
 
 def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
@@ -218,7 +235,7 @@ def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 class _Given(NamedTuple):
     """Baskets over the items of a field."""
 
-    matrix: sp.csr_matrix
+    matrix: Any
     """(baskets, items)"""
     names: tuple[Label, ...] | None
     """None for one basket without a name."""
@@ -281,7 +298,7 @@ class _Ranked(NamedTuple):
     probability: np.ndarray
 
 
-def _rank_items(estimator: Any, matrix: sp.csr_matrix, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
+def _rank_items(estimator: Any, matrix: Any, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
     """Yield the recommendations for each row of a matrix."""
     field, schema = estimator.field_, estimator.field_.schema
     if isinstance(schema, BinarySchema) and not len(field.conjunctions):
@@ -296,7 +313,7 @@ def _rank_items(estimator: Any, matrix: sp.csr_matrix, n: int, left_out: np.ndar
             yield _best(allowed, values[allowed], n)
 
 
-def _rank_by_weights(field: Field, matrix: sp.csr_matrix, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
+def _rank_by_weights(field: Field, matrix: Any, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
     """Yield recommendations, at a cost that grows with the weights of the items in each basket, not with all items.
 
     An item without a feature of an item in the basket has the probability of its bias alone, so that the best of these
@@ -327,7 +344,7 @@ def _best(items: np.ndarray, probability: np.ndarray, n: int) -> _Ranked:
     return _Ranked(items[order], probability[order])
 
 
-def _weight_matrix(field: Field, n_items: int) -> sp.csr_matrix:
+def _weight_matrix(field: Field, n_items: int) -> Any:
     """Return the weights of pairs of items as a symmetric matrix, (items, items)."""
     pairs, weights = item_pairs(field)
     rows, columns = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]])
@@ -371,7 +388,7 @@ def _dense_probabilities(estimator: Any, rows: np.ndarray) -> np.ndarray:
     return probability
 
 
-def _matrix_of(estimator: Any, X: Any) -> sp.csr_matrix:
+def _matrix_of(estimator: Any, X: Any) -> Any:
     """Return data with the columns of a field as a 0/1 matrix over its items."""
     names = item_names(estimator.field_.schema)
     if isinstance(X, Baskets):
