@@ -57,6 +57,7 @@ CONTENTS = {
         "sequences-and-grids",
         "missing-values",
         "latent-variables",
+        "baskets",
         "large-data",
         "cluster",
     ],
