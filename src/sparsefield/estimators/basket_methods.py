@@ -35,6 +35,9 @@ from sparsefield.model import Field
 CELLS_OF_CHUNK = 2_000_000
 """Largest number of cells, baskets times items, of a dense piece of the baskets."""
 
+ROWS_OF_CHUNK = 1000
+"""Number of baskets whose sums of weights are computed at once, as a sparse matrix."""
+
 PAIRS_OF_CHUNK = 1000
 """Number of pairs of items that are counted at once."""
 
@@ -94,8 +97,9 @@ class BasketMethods:
             raise ValueError(f"unknown must be 'raise' or 'ignore', got {unknown!r}.")
         items = item_names(self.field_.schema)
         given = _read_given(basket, items)
-        _refuse_unknown([*given.unknown, *(name for name in map(str, exclude) if name not in set(items))], unknown)
-        left_out = np.isin(items, [str(name) for name in exclude]) if len(exclude) else np.zeros(len(items), dtype=bool)
+        others = {str(name) for name in exclude}
+        _refuse_unknown([*given.unknown, *sorted(others.difference(items))], unknown)
+        left_out = np.fromiter((name in others for name in items), dtype=bool, count=len(items))
         ranked = list(_rank_items(self, given.matrix, n, left_out))
         return _recommendation_frame(self.field_.schema, given, ranked, self.kind_)
 
@@ -323,10 +327,9 @@ def _rank_by_weights(field: Field, matrix: Any, n: int, left_out: np.ndarray) ->
     allowed = ~left_out & ~np.isnan(logits)
     by_bias = np.argsort(-logits, kind="stable")
     by_bias = by_bias[allowed[by_bias]]
-    step = max(1, CELLS_OF_CHUNK // max(1, matrix.shape[1]))
     weights, effects = _weight_matrix(field, matrix.shape[1]), np.zeros(matrix.shape[1])
-    for start in range(0, matrix.shape[0], step):
-        rows = matrix[start : start + step]
+    for start in range(0, matrix.shape[0], ROWS_OF_CHUNK):
+        rows = matrix[start : start + ROWS_OF_CHUNK]
         sums = sp.csr_matrix(rows.astype(float) @ weights)
         for row in range(rows.shape[0]):
             own = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
@@ -357,7 +360,8 @@ def _logits_of_biases(field: Field) -> np.ndarray:
     logits, column = np.where(_base_rates(schema) == 1.0, np.inf, -np.inf), schema.column_of_input
     own = (column >= 0) & (column < schema.n_target_columns)
     logits[own] = field.biases[column[own]]
-    logits[np.isin(schema.order, schema.variable_groups[1].names)] = np.nan
+    observed = set(schema.variable_groups[1].names)
+    logits[np.fromiter((name in observed for name in schema.order), dtype=bool, count=len(logits))] = np.nan
     return logits
 
 

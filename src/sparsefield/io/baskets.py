@@ -39,28 +39,23 @@ class Baskets:
     def __repr__(self) -> str:
         return f"Baskets({len(self):,} baskets, {len(self.items):,} items, {self.matrix.nnz:,} pairs)"
 
-    def unknown_items(self, items: Sequence[str]) -> list[str]:
-        """Return the items of these baskets that are not among ``items``."""
-        known = set(items)
-        return [name for name in self.items if name not in known]
-
     def select(self, items: Sequence[str]) -> Baskets:
         """Return the same baskets over other columns, such as the items of a model.
 
         An item that no basket has is a column of zeros. Items of these baskets that are not among ``items`` are left
         out, with a warning; a basket of which no item is left is an empty row.
         """
-        unknown = self.unknown_items(items)
+        position = {name: k for k, name in enumerate(items)}
+        column = np.array([position.get(name, -1) for name in self.items], dtype=np.int64)
+        unknown = [self.items[k] for k in np.flatnonzero(column < 0).tolist()]
         if unknown:
-            lost = int(self.matrix.getnnz(axis=0)[[name not in set(items) for name in self.items]].sum())
+            lost = int(self.matrix.getnnz(axis=0)[column < 0].sum())
             warnings.warn(
                 f"{len(unknown):,} of {len(self.items):,} items are not among the items of the model, and are left out "
                 f"with {lost:,} entries of baskets: {list_items(unknown)}.",
                 LeftOutWarning,
                 stacklevel=2,
             )
-        position = {name: k for k, name in enumerate(items)}
-        column = np.array([position.get(name, -1) for name in self.items], dtype=np.int64)
         cells = self.matrix.tocoo()
         kept = column[cells.col] >= 0
         return Baskets(
