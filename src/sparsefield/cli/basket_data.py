@@ -81,7 +81,7 @@ def read_orders(data: Path, reading: ReadOptions, baskets: BasketOptions) -> Bas
 
 def orders_of_model(data: Path, reading: ReadOptions, baskets: BasketOptions, field: Any) -> Any:
     """Read a long table as a matrix over the items of a model."""
-    from sparsefield.estimators.basket_methods import item_names
+    from sparsefield.estimators.pair_rules import item_names
 
     check_basket_options(data, baskets)
     if field.kind_ != "sparse":

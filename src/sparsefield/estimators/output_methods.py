@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield import io
 from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
 from sparsefield.errors import DataError
-from sparsefield.estimators.basket_methods import rule_columns
+from sparsefield.estimators.pair_rules import rule_columns
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import FitDescription
