@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.basket_data import BasketOptions, read_any_data
+from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
 from sparsefield.cli.console import StatusLine, new_table, note, show
 from sparsefield.cli.info import show_features
 from sparsefield.cli.input_data import (
@@ -113,6 +113,7 @@ def fit(
     held-out cells are predicted.
     """
     check_output(output)
+    check_basket_options(data, baskets)
     if stream and baskets.long is not None:
         raise DataError("--stream and --long cannot be used together: remove one.")
     on_workers = cluster is not None and workers_can_read(data) and baskets.long is None
