@@ -58,6 +58,7 @@ CONTENTS = {
         "sequences-and-grids",
         "missing-values",
         "latent-variables",
+        "baskets",
         "large-data",
         "cluster",
     ],

@@ -23,6 +23,7 @@ from sparsefield.cli import (
     inspect_command,
     path,
     predict,
+    recommend,
     report,
     sample,
     stability,
@@ -52,6 +53,7 @@ app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("predict")(predict.predict)
+app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
 from sparsefield.cli.console import StatusLine, note, print_message, show
 from sparsefield.cli.fit_results import has_features, show_fit
 from sparsefield.cli.input_data import (
@@ -20,11 +21,12 @@ from sparsefield.cli.input_data import (
     InputData,
     distribute_data,
     is_matrix,
-    read_data,
     stream_data,
     workers_can_read,
 )
+from sparsefield.cli.remembered_reading import remember_reading
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def fit(
     weight: opt.Weight = None,
     group: opt.Group = None,
     reading: ReadOptions,
+    baskets: BasketOptions,
     stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
@@ -93,7 +96,7 @@ def fit(
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
+    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
 
     Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
     a table beforehand.
@@ -105,9 +108,15 @@ def fit(
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
-    on_workers = cluster is not None and workers_can_read(data)
-    read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, replace(columns, weight=weight, group=group))
+    check_basket_options(data, baskets)
+    if stream and baskets.long is not None:
+        raise DataError("--stream and --long cannot be used together: remove one.")
+    on_workers = cluster is not None and workers_can_read(data) and baskets.long is None
+    columns = replace(columns, weight=weight, group=group)
+    if (on_workers or stream) and not is_matrix(data):
+        given = (distribute_data if on_workers else stream_data)(data, reading, columns)
+    else:
+        given = read_any_data(data, reading, columns, baskets)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     _show_codebook(given, data)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
@@ -117,6 +126,7 @@ def fit(
     with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
         seconds = _fit_with_progress(field, given)
     field.engine = cluster
+    remember_reading(field, data, reading, given, columns.top_levels, baskets)
     field.save(output)
     checked = None
     if check and given.unchecked:

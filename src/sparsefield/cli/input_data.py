@@ -142,13 +142,17 @@ class InputData:
     """The codebook of a table that was read into memory."""
     groups: Any = None
     """Values of the column of --group, or None."""
+    names: tuple[str, ...] = ()
+    """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
+    named: NamedColumns | None = None
+    """What the options say about the columns of one table."""
 
     @property
     def roles(self) -> dict[str, Any]:
         """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
         if self.linked:
             return {}
-        given = {"sample_weight": self.weight, "groups": self.groups}
+        given = {"sample_weight": self.weight, "groups": self.groups, "columns": self.names or None}
         return {"observed": self.observed} | {name: value for name, value in given.items() if value is not None}
 
 
@@ -178,9 +182,8 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     why = "held-out cells are not weighted by --weight." if weight is not None else ""
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
-    return InputData(
-        found.table, False, roles.observed, kinds, table.height, why, weight=weight, book=found.book, groups=groups
-    )
+    given = InputData(found.table, False, roles.observed, kinds, table.height, why, book=found.book, named=roles)
+    return replace(given, weight=weight, groups=groups)
 
 
 def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:
@@ -207,8 +210,8 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
     if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
         roles = columns.find(rows.names)
-        _refuse_roles_of_matrix(data, roles)
-        return InputData(rows, False, roles.observed, "auto", rows.n_rows, why)
+        refuse_roles_of_matrix(data, roles)
+        return InputData(rows, False, roles.observed, "auto", rows.n_rows, why, named=roles)
     found = _parquet(data, columns)
     return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
 
@@ -243,7 +246,8 @@ def _parquet(data: Path, columns: ColumnOptions) -> InputData:
     roles = columns.find(names)
     X = row_blocks.ParquetFiles(files, [name for name in names if name not in roles.not_learned])
     weight = None if roles.weight is None else _read_weight_column(files, roles.weight)
-    return InputData(X, False, roles.observed, roles.kinds or "auto", row_blocks.parquet_rows(files), weight=weight)
+    n_rows = row_blocks.parquet_rows(files)
+    return InputData(X, False, roles.observed, roles.kinds or "auto", n_rows, weight=weight, named=roles)
 
 
 def _read_weight_column(files: Sequence[Path], name: str) -> Any:
@@ -271,13 +275,14 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
     matrix = read_matrix(data)
     source = as_source(matrix, what=str(data))
     roles = columns.find(source.names)
-    _refuse_roles_of_matrix(data, roles)
+    refuse_roles_of_matrix(data, roles)
     dense = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
     why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
-    return InputData(source.native, False, roles.observed, "auto", source.n_rows, why)
+    return InputData(source.native, False, roles.observed, "auto", source.n_rows, why, named=roles)
 
 
-def _refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
+def refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
+    """Refuse options that a matrix of 0/1 columns does not have."""
     if roles.not_learned or roles.kinds:
         raise DataError(
             f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --group, "

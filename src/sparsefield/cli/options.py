@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.input_data import ColumnOptions, InputData
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
@@ -158,6 +159,28 @@ Sheet = Annotated[
 DatabaseTable = Annotated[
     str | None, reading_option("--table", metavar="NAME", help="Table of a SQLite or DuckDB file with several.")
 ]
+Long = Annotated[
+    str | None,
+    reading_option(
+        "--long",
+        metavar="BASKET,ITEM",
+        help="DATA is a long table with a row for each item of each basket, such as a list of orders: the names of the "
+        "columns of baskets and of items. Items are the columns of the field, 1 where a basket has them.",
+    ),
+]
+MinSupport = Annotated[
+    float | None,
+    reading_option(
+        "--min-support",
+        metavar="NUMBER",
+        min=0.0,
+        help="With --long: leave out items of fewer baskets; a fraction below 1 is a share of the baskets.",
+    ),
+]
+ColumnNames = Annotated[
+    Path | None,
+    reading_option("--columns", metavar="FILE", help="Names of the columns of an .npz matrix, one per line."),
+]
 
 Templates = Annotated[
     list[str] | None,
@@ -220,10 +243,21 @@ def _column_options(
     return ColumnOptions(*names, top_levels=top_levels, strict=strict)
 
 
-def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces a command's parameters ``columns``, ``reading`` and ``learning`` by options.
+def _basket_options(
+    long: Long = None, min_support: MinSupport = None, column_names: ColumnNames = None
+) -> BasketOptions:
+    return BasketOptions(long, min_support, column_names)
 
-    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, and ``learning`` are `LearningOptions`: one option
+
+def _long_option(long: Long = None) -> BasketOptions:
+    return BasketOptions(long)
+
+
+def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces some parameters of a command by the options that commands share.
+
+    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, ``baskets`` are `BasketOptions`, ``orders`` are only
+    those for data that a model is applied to, and ``learning`` are `LearningOptions`: one option
     for each parameter that `FieldParameters` gives to the command line, except those in ``without``.
     """
     chosen = [option for option in command_line_options() if option.name not in without]
@@ -234,6 +268,8 @@ def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[
     makers: dict[str, Callable[..., Any]] = {
         "columns": _column_options,
         "reading": _read_options,
+        "baskets": _basket_options,
+        "orders": _long_option,
         "learning": learning_options,
     }
     shared = {

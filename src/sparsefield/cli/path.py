@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, read_any_data
 from sparsefield.cli.console import StatusLine, new_table, show
-from sparsefield.cli.input_data import ColumnOptions, read_data
+from sparsefield.cli.input_data import ColumnOptions
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
 from sparsefield.io.read_options import ReadOptions
 
@@ -33,6 +34,7 @@ def path(
     weight: opt.Weight = None,
     group: opt.Group = None,
     reading: ReadOptions,
+    baskets: BasketOptions,
     template: opt.Templates = None,
     learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
@@ -41,10 +43,10 @@ def path(
     """Learn fields along the whole regularization path, and draw their scores and sizes against l1.
 
     Marks the l1 that 'fit' selects with the same options, and names the one with the best score. DATA may also be a
-    sparse 0/1 matrix that scipy saved as an .npz file.
+    sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    given = read_data(data, reading, replace(columns, weight=weight, group=group))
+    given = read_any_data(data, reading, replace(columns, weight=weight, group=group), baskets)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked, read_noted
 from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.remembered_reading import read_as_model
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import list_columns
@@ -48,6 +50,7 @@ def report(
     data: Rows = None,
     title: Title = None,
     reading: ReadOptions,
+    orders: BasketOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
@@ -60,9 +63,9 @@ def report(
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    if data is None and reading != ReadOptions():
+    if data is None and (reading != ReadOptions() or orders.given):
         raise DataError(
-            "Options such as --missing, --no-header and --separator are for reading --data: add --data or remove them."
+            "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
         )
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
@@ -73,16 +76,18 @@ def report(
         field.plot(title=title or f"The network of {model.name}").save(output)
         show(f"Wrote {output}.")
         return
-    rows = None if data is None else read_rows(model, field, data, reading)
+    rows = None if data is None else read_rows(model, field, data, reading, orders)
     with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
+def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
     """Read the data with the columns and types of the model."""
     from sparsefield import RelationalField
 
+    if orders is not None and orders.given:
+        return orders_of_model(data, reading, orders, field)
     if is_linked(data) != isinstance(field, RelationalField):
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
@@ -92,7 +97,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
         from sparsefield.io.row_blocks import read_matrix
 
         return read_matrix(data)
-    source, schema = read_noted(data, reading, as_text=True), field.field_.schema
+    source, schema = read_noted(data, read_as_model(reading, field), as_text=True), field.field_.schema
     table = source.table
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
 from sparsefield.cli.report import read_rows
@@ -37,6 +38,7 @@ def stability(
     resamples: Resamples = 50,
     weight: opt.Weight = None,
     reading: ReadOptions,
+    orders: BasketOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -53,9 +55,11 @@ def stability(
     refuse_overwriting_inputs([target], [data])
     field: Any = load(model)
     field.n_jobs = jobs
-    if is_linked(data):
+    if is_linked(data) and not orders.given:
         refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
-    rows = read_rows(model, field, data, reading)
+    rows = read_rows(model, field, data, reading, orders)
+    source = field.field_.record.source
+    weight = weight or (None if source is None else source.weight)
     weights = None if weight is None else _weights(rows, weight)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:

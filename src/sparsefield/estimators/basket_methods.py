@@ -1,4 +1,4 @@
-"""This module recommends items for baskets, and compares weights with support, confidence and lift.
+"""This module recommends items for baskets, and returns rules of pairs of items.
 
 Both are for fields whose columns are items: 1 where a basket has the item, 0 where it does not.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from sparsefield.data import (
 from sparsefield.data.frames import make_label_columns
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators.answer_tables import probabilities
+from sparsefield.estimators.pair_rules import count_pairs, divide, item_names, item_pairs
 from sparsefield.frame_protocol import Frame
 from sparsefield.io.baskets import Baskets, list_items, support_count
 from sparsefield.model import Field
@@ -35,8 +35,8 @@ from sparsefield.model import Field
 CELLS_OF_CHUNK = 2_000_000
 """Largest number of cells, baskets times items, of a dense piece of the baskets."""
 
-PAIRS_OF_CHUNK = 1000
-"""Number of pairs of items that are counted at once."""
+ROWS_OF_CHUNK = 1000
+"""Number of baskets whose sums of weights are computed at once, as a sparse matrix."""
 
 
 class BasketMethods:
@@ -94,8 +94,9 @@ class BasketMethods:
             raise ValueError(f"unknown must be 'raise' or 'ignore', got {unknown!r}.")
         items = item_names(self.field_.schema)
         given = _read_given(basket, items)
-        _refuse_unknown([*given.unknown, *(name for name in map(str, exclude) if name not in set(items))], unknown)
-        left_out = np.isin(items, [str(name) for name in exclude]) if len(exclude) else np.zeros(len(items), dtype=bool)
+        others = {str(name) for name in exclude}
+        _refuse_unknown([*given.unknown, *sorted(others.difference(items))], unknown)
+        left_out = np.fromiter((name in others for name in items), dtype=bool, count=len(items))
         ranked = list(_rank_items(self, given.matrix, n, left_out))
         return _recommendation_frame(self.field_.schema, given, ranked, self.kind_)
 
@@ -138,87 +139,10 @@ class BasketMethods:
         return make_frame({**make_label_columns(ends, self.kind_), **columns}, self.kind_)
 
 
-@dataclass(frozen=True)
-class PairRules:
-    """How often two items are in the same basket, (pairs,) each."""
-
-    counts: np.ndarray
-    """Number of baskets with both items."""
-    first: np.ndarray
-    """Number of baskets with the first item."""
-    second: np.ndarray
-    n_baskets: int
-
-    @property
-    def support(self) -> np.ndarray:
-        return self.counts / self.n_baskets
-
-    @property
-    def confidence_ab(self) -> np.ndarray:
-        """NaN where no basket has the first item."""
-        return _divide(self.counts, self.first)
-
-    @property
-    def confidence_ba(self) -> np.ndarray:
-        return _divide(self.counts, self.second)
-
-    @property
-    def lift(self) -> np.ndarray:
-        return _divide(self.counts * float(self.n_baskets), self.first * self.second.astype(float))
-
-    def take(self, order: np.ndarray) -> PairRules:
-        """Return some of the pairs."""
-        return PairRules(self.counts[order], self.first[order], self.second[order], self.n_baskets)
-
-
-def item_names(schema: Schema) -> tuple[str, ...]:
-    """Return the columns of a field over items; DataError if one of them has other states than 0 and 1."""
-    if isinstance(schema, BinarySchema):
-        return schema.order
-    others = [v.name for v in schema.variables if v.role != "latent" and not (v.states and {*v.states} <= {0, 1})]
-    if others:
-        raise DataError(
-            f"Baskets are for fields over items, whose columns are 0 or 1; {len(others):,} column(s) have other "
-            f"values: {list_items(others)}."
-        )
-    return schema.input_names
-
-
-def item_pairs(field: Field) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of items with a weight, (pairs, 2) numbers in `item_names`, and the weights, (pairs,).
-
-    A weight is that of both items being 1, also where the field has a feature of an item that is 0.
-    """
-    schema, active = field.schema, np.flatnonzero(field.weights)
-    position = {name: k for k, name in enumerate(item_names(schema))}
-    pairs, weights = [], []
-    for (a, b), weight in zip(field.pairs[active].tolist(), field.weights[active].tolist(), strict=True):
-        ends = [schema.column_name(column) for column in (a, b)]
-        if all(name in position for name, _ in ends):  # not a latent variable
-            pairs.append([position[name] for name, _ in ends])
-            weights.append(weight if ends[0][1] == ends[1][1] else -weight)
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(weights, dtype=float)
-
-
-def count_pairs(matrix: sp.csr_matrix, pairs: np.ndarray) -> PairRules:
-    """Return how often the items of each pair, (pairs, 2) columns, are in the same row of a 0/1 matrix."""
-    by_item, totals = matrix.astype(np.int64).tocsc(), matrix.getnnz(axis=0).astype(np.int64)
-    both = [np.empty(0, dtype=np.int64)]
-    for start in range(0, len(pairs), PAIRS_OF_CHUNK):
-        a, b = pairs[start : start + PAIRS_OF_CHUNK].T
-        both.append(np.asarray(by_item[:, a].multiply(by_item[:, b]).sum(axis=0)).ravel())
-    return PairRules(np.concatenate(both), totals[pairs[:, 0]], totals[pairs[:, 1]], matrix.shape[0])
-
-
-def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    numerator = numerator.astype(float)
-    return np.divide(numerator, denominator, out=np.full(len(numerator), np.nan), where=denominator > 0)
-
-
 class _Given(NamedTuple):
     """Baskets over the items of a field."""
 
-    matrix: sp.csr_matrix
+    matrix: Any
     """(baskets, items)"""
     names: tuple[Label, ...] | None
     """None for one basket without a name."""
@@ -281,7 +205,7 @@ class _Ranked(NamedTuple):
     probability: np.ndarray
 
 
-def _rank_items(estimator: Any, matrix: sp.csr_matrix, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
+def _rank_items(estimator: Any, matrix: Any, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
     """Yield the recommendations for each row of a matrix."""
     field, schema = estimator.field_, estimator.field_.schema
     if isinstance(schema, BinarySchema) and not len(field.conjunctions):
@@ -296,7 +220,7 @@ def _rank_items(estimator: Any, matrix: sp.csr_matrix, n: int, left_out: np.ndar
             yield _best(allowed, values[allowed], n)
 
 
-def _rank_by_weights(field: Field, matrix: sp.csr_matrix, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
+def _rank_by_weights(field: Field, matrix: Any, n: int, left_out: np.ndarray) -> Iterator[_Ranked]:
     """Yield recommendations, at a cost that grows with the weights of the items in each basket, not with all items.
 
     An item without a feature of an item in the basket has the probability of its bias alone, so that the best of these
@@ -306,10 +230,9 @@ def _rank_by_weights(field: Field, matrix: sp.csr_matrix, n: int, left_out: np.n
     allowed = ~left_out & ~np.isnan(logits)
     by_bias = np.argsort(-logits, kind="stable")
     by_bias = by_bias[allowed[by_bias]]
-    step = max(1, CELLS_OF_CHUNK // max(1, matrix.shape[1]))
     weights, effects = _weight_matrix(field, matrix.shape[1]), np.zeros(matrix.shape[1])
-    for start in range(0, matrix.shape[0], step):
-        rows = matrix[start : start + step]
+    for start in range(0, matrix.shape[0], ROWS_OF_CHUNK):
+        rows = matrix[start : start + ROWS_OF_CHUNK]
         sums = sp.csr_matrix(rows.astype(float) @ weights)
         for row in range(rows.shape[0]):
             own = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
@@ -327,7 +250,7 @@ def _best(items: np.ndarray, probability: np.ndarray, n: int) -> _Ranked:
     return _Ranked(items[order], probability[order])
 
 
-def _weight_matrix(field: Field, n_items: int) -> sp.csr_matrix:
+def _weight_matrix(field: Field, n_items: int) -> Any:
     """Return the weights of pairs of items as a symmetric matrix, (items, items)."""
     pairs, weights = item_pairs(field)
     rows, columns = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]])
@@ -340,7 +263,8 @@ def _logits_of_biases(field: Field) -> np.ndarray:
     logits, column = np.where(_base_rates(schema) == 1.0, np.inf, -np.inf), schema.column_of_input
     own = (column >= 0) & (column < schema.n_target_columns)
     logits[own] = field.biases[column[own]]
-    logits[np.isin(schema.order, schema.variable_groups[1].names)] = np.nan
+    observed = set(schema.variable_groups[1].names)
+    logits[np.fromiter((name in observed for name in schema.order), dtype=bool, count=len(logits))] = np.nan
     return logits
 
 
@@ -371,7 +295,7 @@ def _dense_probabilities(estimator: Any, rows: np.ndarray) -> np.ndarray:
     return probability
 
 
-def _matrix_of(estimator: Any, X: Any) -> sp.csr_matrix:
+def _matrix_of(estimator: Any, X: Any) -> Any:
     """Return data with the columns of a field as a 0/1 matrix over its items."""
     names = item_names(estimator.field_.schema)
     if isinstance(X, Baskets):
@@ -399,6 +323,6 @@ def _recommendation_frame(schema: Schema, given: _Given, ranked: list[_Ranked], 
         "rank": np.concatenate([np.empty(0, dtype=np.int64), *(np.arange(1, len(one.items) + 1) for one in ranked)]),
         **make_label_columns({"item": [names[k] for k in items.tolist()]}, kind),
         "probability": probability,
-        "lift": _divide(probability, rates[items]),
+        "lift": divide(probability, rates[items]),
     }
     return make_frame(columns, kind)

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import io
-from sparsefield.data import DenseDataset, Label, Relational, Source, as_source, compile_table
+from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
 from sparsefield.errors import DataError
+from sparsefield.estimators.pair_rules import rule_columns
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import FitDescription
@@ -79,7 +80,8 @@ class OutputMethods:
         path : where to write it
         data : table, or `Relational` for a field over linked tables
             Rows to compare with the field, for unexpected features, quality by column, calibration and missing values.
-            The table of a `CRFClassifier` has its labels as columns.
+            The table of a `CRFClassifier` has its labels as columns. For a sparse matrix, tables of features also have
+            support, confidence and lift.
         title : str
         data_name : str
             Name of the training file in the lines that repeat the fit.
@@ -93,6 +95,8 @@ class OutputMethods:
         scored = None if data is None else self._score_rows(data)
         fitted = self._as_fitted(data_name, () if scored is None else scored.unknown_columns)
         title = title or f"What this {type(self).__name__} has learned"
+        if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
+            extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
         page = make_report(fitted, title=title, scored=scored, extra=extra)
         write_atomically(Path(path), page.encode())
 

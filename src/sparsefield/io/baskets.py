@@ -26,8 +26,8 @@ SHOWN_ITEMS = 8
 class Baskets:
     """Baskets as a sparse 0/1 matrix, with the names of its rows and columns."""
 
-    matrix: sp.csr_matrix
-    """(baskets, items): 1 where a basket has an item."""
+    matrix: Any
+    """scipy CSR matrix, (baskets, items): 1 where a basket has an item."""
     items: tuple[str, ...]
     """Names of the columns."""
     names: tuple[Label, ...]
@@ -39,28 +39,23 @@ class Baskets:
     def __repr__(self) -> str:
         return f"Baskets({len(self):,} baskets, {len(self.items):,} items, {self.matrix.nnz:,} pairs)"
 
-    def unknown_items(self, items: Sequence[str]) -> list[str]:
-        """Return the items of these baskets that are not among ``items``."""
-        known = set(items)
-        return [name for name in self.items if name not in known]
-
     def select(self, items: Sequence[str]) -> Baskets:
         """Return the same baskets over other columns, such as the items of a model.
 
         An item that no basket has is a column of zeros. Items of these baskets that are not among ``items`` are left
         out, with a warning; a basket of which no item is left is an empty row.
         """
-        unknown = self.unknown_items(items)
+        position = {name: k for k, name in enumerate(items)}
+        column = np.array([position.get(name, -1) for name in self.items], dtype=np.int64)
+        unknown = [self.items[k] for k in np.flatnonzero(column < 0).tolist()]
         if unknown:
-            lost = int(self.matrix.getnnz(axis=0)[[name not in set(items) for name in self.items]].sum())
+            lost = int(self.matrix.getnnz(axis=0)[column < 0].sum())
             warnings.warn(
                 f"{len(unknown):,} of {len(self.items):,} items are not among the items of the model, and are left out "
                 f"with {lost:,} entries of baskets: {list_items(unknown)}.",
                 LeftOutWarning,
                 stacklevel=2,
             )
-        position = {name: k for k, name in enumerate(items)}
-        column = np.array([position.get(name, -1) for name in self.items], dtype=np.int64)
         cells = self.matrix.tocoo()
         kept = column[cells.col] >= 0
         return Baskets(
@@ -97,19 +92,28 @@ def read_baskets(orders: Any, basket: str, item: str, *, min_support: float = 1)
     >>> baskets.names, baskets.items, baskets.matrix.toarray().tolist()
     ((7, 3), ('milk', 'tea'), [[1, 1], [0, 1]])
     """
-    what = str(orders) if isinstance(orders, (str, Path)) else "orders"
-    source = _long_table(orders, (basket, item), what)
+    if isinstance(orders, (str, Path)):
+        return find_baskets(read_table(orders), basket, item, min_support, what=str(orders))
+    return find_baskets(orders, basket, item, min_support, what="orders")
+
+
+def find_baskets(table: Any, basket: str, item: str, min_support: float, what: str) -> Baskets:
+    """Return the baskets of a long table, as `read_baskets` does; ``what`` is the name of the table in messages."""
+    source = _long_table(table, (basket, item), what)
     (labels, row), (names, column) = (_codes(source, name) for name in (basket, item))
     items, column = _as_text(names, column)
     complete = (row >= 0) & (column >= 0)
-    _warn_incomplete(complete, source, (basket, item), what)
-    row, column = row[complete], column[complete]
-    order = _first_appearance(row)
-    row = np.argsort(order)[np.searchsorted(np.sort(order), row)]
-    found = _matrix(row, column, (len(order), len(items)))
+    if not complete.any():
+        raise DataError(f"{what}: no row has both a {basket!r} and an {item!r}: there are no baskets.")
+    distinct, row = _in_order_of_appearance(row[complete])
+    found = _matrix(row, column[complete], (len(distinct), len(items)))
     frequent = _frequent(found, items, min_support, what)
+    missing = len(complete) - int(complete.sum())
+    if missing:
+        where = f"{what}: {missing:,} of {len(complete):,} rows"
+        warnings.warn(f"{where} have no {basket!r} or no {item!r}, and are left out.", LeftOutWarning, stacklevel=3)
     kept = tuple(items[k] for k in frequent.tolist())
-    return Baskets(found[:, frequent], kept, tuple(labels[k] for k in order.tolist()))
+    return Baskets(found[:, frequent], kept, tuple(labels[k] for k in distinct.tolist()))
 
 
 def support_count(min_support: float, n_baskets: int) -> int:
@@ -129,11 +133,11 @@ def list_items(items: Sequence[str]) -> str:
     return ", ".join(map(repr, items[:SHOWN_ITEMS])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _long_table(orders: Any, columns: tuple[str, str], what: str) -> Source:
+def _long_table(table: Any, columns: tuple[str, str], what: str) -> Source:
     """Return the two columns of a long table; dates in them are text."""
     if columns[0] == columns[1]:
         raise DataError(f"{what}: baskets and items are both in the column {columns[0]!r}: name two columns.")
-    source = as_source(read_table(orders) if isinstance(orders, (str, Path)) else orders, what=what)
+    source = as_source(table, what=what)
     absent = [name for name in columns if name not in source.names]
     if absent:
         named = " and ".join(map(repr, absent))
@@ -160,26 +164,14 @@ def _as_text(labels: Sequence[Label], codes: np.ndarray) -> tuple[list[str], np.
     return list(position), np.array([*(position[text] for text in texts), -1], dtype=np.int64)[codes]
 
 
-def _warn_incomplete(complete: np.ndarray, source: Source, columns: tuple[str, str], what: str) -> None:
-    missing = len(complete) - int(complete.sum())
-    if missing == len(complete):
-        raise DataError(f"{what}: no row has both a {columns[0]!r} and a {columns[1]!r}: there are no baskets.")
-    if missing:
-        warnings.warn(
-            f"{what}: {missing:,} of {source.n_rows:,} rows have no {columns[0]!r} or no {columns[1]!r}, and are left "
-            "out.",
-            LeftOutWarning,
-            stacklevel=3,
-        )
+def _in_order_of_appearance(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct codes in the order in which they first appear, and the place of each code there."""
+    distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return distinct[order], np.argsort(order)[inverse]
 
 
-def _first_appearance(codes: np.ndarray) -> np.ndarray:
-    """Return the distinct codes in the order in which they first appear."""
-    distinct, first = np.unique(codes, return_index=True)
-    return distinct[np.argsort(first)]
-
-
-def _matrix(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
+def _matrix(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> Any:
     """Return a 0/1 matrix with ones in the given cells, each of which may be given several times."""
     cells = np.unique(row.astype(np.int64) * max(shape[1], 1) + column)
     row, column = np.divmod(cells, max(shape[1], 1))
@@ -187,7 +179,7 @@ def _matrix(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sp.c
     return sp.csr_matrix((np.ones(len(cells), dtype=np.int8), column.astype(np.int32), offsets), shape=shape)
 
 
-def _frequent(matrix: sp.csr_matrix, items: Sequence[str], min_support: float, what: str) -> np.ndarray:
+def _frequent(matrix: Any, items: Sequence[str], min_support: float, what: str) -> np.ndarray:
     """Return the columns of items with enough baskets."""
     counts, least = matrix.getnnz(axis=0), max(1, support_count(min_support, matrix.shape[0]))
     frequent = np.flatnonzero(counts >= least)
@@ -195,6 +187,6 @@ def _frequent(matrix: sp.csr_matrix, items: Sequence[str], min_support: float, w
         top = int(np.argmax(counts))
         raise DataError(
             f"{what}: no item is in {least:,} or more of {matrix.shape[0]:,} baskets; the most frequent, "
-            f"{items[top]!r}, is in {counts[top]:,}: lower min_support."
+            f"{items[top]!r}, is in {counts[top]:,}: lower min_support (--min-support)."
         )
     return frequent

@@ -22,7 +22,7 @@ from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
 FORMAT = "sparsefield"
-VERSION = 7
+VERSION = 8
 
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""

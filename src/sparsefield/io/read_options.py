@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from sparsefield.errors import DataError
 from sparsefield.io.missing_words import DEFAULT_MISSING
 
 SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+
+SEPARATOR_WORDS = {"\t": "tab", " ": "space"}
+"""Names of separators that are hard to see."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,26 @@ class ReadOptions:
         defaults = () if has_nulls else DEFAULT_MISSING
         words = [*(self.missing_only or defaults), *self.missing]
         return tuple(dict.fromkeys(words if has_nulls else ["", *words]))
+
+
+def as_options(reading: ReadOptions) -> str:
+    """Return options as words of the command line.
+
+    Examples
+    --------
+    >>> as_options(ReadOptions(missing=("-99", "k.A."), separator=";", header=False))
+    "--missing -99 --missing k.A. --no-header --separator ';'"
+    """
+    words: list[str] = []
+    for option, values in (("--missing", reading.missing), ("--missing-only", reading.missing_only)):
+        # A comma separates several words, so that a word cannot have one.
+        words += [part for value in values for part in (option, value)]
+    if reading.header is False:
+        words.append("--no-header")
+    for name in ("separator", "encoding", "decimal", "sheet", "table"):
+        value = getattr(reading, name)
+        words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
+    return shlex.join(words)
 
 
 def resolve_separator(wanted: str) -> str:

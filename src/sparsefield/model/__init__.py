@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
     from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
     from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
+    from sparsefield.model.source_record import SourceRecord
 
 __all__ = [
     "Adjacency",
@@ -18,6 +19,7 @@ __all__ = [
     "IterationRecord",
     "LeftOutFeature",
     "PathRow",
+    "SourceRecord",
     "StabilityRecord",
     "bias_table",
     "compile_adjacency",
@@ -33,5 +35,6 @@ __getattr__ = lazy_names(
         "feature_tables": ["bias_table", "edge_table", "feature_table", "selection_table"],
         "field": ["Adjacency", "Field", "compile_adjacency", "pad_features"],
         "fit_record": ["FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord"],
+        "source_record": ["SourceRecord"],
     },
 )

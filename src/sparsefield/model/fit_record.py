@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
+from sparsefield.model.source_record import SourceRecord
+
 
 @dataclass(frozen=True)
 class IterationRecord:
@@ -101,6 +103,8 @@ class FitRecord:
     criterion: str | None = None
     """Name of the criterion that selected l1; None where l1 was given."""
     stability: StabilityRecord | None = None
+    source: SourceRecord | None = None
+    """How the table was read; None unless it is one table that the command line read from a file."""
 
     @property
     def is_learned(self) -> bool:
@@ -140,4 +144,6 @@ class FitRecord:
             left_out = (LeftOutFeature(**{**one, "columns": tuple(one["columns"])}) for one in stability["left_out"])
             stability |= {"frequencies": tuple(stability["frequencies"]), "left_out": tuple(left_out)}
             plain["stability"] = StabilityRecord(**stability)
+        if plain["source"] is not None:
+            plain["source"] = SourceRecord.from_plain(plain["source"])
         return cls(**plain)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
 import sparsefield
 from sparsefield.data.schema import BinarySchema
-from sparsefield.model import Field
+from sparsefield.io.read_options import ReadOptions, as_options
+from sparsefield.model import Field, SourceRecord
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
 
@@ -48,6 +49,11 @@ class FitDescription:
     def linked(self) -> bool:
         return self.kind == "RelationalField"
 
+    @property
+    def source(self) -> SourceRecord:
+        """How the table was read: as recorded, or else by default from ``data_name``."""
+        return self.field.record.source or SourceRecord(self.data_name, identifiers=tuple(self.left_out))
+
 
 def changed_options(fitted: FitDescription) -> dict[str, Any]:
     """Return the options that differ from the defaults, as a new estimator would take them."""
@@ -66,7 +72,8 @@ def as_command(fitted: FitDescription) -> str | None:
     texts_only = all(isinstance(template, str) for template in changed.get("templates") or ())
     if fitted.kind not in ("MarkovField", "RelationalField") or not texts_only:
         return None
-    words = ["sparsefield", "fit", fitted.data_name, "-o", "model.safetensors"]
+    data_name = fitted.data_name if fitted.linked else fitted.source.file
+    words = ["sparsefield", "fit", data_name, "-o", "model.safetensors"]
     for name, value in changed.items():
         for option, setting in _command_line_values(name, value).items():
             if option not in FLAGS or isinstance(setting, (tuple, list)):
@@ -82,10 +89,24 @@ def as_command(fitted: FitDescription) -> str | None:
         if kinds is None:
             return None
         words += kinds
-        for option, names in (("--observed", _observed(fitted)), ("--id", fitted.left_out)):
+        for option, names in (("--observed", _observed(fitted)), ("--id", fitted.source.identifiers)):
             for name in names:
                 words += [option, name]
+        words += _source_words(fitted.source)
     return shlex.join(words)
+
+
+def _source_words(source: SourceRecord) -> list[str]:
+    """Return the options for reading the table."""
+    words = shlex.split(as_options(_read_options(source)))
+    for option in ("weight", "group", "top_levels", "long", "min_support", "columns"):
+        value = getattr(source, option)
+        words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
+    return words
+
+
+def _read_options(source: SourceRecord) -> ReadOptions:
+    return ReadOptions(**{option.name: getattr(source, option.name) for option in fields(ReadOptions)})
 
 
 def _kind_words(fitted: FitDescription) -> list[str] | None:
@@ -135,18 +156,38 @@ def as_python(fitted: FitDescription) -> str:
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
     names = [fitted.kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
     names += ["read_schema"] if fitted.linked else []
-    head = f"from sparsefield import {', '.join(sorted(names))}\n\n"
+    head = f"from sparsefield import {', '.join(sorted(names))}\n"
     model = f"field = {fitted.kind}({options})\n"
     if fitted.linked:
-        return f"{head}{model}field.fit(read_schema({fitted.data_name!r}))\n"
-    reader = "read_parquet" if fitted.data_name.endswith((".parquet", ".pq")) else "read_csv"
-    drop = f".drop({list(fitted.left_out)!r})" if fitted.left_out else ""
-    head = f"import polars as pl\n\n{head}data = pl.{reader}({fitted.data_name!r}){drop}\n"
+        return f"{head}\n{model}field.fit(read_schema({fitted.data_name!r}))\n"
+    head += _reading_lines(fitted.source)
     if fitted.kind == "CRFClassifier":
         labels = [variable.name for variable in fitted.field.schema.targets]
         return f"{head}{model}field.fit(data.drop({labels!r}), data.select({labels!r}))\n"
     given = f", observed={_observed(fitted)!r}" if _observed(fitted) else ""
+    weight, group = fitted.source.weight, fitted.source.group
+    given += f", sample_weight=table[{weight!r}].to_numpy()" if weight is not None else ""
+    given += f", groups=table[{group!r}]" if group is not None else ""
     return f"{head}{model}field.fit(data{given})\n"
+
+
+def _reading_lines(source: SourceRecord) -> str:
+    """Return lines of Python that read ``table`` from its file, and ``data``, its columns that are learned."""
+    options, changed = _read_options(source), _changed(source)
+    names = ["ReadOptions", "read_table"] if changed else ["read_table"]
+    given = f", {as_expression(options)}" if changed else ""
+    lines = [f"from sparsefield.io import {', '.join(names)}\n", f"table = read_table({source.file!r}{given})"]
+    others = [name for name in (source.weight, source.group) if name is not None]
+    dropped = list(dict.fromkeys([*source.identifiers, *source.left_out, *others]))
+    lines.append(f"data = table.drop({dropped!r})" if dropped else "data = table")
+    if source.top_levels is not None:
+        lines.insert(0, "from sparsefield.cli.table_checks import group_levels")
+        lines.append(f"data = group_levels(data, data.columns, {source.top_levels})")
+    return "\n".join(lines) + "\n"
+
+
+def _changed(source: SourceRecord) -> bool:
+    return _read_options(source) != ReadOptions()
 
 
 def list_versions(field: Field) -> dict[str, str]:

@@ -1,0 +1,116 @@
+"""``sparsefield recommend`` lists the items that are most probable beside those of a basket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
+from sparsefield.cli.console import new_table, show
+from sparsefield.cli.input_data import is_matrix
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import ReadOptions
+
+Orders = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="Baskets: a CSV or Parquet file, with --long, or an .npz matrix with the model's columns.",
+    ),
+]
+Basket = Annotated[
+    list[str] | None,
+    typer.Option("--basket", metavar="ITEMS", help="Items of a basket, separated by commas. May be repeated."),
+]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Number of items for each basket.")]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="ITEM", help="Item that is not recommended. May be repeated."),
+]
+IgnoreUnknown = Annotated[
+    bool, typer.Option("--ignore-unknown", help="Ignore items that the model does not have, instead of stopping.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; needed for DATA.")
+]
+
+
+@opt.with_shared_options()
+def recommend(
+    model: opt.Model,
+    data: Orders = None,
+    *,
+    basket: Basket = None,
+    count: Count = 5,
+    exclude: Exclude = None,
+    ignore_unknown: IgnoreUnknown = False,
+    output: Output = None,
+    orders: BasketOptions,
+    reading: ReadOptions,
+) -> None:
+    """Recommend items for baskets: those that are most probable beside the items that a basket has.
+
+    The probability of an item is that it is in the basket, given that it has the named items and no others. Its lift
+    is this probability over the item's share of all baskets of the fit.
+
+    --basket prints a table. For the baskets of DATA, the file of --output has the columns basket, rank, item,
+    probability and lift.
+    """
+    from sparsefield import MarkovField, load
+
+    if (data is None) == (not basket):
+        raise DataError("Give either DATA or one or several --basket ITEMS.")
+    if data is not None and output is None:
+        raise DataError("--output FILE is needed for the baskets of DATA.")
+    if output is not None:
+        check_output(output, TABLES)
+        refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
+    field: Any = load(model)
+    if not isinstance(field, MarkovField):
+        raise ModelFileError(f"{model}: holds a {type(field).__name__}; items are recommended by a MarkovField.")
+    given: Any = _named_baskets(field, basket or []) if data is None else _read(data, reading, orders)
+    unknown = "ignore" if ignore_unknown else "raise"
+    found = _as_polars(field.recommend(given, count, exclude=exclude or (), unknown=unknown))
+    if output is None:
+        _show(found, several=len(given) > 1)
+        return
+    write_table(found, output)
+    rows = given.shape[0] if hasattr(given, "shape") else len(given)
+    show(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.")
+
+
+def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:
+    """Return {text of --basket: its items}; an item of the model may contain commas."""
+    known = set(field.field_.schema.input_names)
+    return {
+        word: [word] if word in known else [part.strip() for part in word.split(",") if part.strip()] for word in words
+    }
+
+
+def _read(data: Path, reading: ReadOptions, baskets: BasketOptions) -> Any:
+    check_basket_options(data, baskets)
+    if baskets.long is not None:
+        return read_orders(data, reading, baskets)
+    if not is_matrix(data):
+        raise DataError(f"{data}: --long BASKET,ITEM is needed: the columns of the baskets and of their items.")
+    from sparsefield.io.row_blocks import read_matrix
+
+    return read_matrix(data)
+
+
+def _as_polars(frame: Any) -> Any:
+    import polars as pl
+
+    return frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
+
+
+def _show(found: Any, *, several: bool) -> None:
+    table = new_table(*(["basket"] if several else []), "item", "probability", "lift", left=1 + several)
+    for row in found.iter_rows(named=True):
+        words = [row["basket"], row["item"]] if several else [row["item"]]
+        table.add_row(*words, f"{row['probability']:.1%}", f"{row['lift']:.2f}")
+    show(table)

@@ -1,0 +1,73 @@
+"""This module defines the record of how the table of a fit was read from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+TEXTS = ("missing", "missing_only", "identifiers", "left_out")
+
+
+@dataclass(frozen=True)
+class SourceRecord:
+    """The options with which the table of a fit was read, so that other files are read alike and a fit is repeatable.
+
+    Options that were not given, because the file itself tells them, have their defaults.
+    """
+
+    file: str
+    """The path of the file, as it was given."""
+    missing: tuple[str, ...] = ()
+    """Words for missing values in addition to the default ones."""
+    missing_only: tuple[str, ...] = ()
+    """Words for missing values in place of the default ones."""
+    header: bool | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    table: str | None = None
+    """The table of a database file."""
+    identifiers: tuple[str, ...] = ()
+    """Columns that were left out by request."""
+    left_out: tuple[str, ...] = ()
+    """Columns that were left out because they cannot be learned."""
+    weight: str | None = None
+    """The column with the weights of the rows."""
+    group: str | None = None
+    """The column whose values say which rows belong together."""
+    top_levels: int | None = None
+    """Number of levels of a nominal column of text that were kept."""
+    long: str | None = None
+    """Names of the columns of baskets and of items of a list of orders, separated by a comma."""
+    min_support: float | None = None
+    """Number or share of baskets that an item must be in."""
+    columns: str | None = None
+    """The path of the file with the names of the columns of a matrix."""
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return the record that ``dataclasses.asdict`` and JSON made plain.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where entries are unknown, or have another type.
+        """
+        values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
+        found = cls(**values)
+        for field in fields(cls):
+            value = getattr(found, field.name)
+            if not _fits(field.name, value):
+                raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
+        return found
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in TEXTS:
+        return all(isinstance(word, str) for word in value)
+    if name == "header":
+        return value is None or isinstance(value, bool)
+    if name in ("top_levels", "min_support"):
+        return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    return isinstance(value, str) or (value is None and name != "file")
