@@ -26,4 +26,4 @@ class EstimateWarning(UserWarning):
 
 
 class SelectionWarning(UserWarning):
-    """The selection of l1 ended before the score did: the data support a smaller l1 than any that was tried."""
+    """The score still rises at the smallest l1 that was tried: the data support a smaller one."""
