@@ -17,6 +17,10 @@ CELLS_FOR_THREADS = 200_000
 """A fit to fewer cells runs on one thread, because distributing the work costs more than it saves. A fold of Nations
 (57,000 cells) took 1.1 s on two threads and 0.75 s on one; for 800,000 cells two threads took 2/3 of the time."""
 
+CELLS_FOR_FOLD_THREADS, CELLS_FOR_BLOCK_THREADS = 50_000, 2_000_000
+"""Numbers of cells between which threads work on different folds while l1 is selected. With fewer, they would wait for
+the interpreter; with more, they work on the blocks of one fold at a time, which keeps any number of them busy."""
+
 CELLS_OF_SPARSE_BLOCK = 5_000
 MAX_SPARSE_BLOCKS = 32
 """Minimum number of cells that are on per block of a sparse table, and maximum number of blocks: each block has a

@@ -30,4 +30,4 @@ class LeftOutWarning(UserWarning):
 
 
 class SelectionWarning(UserWarning):
-    """The selection of l1 ended before the score did: the data support a smaller l1 than any that was tried."""
+    """The score still rises at the smallest l1 that was tried: the data support a smaller one."""

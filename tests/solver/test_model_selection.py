@@ -457,7 +457,7 @@ def test_scores_of_several_folds_are_pooled(n_rows: int) -> None:
         with Threads(1) as engine:
             found[folds] = select_l1(
                 sample,
-                lambda part, l1, kkt_tol: trainer_of(part, engine, l1=l1, kkt_tol=kkt_tol).trainer,
+                lambda part, l1, kkt_tol, *, first: trainer_of(part, engine, l1=l1, kkt_tol=kkt_tol).trainer,
                 MeanField(),
                 engine,
                 SelectionOptions(HeldOut(folds=folds)),

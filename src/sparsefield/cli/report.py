@@ -86,7 +86,10 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders:
     """Read the data with the columns and types of the model."""
     from sparsefield import RelationalField
 
-    if orders is not None and orders.given:
+    source = field.field_.record.source
+    if orders is None or not orders.given:
+        orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
+    if orders.given:
         return orders_of_model(data, reading, orders, field)
     if is_linked(data) != isinstance(field, RelationalField):
         what = "linked tables" if is_linked(data) else "one table"

@@ -110,6 +110,16 @@ class TrainingMethods(NestedParameters):
         small = dataset.n_cells < config.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
 
+    def _fold_threads(self, dataset: Dataset) -> int:
+        """Return how many threads share the folds of a choice of l1; 1 if the engine uses threads itself."""
+        selection = self._resolve("selection")
+        if self.engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
+            return 1
+        between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
+        if not dataset.is_plain or not between:
+            return 1
+        return Threads(self.n_jobs).n_threads
+
     def _fit_engine(self, dataset: Dataset) -> Engine:
         """Return the engine of a fit: the cluster that ``engine`` names, or this machine."""
         if self.engine is None:
@@ -222,6 +232,7 @@ class TrainingMethods(NestedParameters):
         engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
         start: WarmStart | None = None,
+        callbacks: FitCallbacks | None = None,
     ) -> Trainer:
         return Trainer(
             dataset,
@@ -230,7 +241,7 @@ class TrainingMethods(NestedParameters):
             missing=self._resolve("missing"),
             options=options,
             engine=engine,
-            callbacks=self._callbacks(),
+            callbacks=callbacks or self._callbacks(),
             checkpoint=checkpoint,
             start=start,
         )
@@ -255,19 +266,19 @@ class TrainingMethods(NestedParameters):
             criterion=self._resolve("selection"),
             kkt_tol=self._resolve("solver").kkt_tol,
             seed=as_seed(self.random_state) or 0,
+            n_threads=self._fold_threads(dataset),
             refit_l2=max(self.l2, MIN_REFIT_L2) if self.refit else None,
         )
         if patience is not None:
             ways = replace(ways, patience=patience)
-        return select_l1(
-            dataset,
-            lambda part, l1, kkt_tol: self._make_trainer(part, replace(options, l1=l1, kkt_tol=kkt_tol), engine),
-            self._resolve("inference"),
-            engine,
-            ways,
-            self._callbacks(),
-            data.groups,
-        )
+
+        def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer:
+            at = replace(options, l1=l1, kkt_tol=kkt_tol)
+            return self._make_trainer(dataset, at, used, callbacks=None if first else FitCallbacks())
+
+        inference, callbacks = self._resolve("inference"), self._callbacks()
+        with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
+            return select_l1(dataset, make, inference, used, ways, callbacks, data.groups)
 
     def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""

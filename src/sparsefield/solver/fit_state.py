@@ -82,7 +82,7 @@ class FitCallbacks:
     """Set functions that are called during a fit; None calls nothing."""
 
     on_iteration: Callable[[IterationRecord], None] | None = None
-    """Called after each step of the optimizer."""
+    """Called after each step of the optimizer; while l1 is selected, those of the first fold."""
     on_path_point: Callable[[PathPoint], None] | None = None
     """Called after each value of l1 that was tried."""
     on_rows_read: Callable[[int], None] | None = None

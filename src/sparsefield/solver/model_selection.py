@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -21,8 +22,12 @@ from sparsefield.solver.selection_folds import PATH_LENGTH, PATIENCE, SelectionO
 from sparsefield.solver.solver_options import EBIC, SelectionCriterion
 from sparsefield.solver.trainer import Trainer
 
-MakePathTrainer = Callable[[Dataset, float, float], Trainer]
-"""``make(dataset, l1, kkt_tol)`` returns a trainer."""
+
+class MakePathTrainer(Protocol):
+    """A function that returns a trainer; callbacks hear of the iterations of the first fold."""
+
+    def __call__(self, dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer: ...
+
 
 SMALLEST_RATIO = 1e-4
 """The last value of l1 as a share of the first; each value is three quarters of the one before."""
@@ -84,18 +89,19 @@ def select_l1(
 
     Parameters
     ----------
-    make : ``make(dataset, l1, kkt_tol)`` returns a trainer
+    make : ``make(dataset, l1, kkt_tol, first)`` returns a trainer; ``first`` is true for the first fold
     callbacks : ``on_path_point`` is called after each value of l1
     groups : (rows,) numbers of groups, whose rows are held out together
     """
     plan = make_folds(sample, inference, engine, options, groups)
     path, criterion = [], plan.criterion
     points = follow_path(
-        [(partial(make, fold.dataset), fold.score) for fold in plan.folds],
+        [(partial(make, fold.dataset, first=k == 0), fold.score) for k, fold in enumerate(plan.folds)],
         count=options.path_length + EXTENSION,
         step=SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1)),
         kkt_tol=options.kkt_tol,
         ends=partial(_ends, criterion=criterion, options=options),
+        n_threads=options.n_threads,
     )
     for point in points:
         path.append(point)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +16,8 @@ from sparsefield.model import Field
 from sparsefield.solver.fit_state import FitResult, PathPoint
 from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.trainer import Trainer
+
+Result = TypeVar("Result")
 
 EMPTY_FIELD_L1 = 1e12
 """An l1 at which the field has no pairs."""
@@ -104,7 +110,13 @@ EndOfPath = Callable[[Sequence[PathPoint]], bool]
 
 
 def follow_path(
-    learners: Sequence[tuple[MakeTrainer, Scorer]], *, count: int, step: float, kkt_tol: float, ends: EndOfPath
+    learners: Sequence[tuple[MakeTrainer, Scorer]],
+    *,
+    count: int,
+    step: float,
+    kkt_tol: float,
+    ends: EndOfPath,
+    n_threads: int = 1,
 ) -> Iterator[PathPoint]:
     """Yield fields at falling values of l1, from the smallest that selects nothing, each ``step`` times the last.
 
@@ -114,21 +126,46 @@ def follow_path(
         One for each fold; all are fitted at the same values of l1, and their scores are pooled.
     count : number of values at most
     ends : called after each point with all points so far
+    n_threads : number of threads that share the folds; the result does not depend on it
     """
     paths = [PathTrainer(make(EMPTY_FIELD_L1, max(kkt_tol, PATH_KKT_TOLERANCE))) for make, _ in learners]
-    for path in paths:
-        path.trainer.run()
+    scorers = [score for _, score in learners]
     points: list[PathPoint] = []
-    for l1 in path_values(max(path.l1_max() for path in paths), count, step):
-        fits, found = [], []
-        for path, (_, score) in zip(paths, learners, strict=True):
-            fits.append(path.step_to(float(l1)))
-            found.append(score(path))
-        scores, weights = (np.concatenate(parts) for parts in zip(*((f.values, f.weights) for f in found), strict=True))
-        points.append(PathPoint(float(l1), scores, fits[0], weights))
-        yield points[-1]
-        if ends(points):
-            return
+
+    def begin(k: int) -> float:
+        paths[k].trainer.run()
+        return paths[k].l1_max()
+
+    def proceed(k: int, l1: float) -> tuple[FitResult, BatchScores]:
+        return paths[k].step_to(l1), scorers[k](paths[k])
+
+    with _open_pool(min(n_threads, len(paths)) - 1) as pool:
+        for l1 in path_values(max(_for_each_fold(begin, len(paths), pool)), count, step).tolist():
+            fits, found = zip(*_for_each_fold(partial(proceed, l1=l1), len(paths), pool), strict=True)
+            scores, weights = (np.concatenate([getattr(f, name) for f in found]) for name in ("values", "weights"))
+            points.append(PathPoint(l1, scores, fits[0], weights))
+            yield points[-1]
+            if ends(points):
+                return
+
+
+def _open_pool(n_threads: int) -> AbstractContextManager[ThreadPoolExecutor | None]:
+    """Return threads beside the current one, if any."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="sparsefield-fold") if n_threads > 0 else nullcontext()
+
+
+def _for_each_fold(function: Callable[[int], Result], count: int, pool: ThreadPoolExecutor | None) -> list[Result]:
+    """Return what a function returns for each fold.
+
+    The first fold, whose iterations callbacks hear of, is always that of the current thread, which then helps with
+    those that have not begun.
+    """
+    waiting = {} if pool is None else {k: pool.submit(function, k) for k in range(1, count)}
+    found = {0: function(0)}
+    for k in reversed(range(1, count)):
+        if k not in waiting or waiting[k].cancel():
+            found[k] = function(k)
+    return [found[k] if k in found else waiting[k].result() for k in range(count)]
 
 
 def path_values(first: float, count: int, step: float) -> np.ndarray:

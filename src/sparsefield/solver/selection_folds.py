@@ -40,6 +40,8 @@ class SelectionOptions:
     patience: int | None = PATIENCE
     kkt_tol: float = 0.01
     seed: int = 0
+    n_threads: int = 1
+    """Threads that share the folds; with more than one, the engine has a single thread."""
     refit_l2: float | None = None
     """The l2 of a refit without L1, if there will be one: held-out data then score the refitted fields, since few
     refitted features may predict better than many that are shrunk."""

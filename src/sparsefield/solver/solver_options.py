@@ -87,10 +87,10 @@ class HeldOut(SelectionCriterion):
     ----------
     folds : "auto" or int
         Number of parts of the rows, each of which is held out in turn; the scores of all of them are pooled. "auto" is
-        5, and 10 for a table with fewer than 500 rows. 1 holds out a part once: faster, but l1 then depends strongly on
-        ``random_state``.
+        5, and 10 for a table with fewer than 500 rows; a table with fewer than 50 rows, and linked tables, hold out
+        cells once. 1 holds out a part once: faster, but l1 then depends strongly on ``random_state``.
     fraction : float
-        Share of the rows or cells that is held out with ``folds=1``.
+        Share of the rows or cells that is held out once.
 
     Examples
     --------
@@ -117,8 +117,9 @@ class HeldOut(SelectionCriterion):
     def check(self) -> None:
         if isinstance(self.fraction, str) or not 0.0 < self.fraction < 1.0:
             raise ValueError(f"fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, bool)
-        if self.folds != "auto" and not (whole and self.folds >= 1):
+        folds: Any = self.folds
+        whole = isinstance(folds, Integral) and not isinstance(folds, bool)
+        if folds != "auto" and not (whole and folds >= 1):
             raise ValueError(f"folds must be 'auto' or a whole number of at least 1, got {self.folds!r}.")
 
 

@@ -168,11 +168,21 @@ def as_python(fitted: FitDescription) -> str:
     weight, group = fitted.source.weight, fitted.source.group
     given += f", sample_weight=table[{weight!r}].to_numpy()" if weight is not None else ""
     given += f", groups=table[{group!r}]" if group is not None else ""
+    given += ", columns=baskets.items" if fitted.source.long is not None else ""
+    if fitted.source.columns is not None:
+        given += f", columns=open({fitted.source.columns!r}).read().split('\\n')[:data.shape[1]]"
     return f"{head}{model}field.fit(data{given})\n"
 
 
 def _reading_lines(source: SourceRecord) -> str:
     """Return lines of Python that read ``table`` from its file, and ``data``, its columns that are learned."""
+    if source.long is not None:
+        basket, _, item = source.long.partition(",")
+        least = "" if source.min_support is None else f", min_support={source.min_support!r}"
+        call = f"read_baskets({source.file!r}, {basket.strip()!r}, {item.strip()!r}{least})"
+        return f"from sparsefield import read_baskets\n\nbaskets = {call}\ndata = baskets.matrix\n"
+    if source.file.lower().endswith(".npz"):
+        return f"import scipy.sparse as sp\n\ndata = sp.load_npz({source.file!r})\n"
     options, changed = _read_options(source), _changed(source)
     names = ["ReadOptions", "read_table"] if changed else ["read_table"]
     given = f", {as_expression(options)}" if changed else ""
