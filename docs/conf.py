@@ -54,6 +54,7 @@ CONTENTS = {
         "inference",
         "report",
         "explorer",
+        "reading",
         "schema-files",
         "sequences-and-grids",
         "missing-values",

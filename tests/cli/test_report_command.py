@@ -121,7 +121,7 @@ def test_errors_are_one_line(run, weather: Path, table: Path, school: Path, mode
     run("report", weather, "--data", folder / "none.csv", "-o", out).one_error("none.csv")
     run("report", weather, "--data", school, "-o", out).one_error("MarkovField", "linked tables")
     run("report", model, "--data", table, "-o", out).one_error("RelationalField", "one table")
-    run("report", weather, "--missing", "x", "-o", out).one_error("options for reading --data: add --data")
+    run("report", weather, "--missing", "x", "-o", out).one_error("are for reading --data: add --data")
     pl.DataFrame({"rain": [0, 1], "sun": [1, 0]}).write_csv(folder / "other.csv")
     done = run("report", weather, "--data", folder / "other.csv", "-o", out)
     done.one_error("other.csv", "2 of 3 columns of the model are not in the table", "wet", "mood")

@@ -50,7 +50,7 @@ def readable_texts() -> dict[str, bytes]:
         "single-quotes.csv": b"'name','rank','gr\xc3\xb6\xc3\x9fe','answer'\n"
         + "'Zoë','1','3.25','ja'\n'Jürgen','2','0.5','nein'\n'Anaïs','3','10.75',''\n".encode(),
         "excel-sep.csv": b"sep=;\r\n" + GERMAN.replace("\n", "\r\n").encode("cp1252"),
-        "spaces.csv": "name, rank, größe, answer\nZoë , 1, 3.25, ja\nJürgen, 2, 0.5,nein\nAnaïs, 3,10.75, NA \n".encode(),
+        "spaces.csv": "name, rank, größe,answer\nZoë , 1,3.25, ja\nJürgen, 2, 0.5,nein\nAnaïs,3,10.75, NA \n".encode(),
         "blank-lines.csv": b"\n" + PLAIN.replace("\nJ", "\n\nJ").encode() + b"\n\n\n",
         "no-last-newline.csv": PLAIN.rstrip("\n").encode(),
         "called.xlsx": PLAIN.encode(),
