@@ -20,15 +20,16 @@ def test_it_prints_columns_and_advice(run, table: Path) -> None:
     done = run("inspect", table)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert lines[0] == "40 rows, 3 columns (1 ordinal, 1 numeric, 1 left out), 6.7% of the cells missing."
-    assert lines[1] == "2 columns have findings."
+    assert lines[0] == "t.csv is read as CSV in UTF-8, separated by commas."
+    assert lines[1] == "40 rows, 3 columns (1 ordinal, 1 numeric, 1 left out), 6.7% of the cells missing."
+    assert lines[2] == "2 columns have findings."
     assert "who      (nominal)" in done.out
     assert "- 'who' is an identifier, which cannot be learned: --id who" in lines
     assert lines[-1].endswith(": --missing -99")
 
 
 def test_its_advice_can_be_followed(run, table: Path, tmp_path: Path) -> None:
-    words = ("--id", "who", "--missing", "-99", "--missing", "NA")
+    words = ("--id", "who", "--missing", "-99")
     done = run("fit", table, "-o", tmp_path / "m", *words, "--l1", 5, "--no-check")
     assert done.code == 0, done.err
     assert "Note" not in done.err
@@ -49,7 +50,7 @@ def test_it_writes_a_page(run, table: Path, tmp_path: Path) -> None:
 
 
 def test_reading_options_are_used(run, table: Path) -> None:
-    done = run("inspect", table, "--missing", "-99", "--missing", "NA")
+    done = run("inspect", table, "--missing", "-99")
     assert "10.8% of the cells missing" in done.out
     assert "--missing -99" not in done.out
 

@@ -85,10 +85,15 @@ def print_message(line: str) -> None:
     _console(stderr=True).print(line, soft_wrap=True)
 
 
+def inform(line: str) -> None:
+    """Print a line on stderr, unless messages are silenced."""
+    if not _silence.messages:
+        print_message(line)
+
+
 def note(line: str) -> None:
     """Print a note on stderr."""
-    if not _silence.messages:
-        print_message(f"Note: {line}")
+    inform(f"Note: {line}")
 
 
 def new_table(*headings: str, left: int = 1) -> Table:

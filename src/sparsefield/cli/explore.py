@@ -11,10 +11,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, print_message, show
-from sparsefield.cli.imputation import prepare_table, read_for_model
+from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
-from sparsefield.cli.remembered_reading import read_as_model
+from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
@@ -87,7 +87,7 @@ def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Tabl
         raise DataError(f"{data}: {model} is a {type(field).__name__} of {what}.")
     if not linked:
         schema = field.field_.schema
-        source = read_for_model(data, read_as_model(reading, field), schema)
+        source = read_for_model(data, reading, field)
         raw, found = source.table, source.format
         prepared, name = prepare_table(raw, schema, found), f"{data.stem}-completed.csv"
         table = InputTable(raw, prepared.table, prepared.missing, name, found.separator, found.header)

@@ -14,7 +14,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
-from sparsefield.cli.console import StatusLine, note, print_message, show
+from sparsefield.cli.console import StatusLine, inform, note, show
 from sparsefield.cli.fit_results import has_features, show_fit
 from sparsefield.cli.input_data import (
     ColumnOptions,
@@ -143,10 +143,10 @@ def _show_codebook(given: InputData, data: Path) -> None:
         return
     from sparsefield.codebook.codebook_text import summarize_findings, summarize_size
 
-    print_message(f"{data.name}: {summarize_size(given.book)}")
+    inform(f"{data.name}: {summarize_size(given.book)}")
     found = summarize_findings(given.book)
     if found:
-        print_message(f"{found} More: sparsefield inspect {data}")
+        inform(f"{found} More: sparsefield inspect {data}")
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.input_data import read_noted
 from sparsefield.cli.spelling import spell_labels
 from sparsefield.cli.table_checks import OTHER_LEVEL
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.file_format import FileFormat
-from sparsefield.io.files import SourceTable, list_columns
+from sparsefield.io.files import list_columns
 from sparsefield.io.missing_words import missing_cells
-from sparsefield.io.read_options import ReadOptions
 from sparsefield.io.typed_text import numbers_of
 
 if TYPE_CHECKING:
@@ -46,14 +43,6 @@ class TableToFill:
 
         rows = np.repeat(np.arange(self.table.height), times)
         return TableToFill(self.table[rows], {name: cells.gather(rows) for name, cells in self.missing.items()})
-
-
-def read_for_model(data: Path, reading: ReadOptions, schema: Schema) -> SourceTable:
-    """Read a table as text, and refuse one that has no column of the model."""
-    source = read_noted(data, reading, as_text=True)
-    if not set(schema.input_names) & set(source.table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
-    return source
 
 
 def prepare_table(table: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> TableToFill:

@@ -14,6 +14,7 @@ from sparsefield.viz.fit_summary import (
     describe_kinds,
     describe_number,
     describe_size,
+    describe_source,
     describe_states,
     describe_weights,
 )
@@ -56,6 +57,8 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show(f"Kinds: {describe_kinds(field.field_)}.")
     show(f"Features: {describe_size(field.field_)}.")
     show(describe_edges(field.field_))
+    if record.source is not None:
+        show(describe_source(record.source))
     if learned:
         show(sentence)
         show(f"Options: {_options(field)}.")

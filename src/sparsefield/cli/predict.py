@@ -10,10 +10,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine
-from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, read_for_model
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.remembered_reading import read_as_model
+from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.read_options import ReadOptions
@@ -69,7 +69,7 @@ def predict(
     from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
     schema = field.field_.schema
-    source = read_for_model(data, read_as_model(reading, field), schema)
+    source = read_for_model(data, reading, field)
     table, found = source.table, source.format
     prepared = prepare_table(table, schema, found)
     with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):

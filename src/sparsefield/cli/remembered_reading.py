@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.cli.console import note
-from sparsefield.io.read_options import ReadOptions, as_options
+from sparsefield.cli.input_data import note_format
+from sparsefield.errors import DataError
+from sparsefield.io.files import STANDARD_INPUT, SourceTable, list_columns, read_source
+from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.basket_data import BasketOptions
@@ -38,7 +41,33 @@ def remember_reading(
     field.field_ = replace(field.field_, record=replace(field.field_.record, source=source))
 
 
-def read_as_model(reading: ReadOptions, field: Any) -> ReadOptions:
+def read_for_model(data: Path, reading: ReadOptions, field: Any) -> SourceTable:
+    """Read a table as text with the options of the table of the fit, and refuse one that has no column of the model.
+
+    If no column is found so, the file has another format, and is read with the given options alone.
+    """
+    names = field.field_.schema.input_names
+    source = _read_with_columns(data, _options_of_fit(reading, field), names)
+    if source is None and str(data) != STANDARD_INPUT:
+        source = read_source(data, reading, as_text=True)
+    if source is None or not set(names) & set(source.table.columns):
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
+    note_format(data, source.format)
+    return source
+
+
+def _read_with_columns(data: Path, reading: ReadOptions, names: Sequence[str]) -> SourceTable | None:
+    """Return a table that has some of the columns; None if it has none, or cannot be read with these options."""
+    try:
+        source = read_source(data, reading, as_text=True)
+    except DataError:
+        if str(data) == STANDARD_INPUT:
+            raise
+        return None
+    return source if set(names) & set(source.table.columns) else None
+
+
+def _options_of_fit(reading: ReadOptions, field: Any) -> ReadOptions:
     """Return the options for reading a table, with those of the table of the fit where none are given.
 
     Words for missing values are added to those of the fit.
@@ -52,7 +81,4 @@ def read_as_model(reading: ReadOptions, field: Any) -> ReadOptions:
         if value == getattr(plain, name):
             found[name] = getattr(source, name)
     found["missing"] = tuple(dict.fromkeys((*source.missing, *reading.missing)))
-    remembered = ReadOptions(**found)
-    if remembered != reading:
-        note(f"Read as the table of the fit was: {as_options(remembered)}.")
-    return remembered
+    return ReadOptions(**found)

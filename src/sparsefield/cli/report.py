@@ -11,9 +11,9 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
-from sparsefield.cli.input_data import is_linked, is_matrix, read_linked, read_noted
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
-from sparsefield.cli.remembered_reading import read_as_model
+from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import list_columns
@@ -100,7 +100,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders:
         from sparsefield.io.row_blocks import read_matrix
 
         return read_matrix(data)
-    source, schema = read_noted(data, read_as_model(reading, field), as_text=True), field.field_.schema
+    source, schema = read_for_model(data, reading, field), field.field_.schema
     table = source.table
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:

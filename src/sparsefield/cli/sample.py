@@ -9,10 +9,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, note
-from sparsefield.cli.imputation import fill_table, prepare_table, read_for_model, refuse_unknown_states
+from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
-from sparsefield.cli.remembered_reading import read_as_model
+from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.file_format import FileFormat
@@ -157,7 +157,7 @@ def _draw_missing(
     if is_matrix(given):
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
     schema = field.field_.schema
-    source = read_for_model(given, read_as_model(reading, field), schema)
+    source = read_for_model(given, reading, field)
     table, found = source.table, source.format
     refuse_unknown_states(table, schema, found)
     prepared = prepare_table(table, schema, found)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.cli.console import note, print_message, show
+from sparsefield.cli.console import inform, note, show
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat, encoding_title
 from sparsefield.io.file_kinds import PARQUET, is_parquet
@@ -73,7 +73,7 @@ def _check_writable(folder: Path, path: Path) -> None:
 
 def show_written(line: str, output: Path) -> None:
     """Print what was written: on stderr if standard output has the table."""
-    (print_message if output == STANDARD_OUTPUT else show)(line)
+    (inform if output == STANDARD_OUTPUT else show)(line)
 
 
 def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None, read: Path | None = None) -> None:

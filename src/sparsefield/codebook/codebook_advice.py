@@ -74,10 +74,7 @@ def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     if codes:
         names = tuple(entry.name for entry, finding in found if finding and any(finding.values))
         shown = ", ".join(repr(code) for code in codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
-        text = (
-            f"{list_names(names)}: {shown} may mean a missing value; the option is for all columns, and "
-            "replaces NA, NaN, null and ?, so repeat those that the file has"
-        )
+        text = f"{list_names(names)}: {shown} may mean a missing value; the option is for all columns"
         yield Advice(text, names, " ".join(f"--missing {shlex.quote(code)}" for code in codes))
 
 

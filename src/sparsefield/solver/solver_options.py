@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -117,9 +117,8 @@ class HeldOut(SelectionCriterion):
     def check(self) -> None:
         if isinstance(self.fraction, str) or not 0.0 < self.fraction < 1.0:
             raise ValueError(f"fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        folds: Any = self.folds
-        whole = isinstance(folds, Integral) and not isinstance(folds, bool)
-        if folds != "auto" and not (whole and folds >= 1):
+        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, (bool, str))
+        if self.folds != "auto" and not (whole and int(self.folds) >= 1):
             raise ValueError(f"folds must be 'auto' or a whole number of at least 1, got {self.folds!r}.")
 
 

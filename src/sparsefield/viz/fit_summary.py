@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sparsefield.data.schema import Schema, Variable
-    from sparsefield.model import Field
+    from sparsefield.model import Field, SourceRecord
 
 MAX_NAMES = 5
 """Columns of one kind that are named in one line."""
@@ -37,6 +37,18 @@ def describe_size(field: Field) -> str:
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
     return f"{count(biases, 'bias', 'biases')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
+
+
+def describe_source(source: SourceRecord) -> str:
+    """Return from which file and with which options the table was read, as a sentence."""
+    import shlex
+
+    from sparsefield.viz.report.repeat_fit import source_options
+
+    words = source_options(source) + [part for name in source.identifiers for part in ("--id", name)]
+    options = f" with {shlex.join(words)}" if words else ""
+    left_out = f"; left out: {', '.join(source.left_out)}" if source.left_out else ""
+    return f"Read from {source.file}{options}{left_out}."
 
 
 def are_scores(schema: Schema) -> np.ndarray:

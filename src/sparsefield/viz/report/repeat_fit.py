@@ -92,11 +92,11 @@ def as_command(fitted: FitDescription) -> str | None:
         for option, names in (("--observed", _observed(fitted)), ("--id", fitted.source.identifiers)):
             for name in names:
                 words += [option, name]
-        words += _source_words(fitted.source)
+        words += source_options(fitted.source)
     return shlex.join(words)
 
 
-def _source_words(source: SourceRecord) -> list[str]:
+def source_options(source: SourceRecord) -> list[str]:
     """Return the options for reading the table."""
     words = shlex.split(as_options(_read_options(source)))
     for option in ("weight", "group", "top_levels", "long", "min_support", "columns"):
