@@ -44,12 +44,13 @@ def remember_reading(
 def read_for_model(data: Path, reading: ReadOptions, field: Any) -> SourceTable:
     """Read a table as text with the options of the table of the fit, and refuse one that has no column of the model.
 
-    If no column is found so, the file has another format, and is read with the given options alone.
+    If no column is found so, the file has another format, and only the words for missing values are those of the fit.
     """
-    names = field.field_.schema.input_names
-    source = _read_with_columns(data, _options_of_fit(reading, field), names)
+    names, options = field.field_.schema.input_names, _options_of_fit(reading, field)
+    source = _read_with_columns(data, options, names)
     if source is None and str(data) != STANDARD_INPUT:
-        source = read_source(data, reading, as_text=True)
+        words = {"missing": options.missing, "missing_only": options.missing_only}
+        source = read_source(data, replace(reading, **words), as_text=True)
     if source is None or not set(names) & set(source.table.columns):
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
     note_format(data, source.format)
