@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +12,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show, show_json
 from sparsefield.option_objects import as_expression
+from sparsefield.parameters import FieldParameters
 from sparsefield.viz.fit_summary import (
     describe_convergence,
     describe_kinds,
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from sparsefield.model import Field
 
 SHOWN_STATES = 6
+ESTIMATOR_NAMES = ("MarkovField", "CRFClassifier", "RelationalField")
+OWN_PARAMETERS = ("latent", "observed", "templates")
+"""Parameters that only some estimators have."""
+
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_biases")
 
 Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
@@ -38,30 +46,30 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    from sparsefield import load
-    from sparsefield.viz.findings import describe_edges
+    from sparsefield.viz.edge_summary import describe_edges
 
-    field: Any = load(model)
+    saved = _open(model)
     if as_json:
-        show_json({"model": str(model), **_content(field)})
+        show_json({"model": str(model), **_content(saved)})
         return
-    record, layout = field.field_.record, field.field_.layout
-    learned, sentence = record.is_learned, describe_convergence(field.field_, field.get_params())
+    field = saved.field
+    record, layout = field.record, field.layout
+    learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
-    show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
-    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else sentence)
+    show(f"{model}: {saved.estimator}, written by sparsefield {record.version}")
+    show(f"Learned from {record.n_rows:,} rows in {record.n_iter:,} iterations." if learned else sentence)
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
-    show(f"Kinds: {describe_kinds(field.field_)}.")
-    show(f"Features: {describe_size(field.field_)}.")
-    show(describe_edges(field.field_))
+    show(f"Kinds: {describe_kinds(field)}.")
+    show(f"Features: {describe_size(field)}.")
+    show(describe_edges(field))
     if record.source is not None:
         show(describe_source(record.source))
     if learned:
         show(sentence)
-        show(f"Options: {_options(field)}.")
+        show(f"Options: {_options(saved)}.")
     lines = [
         _describe(variable, f"{table}." if table else "", shares=learned)
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
@@ -72,7 +80,49 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
         show("\n".join(f"  {line}" for line in lines[:variables]))
         if len(lines) > variables:
             show(f"  ... and {len(lines) - variables:,} more (--variables {len(lines)} shows all)")
-    show_features(field.field_, features)
+    show_features(field, features)
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """The content of a model file."""
+
+    estimator: str
+    field: Field
+    params: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    all_params: Mapping[str, Any]
+    """The parameters, with those of option objects."""
+
+
+def _open(model: Path) -> SavedModel:
+    """Read a model, without the modules that learn and infer if all its option objects are the default ones."""
+    from sparsefield import config
+    from sparsefield.io.model_file import load_field
+
+    field, extra = load_field(model)
+    defaults = {option.name: option.default for option in fields(FieldParameters)} | dict.fromkeys(OWN_PARAMETERS)
+    saved: Any = extra.get("params")
+    if extra.get("estimator") not in ESTIMATOR_NAMES or not _is_plain(saved, set(defaults)):
+        return _open_estimator(model)
+    params = {name: value for name, value in (defaults | saved).items() if name in saved or name not in OWN_PARAMETERS}
+    solver = {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "max_order__max_order": 2}
+    return SavedModel(str(extra["estimator"]), field, params, defaults, params | solver)
+
+
+def _is_plain(params: Any, known: set[str]) -> bool:
+    """Return whether saved parameters are known, without option objects and features of more than two columns."""
+    if not isinstance(params, dict) or not set(params) <= known or params.get("max_order") != 2:
+        return False
+    return not any(isinstance(value, dict) for value in params.values())
+
+
+def _open_estimator(model: Path) -> SavedModel:
+    from sparsefield import load
+
+    estimator: Any = load(model)
+    defaults, params = type(estimator)().get_params(deep=False), estimator.get_params(deep=False)
+    return SavedModel(type(estimator).__name__, estimator.field_, params, defaults, estimator.get_params())
 
 
 def show_features(field: Field, count: int) -> None:
@@ -86,13 +136,13 @@ def show_features(field: Field, count: int) -> None:
         show("\n".join(lines))
 
 
-def _content(field: Any) -> dict[str, Any]:
+def _content(saved: SavedModel) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
     from dataclasses import asdict
 
     from sparsefield.viz.feature_sentences import list_features
 
-    layout, record = field.field_.layout, field.field_.record
+    layout, record = saved.field.layout, saved.field.record
     variables = [
         {"table": table, **{name: getattr(variable, name) for name in ("name", "kind", "role", "states")}}
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
@@ -100,12 +150,12 @@ def _content(field: Any) -> dict[str, Any]:
     ]
     features = [
         {"template": one.template, "terms": [term._asdict() for term in one.terms], "weight": one.weight}
-        for one in list_features(field.field_)
+        for one in list_features(saved.field)
     ]
     return {
-        "estimator": type(field).__name__,
+        "estimator": saved.estimator,
         "l1": record.l1,
-        "options": {name: _plain(value) for name, value in field.get_params(deep=False).items()},
+        "options": {name: _plain(value) for name, value in saved.params.items()},
         "variables": variables,
         "features": features,
         "record": asdict(record),
@@ -117,14 +167,13 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else as_expression(value)
 
 
-def _options(field: Any) -> str:
-    defaults = type(field)().get_params(deep=False)
-    params = field.get_params(deep=False)
+def _options(saved: SavedModel) -> str:
+    params, field = dict(saved.params), saved.field
     if params.get("templates") is not None:
-        params["templates"] = [template.label for template in field.field_.layout.templates]
+        params["templates"] = [template.label for template in field.layout.templates]
     if params["l1"] == "auto":
-        params["l1"] = f"auto ({field.l1_:.4g}, by {field.field_.record.criterion})"
-    shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
+        params["l1"] = f"auto ({field.record.l1:.4g}, by {field.record.criterion})"
+    shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != saved.defaults[name]]
     texts = {name: params[name] if isinstance(params[name], str) else as_expression(params[name]) for name in shown}
     return ", ".join(f"{name}={text}" for name, text in texts.items())
 

@@ -16,6 +16,7 @@ from sparsefield.data.dataset import LocalDataset
 from sparsefield.data.schema import Variable
 from sparsefield.evaluation.calibration import ColumnGains, Gain, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.model import Field
+from sparsefield.viz.edge_summary import count_edges, describe_no_features, nothing_found
 from sparsefield.viz.feature_sentences import Feature, name_features
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.network import Network
@@ -59,30 +60,13 @@ def findings(field: Field, sample: LocalDataset | None = None, most: int = MAX_E
     if not len(network.strengths):
         return [describe_no_features(field)]
     examples = [] if sample is None else _tell_edges(network, sample, most)
-    return [_describe_edges(network), *examples]
-
-
-def describe_edges(field: Field) -> str:
-    """Return how many pairs of columns go together as a sentence; without any, that there are none."""
-    return findings(field)[0]
-
-
-def describe_no_features(field: Field) -> str:
-    """Return a sentence on a field that has no features of two columns."""
-    record = field.record
-    if not record.is_learned:
-        return "No two columns share a feature: each column is independent of the others."
-    lower = "" if record.criterion is not None else ", and a lower l1 would keep them"
-    return (
-        f"{_nothing_found(record.n_rows, len(field.layout.tables))}: each column is predicted by its frequencies "
-        f"alone. Weak dependences need more rows to be seen{lower}."
-    )
+    return [count_edges(network), *examples]
 
 
 def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1) -> str:
     """Return a sentence on a fit that predicts held-out cells no better than column frequencies do."""
     return (
-        f"{_nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
+        f"{nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
         f"(gain in log-likelihood {gain.value:+.4f} per cell, standard error {gain.error:.4f}). Its features may be "
         "chance; weak dependences need more rows to be seen."
     )
@@ -101,29 +85,6 @@ def describe_gains(
         return told
     worst = min(columns, key=lambda column: column.cells * column.gain.value)
     return f"{told} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
-
-
-def _nothing_found(n_rows: int, n_tables: int) -> str:
-    where = f"these {count(n_rows, 'row')}" + (f" of {n_tables} linked tables" if n_tables > 1 else "")
-    pairs = "columns, within rows or across links," if n_tables > 1 else "columns"
-    return f"No dependence between {pairs} could be found in {where}"
-
-
-def _describe_edges(network: Network) -> str:
-    weights = network.field.weights, network.field.conjunction_weights
-    features = count(sum(int(np.count_nonzero(part)) for part in weights), "feature")
-    pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
-    verb = "goes" if pairs == 1 else "go"
-    if network.linked:
-        return (
-            f"{count(pairs, 'pair')} of columns {verb} together, within rows or across links, given all other columns "
-            f"({features})."
-        )
-    schema = network.field.schema
-    targets, observed = len(schema.targets), len(schema.observed)
-    possible = count(targets * (targets - 1) // 2 + targets * observed, "pair")
-    latent = ", latent variables included," if network.field.layout.has_latent else ""
-    return f"{pairs:,} of {possible} of columns{latent} {verb} together given all other columns ({features})."
 
 
 def _tell_edges(network: Network, sample: LocalDataset, most: int) -> list[str]:
