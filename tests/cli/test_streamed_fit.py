@@ -92,7 +92,7 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     assert "AP" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no missing values to impute")
     run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error(
-        "remove --id, --weight, --numeric, --ordinal and --nominal"
+        "remove --id, --weight, --group, --numeric, --ordinal and --nominal"
     )
     monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HOLD_OUT", 10)
     assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err
