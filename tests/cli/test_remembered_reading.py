@@ -118,3 +118,34 @@ def test_other_options_of_reading_are_repeated(run, tmp_path: Path, words: tuple
     assert command is not None
     assert run(*shlex.split(command)[1:], "--no-check").code == 0
     assert (tmp_path / "m").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
+
+
+def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_path: Path) -> None:
+    numbers = [200 + 37 * k for k in range(60)]
+    lines = [f"{k % 2};{number:,}".replace(",", ".") + f";{k},5" for k, number in enumerate(numbers)]
+    (tmp_path / "t.csv").write_text("\n".join(["a;sales;w", *lines, ";;1,5", ""]))
+    words = ("--numeric", "sales", "--weight", "w", "--l1", 1)
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words)
+    assert done.code == 0, done.err
+    sales = next(v for v in load(tmp_path / "m").field_.schema.variables if v.name == "sales")
+    assert (min(sales.states), max(sales.states)) == (200, 2383)
+    assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").code == 0
+    done = run("stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2)
+    assert done.code == 0, done.err
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1)
+    assert done.code == 0, done.err
+
+
+def test_cells_that_are_no_numbers_are_named(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,x\n2,y\n" * 20)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "b").one_error("'b'", "40 cells", "'x'")
+
+
+def test_the_encoding_of_another_file_is_its_own(run, survey: Path, tmp_path: Path) -> None:
+    words = ("--encoding", "cp1252", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
+    assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
+    (tmp_path / "utf8.csv").write_text(survey.read_bytes().decode("cp1252"), encoding="utf-8")
+    done = run("predict", tmp_path / "m", tmp_path / "utf8.csv", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    assert "not occur" not in done.err
+    assert "Köln" in (tmp_path / "out.csv").read_text(encoding="utf-8")

@@ -165,3 +165,9 @@ def test_mistakes_of_weights_are_one_line(run, table: Path, tmp_path: Path, word
 def test_linked_tables_have_no_such_options(run, school: Path, tmp_path: Path) -> None:
     for words in (("--weight", "fun"), ("--top-levels", 3), ("--strict",)):
         run("fit", school, "-o", tmp_path / "m", *words, *FAST).one_error(words[0], "linked tables")
+
+
+def test_a_column_may_be_named_rows(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("rows,level\n" + "a,1\nb,2\nc,1\n" * 20)
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 1, "--no-check", "--top-levels", 2)
+    assert done.code == 0, done.err

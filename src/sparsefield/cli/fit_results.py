@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparsefield.cli.console import new_table, show
@@ -50,7 +51,7 @@ def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluat
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
     show(describe_convergence(field.field_, field.get_params()))
     if checked is not None:
-        _show_check(checked, auto=field.l1 == "auto")
+        _show_check(checked, given.names, auto=field.l1 == "auto")
 
 
 def _show_findings(field: AnyField, given: InputData) -> None:
@@ -87,7 +88,7 @@ def _show_options(field: AnyField) -> None:
         show(f"Selected l1 = {field.l1_:.3g} among {tried} values{extended}, by {by}{whose}.")
 
 
-def _show_check(checked: Evaluation, *, auto: bool) -> None:
+def _show_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> None:
     """Show how well held-out cells are predicted, overall and by column."""
     from sparsefield.viz.findings import describe_gains
 
@@ -101,7 +102,8 @@ def _show_check(checked: Evaluation, *, auto: bool) -> None:
         table.add_row(row, *(form.format(getattr(fold, prefix + name)) for name, (_, form) in forms.items()))
     show(table)
     show()
-    _show_columns(checked.columns)
+    named = {f"x{k}": name for k, name in enumerate(names)}  # a matrix is held out as an array, without names
+    _show_columns([replace(column, name=named.get(column.name, column.name)) for column in checked.columns])
     show(f"\n{describe_gains(checked.columns, than=baseline.replace(',', ' and'))}")
 
 

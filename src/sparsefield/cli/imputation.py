@@ -183,7 +183,7 @@ def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
     if kinds == {bool}:
         return values.cast(pl.Boolean)
     if values.dtype == pl.String:
-        return numbers_of(values, decimal)
+        return numbers_of(values, decimal, known=True)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from sparsefield.io.files import SourceTable, read_source
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sparsefield.codebook import Codebook
     from sparsefield.io.file_format import FileFormat
     from sparsefield.io.schema_file import SchemaFile
@@ -169,8 +171,9 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, columns)
-    table = read_noted(data, reading).table
-    roles = columns.find(table.columns)
+    source = read_noted(data, reading)
+    roles = columns.find(source.table.columns)
+    table = _with_given_numbers(source, roles.kinds)
     weight = None if roles.weight is None else read_weights(table, roles.weight)
     found = check_table(
         table.drop(dict.fromkeys(roles.not_learned)),
@@ -184,6 +187,29 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, why, book=found.book, named=roles)
     return replace(given, weight=weight, groups=groups)
+
+
+def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> pl.DataFrame:
+    """Return a table whose columns of text that an option calls numeric are numbers, as the file writes numbers."""
+    import polars as pl
+
+    from sparsefield.data.kinds import given_kinds
+    from sparsefield.io.typed_text import numbers_of
+
+    table, found = source.table, []
+    for name, given in given_kinds(kinds, table.columns).items():
+        column = table[name]
+        if given.kind != "numeric" or column.dtype != pl.String:
+            continue
+        numbers = numbers_of(column.str.strip_chars(), source.format.decimal, known=True)
+        odd = column.filter(numbers.is_null() & column.is_not_null())
+        if len(odd):
+            raise DataError(
+                f"Column {name!r} has {len(odd):,} cells that are not numbers, such as {odd[0]!r}: correct them, give "
+                f"words for missing values with --missing, or drop --numeric {name}."
+            )
+        found.append(numbers)
+    return table.with_columns(found)
 
 
 def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:

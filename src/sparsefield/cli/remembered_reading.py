@@ -35,32 +35,43 @@ def remember_reading(
         group=roles.group,
         top_levels=top_levels,
         long=baskets.long,
-        min_support=baskets.min_support,
+        min_support=_as_whole(baskets.min_support),
         columns=None if baskets.column_names is None else str(baskets.column_names),
     )
     field.field_ = replace(field.field_, record=replace(field.field_.record, source=source))
 
 
-def read_for_model(data: Path, reading: ReadOptions, field: Any) -> SourceTable:
-    """Read a table as text with the options of the table of the fit, and refuse one that has no column of the model.
+def _as_whole(number: float | None) -> float | None:
+    return int(number) if number is not None and number == int(number) else number
 
-    If no column is found so, the file has another format, and only the words for missing values are those of the fit.
+
+def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: bool = True) -> SourceTable:
+    """Read a table, by default as text, and refuse one that has no column of the model.
+
+    Words for missing values are those of the fit, and more. The file of the fit is read with all its options again.
+    Another file says itself how it is written; if no column of the model is found so, the options of the fit are tried.
     """
-    names, options = field.field_.schema.input_names, _options_of_fit(reading, field)
-    source = _read_with_columns(data, options, names)
+    names, all_options = field.field_.schema.input_names, _options_of_fit(reading, field)
+    words = replace(reading, missing=all_options.missing, missing_only=all_options.missing_only)
+    tried = [all_options, words] if _is_file_of_fit(data, field) else [words, all_options]
+    source = _read_with_columns(data, tried[0], names, as_text)
     if source is None and str(data) != STANDARD_INPUT:
-        words = {"missing": options.missing, "missing_only": options.missing_only}
-        source = read_source(data, replace(reading, **words), as_text=True)
+        source = _read_with_columns(data, tried[1], names, as_text) or read_source(data, words, as_text=as_text)
     if source is None or not set(names) & set(source.table.columns):
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
     note_format(data, source.format)
     return source
 
 
-def _read_with_columns(data: Path, reading: ReadOptions, names: Sequence[str]) -> SourceTable | None:
+def _is_file_of_fit(data: Path, field: Any) -> bool:
+    source = field.field_.record.source
+    return source is not None and data.exists() and Path(source.file).exists() and data.samefile(source.file)
+
+
+def _read_with_columns(data: Path, reading: ReadOptions, names: Sequence[str], as_text: bool) -> SourceTable | None:
     """Return a table that has some of the columns; None if it has none, or cannot be read with these options."""
     try:
-        source = read_source(data, reading, as_text=True)
+        source = read_source(data, reading, as_text=as_text)
     except DataError:
         if str(data) == STANDARD_INPUT:
             raise

@@ -11,6 +11,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
+from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_checks import read_weights
 from sparsefield.cli.table_files import check_output, find_columns, refuse_overwriting_inputs
@@ -58,9 +59,11 @@ def stability(
     if is_linked(data) and not orders.given:
         refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
     rows = read_rows(model, field, data, reading, orders)
+    if weight is not None and not hasattr(rows, "select"):
+        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
     source = field.field_.record.source
     weight = weight or (None if source is None else source.weight)
-    weights = None if weight is None else _weights(rows, weight)
+    weights = None if weight is None else _weights(read_for_model(data, reading, field, as_text=False).table, weight)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
@@ -69,10 +72,8 @@ def stability(
     show(f"\nWrote {target}.")
 
 
-def _weights(rows: Any, weight: str) -> Any:
-    if not hasattr(rows, "select"):
-        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    return read_weights(rows, find_columns([weight], rows.columns, "--weight")[0])
+def _weights(table: Any, weight: str) -> Any:
+    return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:

@@ -81,9 +81,10 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
         if column.dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
             continue
         column = column.cast(pl.String)
-        counts = column.drop_nulls().value_counts(name="rows").sort("rows", name, descending=[True, False])
+        levels = column.drop_nulls().alias("level")
+        counts = levels.value_counts(name="rows").sort("rows", "level", descending=[True, False])
         if counts.height > most:
-            kept = column.is_in(counts[name].head(most).to_list())
+            kept = column.is_in(counts["level"].head(most).to_list())
             columns.append(column.set(~kept, OTHER_LEVEL))  # a null is neither
     return table.with_columns(columns)
 

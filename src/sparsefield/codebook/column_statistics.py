@@ -177,7 +177,8 @@ def _count_levels(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, pl.Dat
     """Return the distinct values of columns, and their numbers of rows; equally frequent ones are sorted."""
     if not names:
         return {}
-    found = frame.select(pl.col(name).drop_nulls().value_counts(name="rows").implode() for name in names)
-    counts = [found[name][0].struct.unnest().lazy().rename({name: "level"}) for name in names]
+    levels = (pl.col(name).drop_nulls().alias("level").value_counts(name="rows") for name in names)
+    found = frame.select(one.implode().alias(name) for name, one in zip(names, levels, strict=True))
+    counts = [found[name][0].struct.unnest().lazy() for name in names]
     counts = pl.collect_all([one.sort("rows", "level", descending=[True, False]) for one in counts])
     return dict(zip(names, counts, strict=True))

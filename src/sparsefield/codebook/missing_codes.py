@@ -50,7 +50,7 @@ def _find_numbers(column: ColumnStatistics) -> dict[str, int]:
         return {}
     numbers = column.values.drop_nulls().cast(pl.Float64)
     are_codes = numbers.is_in([float(code) for code in NUMBER_CODES])
-    codes = numbers.filter(are_codes).value_counts(name="rows")
+    codes = numbers.filter(are_codes).alias("code").value_counts(name="rows")
     others = numbers.filter(~are_codes).unique().to_numpy()
     if not len(others):
         return {}

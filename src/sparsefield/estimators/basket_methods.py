@@ -160,7 +160,8 @@ def _read_given(basket: Any, items: Sequence[str]) -> _Given:
         return _given_rows([_row_items(basket, k) for k in range(len(basket))], basket.names, items)
     if isinstance(basket, Mapping):
         return _given_rows([_item_list(one) for one in basket.values()], tuple(basket), items)
-    if not isinstance(basket, str) and any(_is_list(one) for one in basket):
+    basket = list(basket) if _is_list(basket) else basket  # which may be a generator
+    if isinstance(basket, list) and any(_is_list(one) for one in basket):
         rows = [_item_list(one) for one in basket]
         return _given_rows(rows, tuple(range(len(rows))), items)
     return _given_rows([_item_list(basket)], None, items)

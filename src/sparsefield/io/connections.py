@@ -121,6 +121,11 @@ class DuckDBConnection(Connection):
         self._catalog = catalog
         self._secrets = secrets
 
+    def forbid_other_files(self) -> None:
+        """Refuse views of the database that read other files or addresses."""
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
     @cached_property
     def tables(self) -> list[TableName]:
         query = (

@@ -101,7 +101,15 @@ _SIGNATURES = (
     (0, b"MM\x00*", "image"),
 )
 
-_COMPRESSIONS = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh", "bzip2"), (b"\xfd7zXZ\x00", "xz"))
+_PRINTABLE = ("parquet", "arrow", "duckdb", "orc", "image")
+"""Kinds with signatures that a header of text can begin with as well, such as ORCID."""
+
+_COMPRESSIONS = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh91AY&SY", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+)
 
 
 def compression_of(head: bytes) -> str | None:
@@ -118,11 +126,16 @@ def kind_of(head: bytes, whole: Path | bytes) -> str:
     whole : the file or all its bytes, which are needed to list the members of a zip archive
     """
     for place, mark, kind in _SIGNATURES:
-        if head.startswith(mark, place):
+        if head.startswith(mark, place) and (kind not in _PRINTABLE or _has_control_bytes(head)):
             return _kind_of_ole(head, whole) if kind == "ole" else kind
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _kind_of_zip(whole)
     return _kind_of_old_stata(head) or _kind_of_text(head)
+
+
+def _has_control_bytes(head: bytes) -> bool:
+    """Return whether there are bytes that text in UTF-8 or a code page does not have."""
+    return any(byte < 9 for byte in head)
 
 
 def _kind_of_zip(whole: Path | bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 import tempfile
@@ -196,7 +197,7 @@ def _read_typed(content: FileContent, kind: str) -> pl.DataFrame:
     if kind == "parquet":
         return pl.read_parquet(content.path if content.data is None else io.BytesIO(content.data))
     if kind == "jsonl":
-        return pl.read_ndjson(io.BytesIO(content.bytes()), infer_schema_length=None)
+        return pl.read_ndjson(io.BytesIO(content.bytes().removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
     reader = pl.read_ipc if kind == "arrow" else pl.read_ipc_stream
     return reader(io.BytesIO(content.bytes()))
 
@@ -217,7 +218,7 @@ def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFram
         sheet = _choose(workbook.sheet_names, reading.sheet or reading.table, content.name, "sheet")
         first = workbook.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
         row = 0 if header else None
-        table = workbook.load_sheet(sheet, header_row=row).to_polars()
+        table = workbook.load_sheet(sheet, header_row=row, schema_sample_rows=None).to_polars()
         texts = workbook.load_sheet(sheet, header_row=row, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
         line = " ".join(str(error).split()).rstrip(".")[:200]
@@ -228,8 +229,31 @@ def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFram
     else:
         table.columns = [f"x{k}" for k in range(table.width)]
     if table.width and texts.height == table.height:
+        table = _with_whole_numbers(_with_lost_text(table, texts))
         table = table.filter(texts.select(pl.any_horizontal(pl.all().is_not_null())).to_series())
     return table, sheet, header
+
+
+def _with_lost_text(table: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """Return a sheet with the text of columns that would lose cells, because not all are of the type of most."""
+    columns = zip(table.get_columns(), texts.get_columns(), strict=True)
+    return table.with_columns(
+        text.alias(typed.name) for typed, text in columns if typed.null_count() > text.null_count()
+    )
+
+
+def _with_whole_numbers(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a sheet whose columns of whole numbers are so; spreadsheets store all numbers as floats."""
+    import polars as pl
+    import polars.selectors as cs
+
+    floats = table.select(cs.float())
+    whole = [
+        column.name
+        for column in floats.get_columns()
+        if column.is_not_null().any() and ((column == column.round()) & (column.abs() < 2**53)).fill_null(True).all()
+    ]
+    return table.with_columns(pl.col(whole).cast(pl.Int64)) if whole else table
 
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
@@ -252,7 +276,9 @@ def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tup
             except sqlite3.Error as error:
                 raise DataError(f"{content.name}: this SQLite file cannot be read ({error}).") from None
         else:
-            with connect(path) as database:
+            with connect(path) as opened_file:
+                database = opened_file
+                database.forbid_other_files()
                 tables = {one.name: one for one in database.tables}
                 name = _choose(list(tables), reading.table or reading.sheet, content.name, "table")
                 table = database.table(tables[name])

@@ -85,10 +85,18 @@ def with_nulls(table: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
         return table
     missing = missing_cells(table, words).get_columns()
     columns = zip(table.get_columns(), missing, strict=True)
-    return pl.DataFrame([column.set(cells, None) if _settable(column) else column for column, cells in columns])
+    return pl.DataFrame({column.name: _set_null(column, cells, words) for column, cells in columns})
 
 
-def _settable(column: pl.Series) -> bool:
+def _set_null(column: pl.Series, cells: pl.Series, words: Sequence[str]) -> pl.Series:
+    """Return a column with nulls in some cells; words are no longer levels of it."""
     import polars as pl
 
-    return column.dtype == pl.String or column.dtype.is_numeric()
+    if column.dtype == pl.String or column.dtype.is_numeric():
+        return column.set(cells, None)
+    if not isinstance(column.dtype, (pl.Categorical, pl.Enum)) or not cells.any():
+        return column
+    texts = column.cast(pl.String).set(cells, None)
+    if isinstance(column.dtype, pl.Enum):
+        return texts.cast(pl.Enum([level for level in column.dtype.categories if level.strip() not in words]))
+    return texts.cast(column.dtype)

@@ -59,6 +59,9 @@ def _column(name: str, values: Any, labels: dict[Any, str], ordered: bool) -> pl
         whole = column.drop_nulls()
         if len(whole) and bool((whole == whole.round()).all() and whole.abs().max() < 2**53):  # pyright: ignore
             column = column.cast(pl.Int64)
+    # Stata labels its missing values .a to .z by letters, in columns of numbers as well.
+    if column.dtype.is_numeric():
+        labels = {value: label for value, label in labels.items() if not isinstance(value, str)}
     used = set(column.drop_nulls().unique().to_list()) if labels else set()
     return _with_labels(column, labels, ordered) if used and used <= labels.keys() else column
 

@@ -48,9 +48,11 @@ def read_text(
     data, separator = _without_separator_line(data)
     if separator and reading.separator is None:
         reading = replace(reading, separator=separator)
-    if data[:1] in b"\r\n" or data.endswith((b"\n\n", b"\n\r\n", b"\r\r")):
-        data = data.strip(b"\r\n")
+    data = data.lstrip(b"\r\n")
     found = find_format(data, reading)
+    # Of a single column, an empty line is a missing value.
+    if data.endswith((b"\n\n", b"\n\r\n", b"\r\r")) and len(_first_cells(data, found)) > 1:
+        data = data.rstrip(b"\r\n")
     if found.line_ending == "\r":
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
@@ -210,12 +212,13 @@ class TextRecord:
 
 
 def _records(data: bytes, name: str, found: FileFormat) -> Iterator[TextRecord]:
-    text, line = io.StringIO(data.decode(), newline=""), 1
+    content, line = data.decode(), 1
+    text = io.StringIO(content, newline="")
     with _long_cells():
         reader = csv.reader(text, delimiter=found.separator, quotechar=found.quote)
         for cells in reader:
             yield TextRecord(line, cells)
-            if any("\n" in cell for cell in cells[-1:]) and reader.line_num > line + 50 and not text.read(1):
+            if any("\n" in cell for cell in cells[-1:]) and reader.line_num > line + 50 and text.tell() == len(content):
                 raise DataError(
                     f"{name}: a quotation mark that opens in line {line:,} is never closed: close it, or remove it."
                 )

@@ -43,7 +43,7 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".", 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # polars runs outside of Python's lock
         typed = threads.map(lambda column: _type_column(column, words, decimal), rest)
         found = whole | {column.name: column for column in typed}
-    return pl.DataFrame([found[name] for name in table.columns])
+    return pl.DataFrame({name: found[name] for name in table.columns})
 
 
 def _whole_columns(table: pl.DataFrame) -> dict[str, pl.Series]:
@@ -78,7 +78,7 @@ def _type_column(column: pl.Series, words: Sequence[str], decimal: str) -> pl.Se
             continue
         fits, found = _is_of(column, kind, words, decimal)
         if fits and found.null_count() < len(found):
-            if _has_leading_zeros(column):
+            if _has_leading_zeros(column) or (kind == pl.Float64 and _has_long_numbers(column)):
                 break
             return _without(found, missing_numbers(words))
     states = column.unique().drop_nulls()
@@ -106,10 +106,11 @@ def _are_missing(cells: pl.Series, words: Sequence[str]) -> pl.Series:
     return cells.to_frame("cell").select(is_missing_text(pl.col("cell"), words)).to_series()
 
 
-def numbers_of(bare: pl.Series, decimal: str = ".") -> pl.Series:
+def numbers_of(bare: pl.Series, decimal: str = ".", *, known: bool = False) -> pl.Series:
     """Return the numbers of a column of text without spaces around cells, null where a cell is none.
 
-    Marks between thousands are dropped only where a cell has a decimal mark or a second such mark, as in 1.234,56.
+    Marks between thousands are dropped only where a cell has a decimal mark or a second such mark, as in 1.234,56, or
+    if it is ``known`` that the column has numbers.
 
     Examples
     --------
@@ -123,10 +124,10 @@ def numbers_of(bare: pl.Series, decimal: str = ".") -> pl.Series:
     if grouped.any():
         mark, point = f"\\{other}", f"\\{decimal}"
         clear = bare.str.contains(rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+{point}\d+$|^[+-]?\d{{1,3}}({mark}\d{{3}}){{2,}}$")
-        if decimal == "," and not clear.any():
+        if decimal == "," and not (known or clear.any()):
             return _cast(bare.set(grouped, None).str.replace(",", ".", literal=True))
         # One clear cell makes the marks of the whole column clear.
-        whole = bare.str.contains(rf"^[+-]?\d{{1,3}}({mark}\d{{3}})*({point}\d+)?$") & clear.any()
+        whole = bare.str.contains(rf"^[+-]?\d{{1,3}}({mark}\d{{3}})*({point}\d+)?$") & (known or clear.any())
         bare = bare.zip_with(~(grouped & whole), bare.str.replace_all(other, "", literal=True))
         if decimal == ",":
             bare = bare.set(grouped & ~whole, None)
@@ -137,6 +138,11 @@ def _cast(column: pl.Series) -> pl.Series:
     import polars as pl
 
     return column.cast(pl.Float64, strict=False)
+
+
+def _has_long_numbers(column: pl.Series) -> bool:
+    """Return whether there are whole numbers beyond 64 bits, such as serial numbers, which floats would merge."""
+    return bool(column.str.contains(r"^[+-]?\d{19,}$").any())
 
 
 def _has_leading_zeros(column: pl.Series) -> bool:

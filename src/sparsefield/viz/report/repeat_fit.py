@@ -170,7 +170,7 @@ def as_python(fitted: FitDescription) -> str:
     given += f", groups=table[{group!r}]" if group is not None else ""
     given += ", columns=baskets.items" if fitted.source.long is not None else ""
     if fitted.source.columns is not None:
-        given += f", columns=open({fitted.source.columns!r}).read().split('\\n')[:data.shape[1]]"
+        given += f", columns=open({fitted.source.columns!r}, encoding='utf-8-sig').read().splitlines()"
     return f"{head}{model}field.fit(data{given})\n"
 
 
@@ -179,25 +179,30 @@ def _reading_lines(source: SourceRecord) -> str:
     if source.long is not None:
         basket, _, item = source.long.partition(",")
         least = "" if source.min_support is None else f", min_support={source.min_support!r}"
-        call = f"read_baskets({source.file!r}, {basket.strip()!r}, {item.strip()!r}{least})"
-        return f"from sparsefield import read_baskets\n\nbaskets = {call}\ndata = baskets.matrix\n"
+        head = f"from sparsefield import read_baskets\n{_table_lines(source)}"
+        return (
+            f"{head}baskets = read_baskets(table, {basket.strip()!r}, {item.strip()!r}{least})\ndata = baskets.matrix\n"
+        )
     if source.file.lower().endswith(".npz"):
         return f"import scipy.sparse as sp\n\ndata = sp.load_npz({source.file!r})\n"
-    options, changed = _read_options(source), _changed(source)
-    names = ["ReadOptions", "read_table"] if changed else ["read_table"]
-    given = f", {as_expression(options)}" if changed else ""
-    lines = [f"from sparsefield.io import {', '.join(names)}\n", f"table = read_table({source.file!r}{given})"]
+    lines = []
     others = [name for name in (source.weight, source.group) if name is not None]
     dropped = list(dict.fromkeys([*source.identifiers, *source.left_out, *others]))
     lines.append(f"data = table.drop({dropped!r})" if dropped else "data = table")
+    head = _table_lines(source)
     if source.top_levels is not None:
-        lines.insert(0, "from sparsefield.cli.table_checks import group_levels")
+        head = f"from sparsefield.cli.table_checks import group_levels\n{head}"
         lines.append(f"data = group_levels(data, data.columns, {source.top_levels})")
-    return "\n".join(lines) + "\n"
+    return head + "\n".join(lines) + "\n"
 
 
-def _changed(source: SourceRecord) -> bool:
-    return _read_options(source) != ReadOptions()
+def _table_lines(source: SourceRecord) -> str:
+    """Return lines of Python that read ``table`` from its file."""
+    options = _read_options(source)
+    if options == ReadOptions():
+        return f"from sparsefield.io import read_table\n\ntable = read_table({source.file!r})\n"
+    call = f"read_table({source.file!r}, {as_expression(options)})"
+    return f"from sparsefield.io import ReadOptions, read_table\n\ntable = {call}\n"
 
 
 def list_versions(field: Field) -> dict[str, str]:
