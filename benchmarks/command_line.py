@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,3 +57,11 @@ def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def choose_parts(wanted: Sequence[str] | None, known: Collection[str]) -> list[str]:
+    """Return the parts of a benchmark that ``--part`` names, or all; an unknown one is a ValueError."""
+    for name in wanted or ():
+        if name not in known:
+            raise ValueError(f"part must be one of {', '.join(known)}; got {name!r}.")
+    return list(wanted or known)

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.command_line import Json, Row, print_rows
+from benchmarks.command_line import Json, Row, choose_parts, print_rows
 from benchmarks.enumerated import EnumeratedField, random_field
 from benchmarks.impute import fill_with_frequencies, filled_scores, make_missing
 from benchmarks.measure import Report
@@ -311,10 +311,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Learn from rows with missing values: weights, predictions, edges and biases beside the complete rows'."""
-    names = part or list(PARTS)
-    for name in names:
-        if name not in PARTS:
-            raise ValueError(f"part must be one of {', '.join(PARTS)}; got {name!r}.")
+    names = choose_parts(part, PARTS)
     found: dict[str, list[Row]] = {}
     for name in names:
         repetitions = seeds or (QUICK_SEEDS if quick else PARTS[name].seeds)

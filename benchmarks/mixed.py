@@ -14,7 +14,7 @@ import typer
 from sklearn.covariance import GraphicalLassoCV, graphical_lasso
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from benchmarks.command_line import Json, Row, print_rows
+from benchmarks.command_line import Json, Row, choose_parts, print_rows
 from benchmarks.measure import Report
 from benchmarks.mixed_peers import (
     TimedByR,
@@ -441,10 +441,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Columns of several kinds: Likert items, hidden cells of mixed tables, Gaussian and mixed graphs."""
-    names = part or list(PARTS)
-    for name in names:
-        if name not in PARTS:
-            raise ValueError(f"part must be one of {', '.join(PARTS)}; got {name!r}.")
+    names = choose_parts(part, PARTS)
     found: dict[str, list[Row]] = {}
     for name in names:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sparsefield.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
     from sparsefield.data.coding import Coding, ColumnClass
     from sparsefield.data.dataset import (
         Dataset,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
     from sparsefield.data.links import ForeignKey, OffsetLink, Template
     from sparsefield.data.relational import Relational
-    from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Schema, Variable
+    from sparsefield.data.schema import Label, Schema, Variable
     from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
     from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
     from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
@@ -91,7 +92,8 @@ __getattr__ = lazy_names(
         "layout": ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "Layout"],
         "links": ["ForeignKey", "OffsetLink", "Template"],
         "relational": ["Relational"],
-        "schema": ["BinarySchema", "BinaryVariables", "Label", "Schema", "Variable"],
+        "binary_schema": ["BinarySchema", "BinaryVariables"],
+        "schema": ["Label", "Schema", "Variable"],
         "schema_learning": ["learn_schema", "warn_incomplete_covariates"],
         "sparse_table": ["SparseBlock", "SparseTable", "compile_sparse"],
         "splits": ["hold_out_cells", "row_folds", "weigh_rows"],

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.layout import COUNT_COLUMN, Layout
-from sparsefield.data.schema import BinarySchema
 from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import (
     MANY_LABELS,
     Moments,
@@ -26,7 +27,7 @@ from sparsefield.data.kinds import ColumnKind, Kinds, given_kinds, in_given_orde
 from sparsefield.data.label_orders import check_orders
 from sparsefield.data.labels import Label, as_label, label_sort_key
 from sparsefield.data.number_levels import SMALL_DEVIATION, find_deviation, find_levels, standardize
-from sparsefield.data.schema import BinarySchema, BinaryVariables, Role, Schema, Transform, Variable
+from sparsefield.data.schema import Role, Schema, Transform, Variable
 from sparsefield.errors import CovariateWarning, DataError
 
 MOST_MISSING = 0.05

@@ -14,9 +14,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
-from sparsefield.data.schema import BinarySchema, Schema
+from sparsefield.data.schema import Schema
 from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
 from sparsefield.errors import UnknownStateWarning
 

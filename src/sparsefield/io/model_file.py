@@ -12,10 +12,11 @@ from typing import Any, get_args
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
-from sparsefield.data.schema import BinarySchema, BinaryVariables, Kind, Role, Schema, Transform, Variable
+from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field

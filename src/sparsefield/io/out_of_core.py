@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS, join_summaries
 from sparsefield.data.disk_arrays import BinaryCSR, CSRWriter
 from sparsefield.data.exact_sums import Weights
@@ -23,7 +24,7 @@ from sparsefield.data.frames import Source, as_source
 from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.labels import Label
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.data.schema import BinarySchema, Schema
+from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import (
     check_roles,
     learn_binary_schema,

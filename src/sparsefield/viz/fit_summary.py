@@ -62,7 +62,7 @@ def are_scores(schema: Schema) -> np.ndarray:
 
 def describe_weights(field: Field) -> str:
     """Return what the weights of a field are relative to; empty where this needs no words."""
-    from sparsefield.data.schema import BinarySchema
+    from sparsefield.data.binary_schema import BinarySchema
 
     parts, schemas = [], [schema for schema in field.layout.schemas if not isinstance(schema, BinarySchema)]
     coded = [variable for schema in schemas for variable in schema.variables if variable.has_reference]
@@ -84,7 +84,7 @@ def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
     >>> describe_kinds(make_markov_field(3, 1, burn_in=1).field.field_)
     '3 nominal (x0, x1, x2)'
     """
-    from sparsefield.data.schema import BinarySchema
+    from sparsefield.data.binary_schema import BinarySchema
 
     names: dict[str, list[str]] = {}
     for table, schema in zip(field.layout.tables, field.layout.schemas, strict=True):

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 import sparsefield
-from sparsefield.data.schema import BinarySchema
+from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.io.read_options import ReadOptions, as_options
 from sparsefield.model import Field, SourceRecord
 from sparsefield.option_objects import as_expression, changed_fields
