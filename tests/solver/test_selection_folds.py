@@ -11,8 +11,10 @@ import pytest
 from plain import learn_plain_schema
 
 from sparsefield import MarkovField
+from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, row_folds
 from sparsefield.errors import SelectionWarning
+from sparsefield.inference import predict_observed, score_rows
 from sparsefield.solver import EBIC, HeldOut, PathPoint, model_selection
 from sparsefield.solver.model_selection import _choose, _length, standard_error
 from sparsefield.solver.selection_folds import SelectionOptions, _batches
@@ -85,10 +87,23 @@ def test_a_group_with_a_state_of_its_own_is_never_held_out() -> None:
 def test_rows_of_a_group_are_scored_in_one_batch() -> None:
     rows, groups = np.arange(3, 90), np.random.default_rng(0).integers(0, 25, 100)
     batches = _batches(rows, groups)
-    assert len(batches) == 10
-    assert np.sort(np.concatenate(batches)).tolist() == rows.tolist()
-    assert sum(len(set(groups[batch])) for batch in batches) == len(set(groups[rows]))
-    assert [len(batch) for batch in _batches(np.arange(4), None)] == [1, 1, 1, 1]
+    assert set(batches) == set(range(10))
+    for batch in range(10):
+        assert not set(groups[rows[batches == batch]]) & set(groups[rows[batches != batch]])
+    assert _batches(np.arange(4), None).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_scores_of_rows_are_those_of_each_row_by_itself(missing) -> None:
+    table = make_pairs(60)
+    hidden = np.random.default_rng(1).random((60, table.width)) < missing
+    table = table.with_columns(
+        pl.when(pl.Series(~hidden[:, k])).then(pl.col(name)).alias(name) for k, name in enumerate(table.columns)
+    )
+    sample, field = make_sample(table), MarkovField(l1=1.0).fit(table).field_
+    found = score_rows(field, sample, Threads(1))
+    alone = [predict_observed(field, sample.subset(np.array([i])), Threads(1)).log_likelihood for i in range(60)]
+    assert found == pytest.approx(alone, abs=1e-9 if missing == 0.0 else 0.1)
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------

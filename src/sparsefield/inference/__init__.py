@@ -8,7 +8,7 @@ from sparsefield.inference.cell_probabilities import (
     infer,
     infer_marginals,
     predict_observed,
-    score_observed,
+    score_rows,
     state_probabilities,
 )
 from sparsefield.inference.exact_marginals import ExactInference
@@ -35,6 +35,6 @@ __all__ = [
     "infer",
     "infer_marginals",
     "predict_observed",
-    "score_observed",
+    "score_rows",
     "state_probabilities",
 ]

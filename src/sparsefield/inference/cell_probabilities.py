@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,21 +87,22 @@ def predict_observed(field: Field, sample: DenseDataset, engine: Engine, *, thor
     return Conditionals(values, float(sum(one.log_likelihood for one in found)), sum(one.unconverged for one in found))
 
 
-def score_observed(field: Field, samples: Sequence[DenseDataset], engine: Engine) -> list[float]:
-    """Return the log-likelihood of the observed cells of each dataset, estimated by few draws, to compare fields.
+def score_rows(field: Field, sample: DenseDataset, engine: Engine) -> np.ndarray:
+    """Return the log-likelihood of the observed cells of each row of a plain table, (rows,).
 
-    Blocks of all datasets are distributed together, since each of them may have few rows.
+    Missing cells are averaged out by few draws, which is precise enough to compare fields.
     """
     weights = FieldWeights.of(field)
-    linked = [sample.has_links and sample.has_missing for sample in samples]
-    members = [
-        (k, table, block) for k, sample in enumerate(samples) for table, block in (() if linked[k] else sample.blocks())
-    ]
-    found = engine.map(lambda member: predict_block(weights, *member[1:], draws=DRAWS_TO_COMPARE), members)
-    totals = [predict_linked(weights, sample, engine)[1] if linked[k] else 0.0 for k, sample in enumerate(samples)]
-    for (k, _, _), cells in zip(members, found, strict=True):
-        totals[k] += cells.log_likelihood
-    return totals
+    return np.concatenate(engine.map(lambda member: _score_block(weights, *member), list(sample.blocks())))
+
+
+def _score_block(weights: FieldWeights, table: int, block: Block) -> np.ndarray:
+    found = predict_block(weights, table, block, draws=DRAWS_TO_COMPARE).probabilities
+    schema, known = weights.layout.schemas[table], block.codes >= 0
+    n_visible = len(block.codes) - len(schema.latent)
+    states = schema.coding.state_offsets[:-1, None] + np.maximum(block.codes, 0)
+    logs = np.log(np.maximum(np.take_along_axis(found, states, axis=0), np.finfo(float).tiny))
+    return np.where(known, logs, 0.0)[:n_visible].sum(axis=0)
 
 
 def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> CellProbabilities:

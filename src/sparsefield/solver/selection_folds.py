@@ -12,7 +12,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.errors import DataError
-from sparsefield.inference import InferenceMethod, infer_marginals, score_observed
+from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
 from sparsefield.model import Field
 from sparsefield.objectives import OBJECTIVES, make_evaluator
 from sparsefield.solver.regularization_path import BatchScores, PathTrainer, Scorer, ebic
@@ -153,23 +153,21 @@ def _row_plan(
     folds, weights = [], []
     for rows in held_out:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
-        batches = [sample.subset(batch) for batch in _batches(rows, groups)]
-        folds.append(
-            SelectionFold(deduplicate_rows(rest), partial(_score_rows, batches=batches, engine=engine, options=options))
-        )
+        scorer = _RowScorer(sample.subset(rows), _batches(rows, groups), engine, options)
+        folds.append(SelectionFold(deduplicate_rows(rest), scorer))
         weights.append(sum(rest.total_weights))
     weight = max(float(np.mean(weights)), np.finfo(float).tiny)
     return SelectionPlan(folds, float(np.sqrt(sum(sample.total_weights) / weight)), criterion)
 
 
-def _batches(rows: np.ndarray, groups: np.ndarray | None) -> list[np.ndarray]:
-    """Divide held-out rows: every tenth is in a batch, which covers all times and places if rows are in such an order.
+def _batches(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the batch of each held-out row, (rows,).
 
-    Rows of the same group, which are not independent, are in the same batch.
+    Every tenth row is in the same batch, which covers all times and places if rows are in such an order. Rows of the
+    same group, which are not independent, are in the same batch.
     """
     units = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
-    count = min(BATCHES, int(units.max()) + 1)
-    return [rows[units % count == k] for k in range(count)]
+    return units % BATCHES
 
 
 def final_field(path: PathTrainer, options: SelectionOptions) -> Field:
@@ -182,20 +180,31 @@ def final_field(path: PathTrainer, options: SelectionOptions) -> Field:
     return found
 
 
-def _score_rows(
-    path: PathTrainer, batches: Sequence[LocalDataset], engine: Engine, options: SelectionOptions
-) -> BatchScores:
-    """Return the pseudo-log-likelihood per unit of weight: each known cell is hidden in turn."""
-    found, totals = final_field(path, options), []
-    dense = [sample for sample in batches if isinstance(sample, DenseDataset)]
-    if len(dense) == len(batches):
-        totals = score_observed(found, dense, engine)
-    else:
-        for sample in batches:
-            evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
-            totals.append(-evaluator.evaluate(evaluator.compile(found.layout.arcs(found.features)), found.theta)[0])
-    weights = np.array([float(sum(sample.total_weights)) for sample in batches])
-    return BatchScores(np.array(totals) / weights, weights)
+@dataclass(frozen=True)
+class _RowScorer:
+    """Scores a field by the pseudo-log-likelihood of rows per unit of weight: each known cell is hidden in turn."""
+
+    sample: LocalDataset
+    batches: np.ndarray
+    """(rows,)"""
+    engine: Engine
+    options: SelectionOptions
+
+    def __call__(self, path: PathTrainer) -> BatchScores:
+        """Return the scores of all batches that have weight."""
+        found, weights = final_field(path, self.options), self.sample.row_weights
+        totals = np.bincount(self.batches, weights)
+        if isinstance(self.sample, DenseDataset):
+            scores = np.bincount(self.batches, weights * score_rows(found, self.sample, self.engine))
+        else:
+            scores = np.array([self._score_sparse(found, k) for k in range(len(totals))])
+        weighed = totals > 0.0
+        return BatchScores(scores[weighed] / totals[weighed], totals[weighed])
+
+    def _score_sparse(self, field: Field, batch: int) -> float:
+        sample = self.sample.subset(np.flatnonzero(self.batches == batch))
+        evaluator = make_evaluator(sample, OBJECTIVES["pl"](), self.engine)
+        return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)[0]
 
 
 def _score_by_ebic(path: PathTrainer, gamma: float) -> BatchScores:
