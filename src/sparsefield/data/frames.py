@@ -33,6 +33,7 @@ from sparsefield.data.column_types import (
     type_of_array,
     type_of_series,
 )
+from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
@@ -324,7 +325,7 @@ def as_array(X: Any, what: str) -> np.ndarray:
 
 
 def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
-    matrix = sp.csr_matrix(X)
+    matrix = as_checked_csr(X, what)
     if not matrix.has_canonical_format or not _all_ones(matrix.data):
         # A copy, since the matrix may share its arrays with the input.
         matrix = matrix.copy()
