@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Label = str | int | float | bool
 
+BEYOND_FLOATS = "drop it if it is an identifier, or divide it by a constant."
+
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
     """Return the sorted distinct labels, and their index per cell, -1 for missing cells, (rows,).
@@ -135,6 +137,10 @@ def as_numbers(column: RawColumn) -> np.ndarray:
     """Return the values of a numeric column as floats."""
     try:
         values = column.values.astype(config.FLOAT)
+    except OverflowError:
+        raise DataError(
+            f"Column {column.name!r} holds integers that are too large for floats: {BEYOND_FLOATS}"
+        ) from None
     except (TypeError, ValueError):
         raise DataError(
             f"Column {column.name!r} is read as numeric but holds text: argument must be a string or a number that "
