@@ -22,6 +22,8 @@ START_SECONDS, CASE_SECONDS = 300.0, 60.0
 SLOW_FACTOR = 10
 """Factor of the time of a case where kernels are compiled anew, with checks of bounds."""
 
+COMMAND = ("-m", "fuzz.worker")
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -64,7 +66,7 @@ class Child:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.worker"],
+                [sys.executable, *COMMAND],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

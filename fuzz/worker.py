@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 MEMORY = 6 * 2**30
 """Bytes of address space of the child; numba and polars reserve about two GiB of it."""
@@ -23,8 +25,8 @@ def poison_empty() -> None:
     """Fill what numpy.empty returns with NaN or large numbers, so that reading it before writing shows."""
     import numpy as np
 
-    def poisoned(make):  # noqa: ANN001, ANN202
-        def filled(*args, **options):  # noqa: ANN002, ANN003, ANN202
+    def poisoned(make: Callable[..., Any]) -> Callable[..., Any]:
+        def filled(*args: Any, **options: Any) -> Any:
             array = make(*args, **options)
             if array.dtype.kind == "f":
                 array.fill(np.nan)
@@ -36,7 +38,8 @@ def poison_empty() -> None:
 
         return filled
 
-    np.empty, np.empty_like = poisoned(np.empty), poisoned(np.empty_like)
+    setattr(np, "empty", poisoned(np.empty))  # noqa: B010  # which type checkers know as a function
+    setattr(np, "empty_like", poisoned(np.empty_like))  # noqa: B010
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from fuzz.byte_changes import NUMBERS, apply_changes, draw_changes
 from fuzz.judging import check_finite, unchanged
-from fuzz.recipes import Campaign, NoCaseError, Step, first_step, steps_named
+from fuzz.recipes import Campaign, NoCaseError, Step, first_step
 from sparsefield import MarkovField
 from sparsefield.io import save_rows
 
@@ -109,11 +109,6 @@ def _changed_matrix(form: str, steps: list[Step]) -> Any:
             except Exception as error:  # which scipy refused
                 raise NoCaseError from error
     return matrix
-
-
-def is_crafted(steps: list[Step]) -> bool:
-    """Return whether arrays of a case differ from those of the original matrix."""
-    return any(steps_named(steps, name) for name in ("entry", "length", "type"))
 
 
 CAMPAIGN = Campaign("arrays", draw, run)

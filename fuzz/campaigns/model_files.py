@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,10 +80,8 @@ def checkpoint_bytes() -> bytes:
             raise Interruption
 
     with tempfile.TemporaryDirectory() as folder:
-        try:
+        with suppress(Interruption):
             make_field(Path(folder), callbacks=FitCallbacks(on_iteration=interrupt)).fit(table())
-        except Interruption:
-            pass
         path = Path(folder) / NAME
         return path.read_bytes() if path.is_file() else b""
 

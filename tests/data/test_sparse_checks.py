@@ -38,7 +38,7 @@ def test_an_index_of_coordinates_outside_the_shape_is_refused() -> None:
 def test_offsets_that_do_not_rise_to_the_number_of_cells_are_refused(position, value) -> None:
     changed = MATRIX.copy()
     changed.indptr[position] = value
-    with pytest.raises(DataError, match="damaged structure .indptr"):
+    with pytest.raises(DataError, match=r"damaged structure .indptr"):
         as_source(changed)
 
 

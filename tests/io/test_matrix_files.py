@@ -54,7 +54,7 @@ def test_crafted_arrays_are_refused(tmp_path, name, change, message) -> None:
 
 def test_pickled_objects_are_refused(tmp_path) -> None:
     np.savez(tmp_path / "m.npz", **(ARRAYS | {"data": np.array([{}], dtype=object)}))
-    with pytest.raises(DataError, match="an array has the type '.O'"):
+    with pytest.raises(DataError, match=r"an array has the type '.O'"):
         read_matrix(tmp_path / "m.npz")
 
 
@@ -68,10 +68,11 @@ def test_any_changed_byte_is_refused_or_harmless(tmp_path, compressed) -> None:
         changed[k] ^= 1 << (k % 8)
         path.write_bytes(changed)
         try:
-            assert (read_matrix(path) != MATRIX).nnz == 0
-        except DataError as error:
-            assert "m.npz" in str(error)
+            found = read_matrix(path)
+        except DataError:
             refused += 1
+        else:
+            assert (found != MATRIX).nnz == 0
     assert refused
 
 

@@ -103,10 +103,10 @@ def test_damaged_rows_are_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="do not hold rows of 3 columns"):
         read_blocks(place)
     (place / "indices.npy").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="indices.npy: the file is damaged"):
+    with pytest.raises(DataError, match=r"indices\.npy: the file is damaged"):
         read_blocks(place)
     np.save(place / "indices.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="indices.npy: the file is damaged"):
+    with pytest.raises(DataError, match=r"indices\.npy: the file is damaged"):
         read_blocks(place)
 
 
@@ -116,7 +116,7 @@ def test_sparse_matrices_are_read_from_files(tmp_path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_matrix(tmp_path / "n.npz")
     (tmp_path / "o.npz").write_text("nothing")
-    with pytest.raises(DataError, match="damaged .*not a zip file"):
+    with pytest.raises(DataError, match=r"damaged .*not a zip file"):
         read_matrix(tmp_path / "o.npz")
     np.savez(tmp_path / "p.npz", a=np.zeros(3))
     with pytest.raises(DataError, match="not a sparse matrix"):

@@ -178,8 +178,8 @@ def _refuse_expansion(entries: list[zipfile.ZipInfo], path: Path) -> None:
         _refuse("it is encrypted")
     if contents > LARGE and contents > MAX_EXPANSION * size:
         raise DataError(
-            f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {contents / 1e9:,.1f} GB, which no matrix of "
-            "data does: if it is genuine, save it with compressed=False."
+            f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {contents / 1e9:,.1f} GB, which no matrix "
+            "of data does: if it is genuine, save it with compressed=False."
         )
     refuse_beyond_available(2.0 * contents, f"{path}: the matrix")
 

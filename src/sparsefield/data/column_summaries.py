@@ -185,7 +185,7 @@ def _as_floats(name: str, values: np.ndarray) -> np.ndarray:
     try:
         return values.astype(config.FLOAT)
     except OverflowError:
-        raise DataError(f"Column {name!r} holds integers that are too large for floats: {BEYOND_FLOATS}") from None
+        raise DataError(f"Column {name!r} holds {BEYOND_FLOATS}") from None
 
 
 class Moments(NamedTuple):

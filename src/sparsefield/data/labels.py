@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Label = str | int | float | bool
 
-BEYOND_FLOATS = "drop it if it is an identifier, or divide it by a constant."
+BEYOND_FLOATS = "integers that are too large for floats: drop it if it is an identifier, or divide it by a constant."
 
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
@@ -138,9 +138,7 @@ def as_numbers(column: RawColumn) -> np.ndarray:
     try:
         values = column.values.astype(config.FLOAT)
     except OverflowError:
-        raise DataError(
-            f"Column {column.name!r} holds integers that are too large for floats: {BEYOND_FLOATS}"
-        ) from None
+        raise DataError(f"Column {column.name!r} holds {BEYOND_FLOATS}") from None
     except (TypeError, ValueError):
         raise DataError(
             f"Column {column.name!r} is read as numeric but holds text: argument must be a string or a number that "

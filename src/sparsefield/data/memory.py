@@ -66,8 +66,8 @@ def refuse_beyond_available(needed: float, what: str) -> None:
     memory = available_memory()
     if needed > memory:
         raise DataError(
-            f"{what} takes about {needed / 2**30:.1f} GiB, and {memory / 2**30:.1f} GiB are available: use fewer rows or "
-            "columns, or a machine with more memory."
+            f"{what} takes about {needed / 2**30:.1f} GiB, and {memory / 2**30:.1f} GiB are available: use fewer rows "
+            "or columns, or a machine with more memory."
         )
 
 
