@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,9 @@ import numpy as np
 
 from fuzz.recipes import Campaign, CaseResult, NoCaseError, Recipe, WrongResultError
 from sparsefield.errors import ClusterError, DataError, ModelFileError
+
+COLUMN_CHECKS = re.compile(r"features, but \w+ is expecting|feature names should match")
+"""Messages of scikit-learn about tables with other columns than in training."""
 
 REFUSALS = (DataError, ModelFileError, ClusterError)
 
@@ -29,12 +33,15 @@ def judge(campaign: Campaign, recipe: Recipe) -> CaseResult:
             return CaseResult("refused" if str(error).strip() else "failure", _describe(error))
         except NoCaseError:
             return CaseResult("fine", "not built")
-        except Exception as error:
-            return CaseResult("failure", _describe(error))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # also the panics of polars
+            checked = isinstance(error, ValueError) and COLUMN_CHECKS.search(str(error))
+            return CaseResult("refused" if checked else "failure", _describe(error))
     return CaseResult("fine")
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

@@ -104,7 +104,7 @@ def _make_table(kind: str, columns: dict[str, list[Any]]) -> Any:
             return pl.DataFrame(columns, strict=False)
         rows = [list(row) for row in zip(*columns.values(), strict=True)]
         return rows if kind == "lists" else np.array(rows, dtype=object)
-    except Exception as error:  # which another library refused
+    except (Exception, pl.exceptions.PanicException) as error:  # which another library refused
         raise NoCaseError from error
 
 

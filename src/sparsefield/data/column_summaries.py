@@ -24,7 +24,9 @@ from sparsefield.data.labels import (
     distinct_whole_numbers,
     factorize,
     label_sort_key,
+    refuse_half_characters,
     unify_labels,
+    whole_label,
 )
 from sparsefield.errors import DataError
 
@@ -58,6 +60,8 @@ def read_categories(source: Columns, name: str) -> CategoricalCells:
     text = source.text_categories(name)
     if text is not None:
         labels, codes = text
+        for label in labels:
+            refuse_half_characters(label, f"Column {name!r}")
         return CategoricalCells(labels, codes, are_objects=True, complete=bool((codes >= 0).all()))
     raw = source.column(name)
     labels, codes = factorize(raw, part=True)
@@ -104,14 +108,17 @@ class LabelSummary:
                 "of them, for instance with astype(str)."
             )
         number: dict[Label, int] = {}
+        spelled: dict[Label, Label] = {}
         for part in parts:
             for label in part.labels:
                 number.setdefault(label, len(number))
+                if type(spelled.setdefault(label, label)) is not type(label):
+                    spelled[label] = whole_label(label)
         totals = np.zeros(len(number), dtype=np.result_type(*(part.totals for part in parts)))
         for part in parts:
             totals[[number[label] for label in part.labels]] += part.totals
         too_many, n_cells = any(part.too_many for part in parts), sum(part.n_cells for part in parts)
-        return cls(first.name, list(number), totals, n_cells, are_objects, too_many)._cut(most)
+        return cls(first.name, list(spelled.values()), totals, n_cells, are_objects, too_many)._cut(most)
 
     def _cut(self, most: int | None) -> LabelSummary:
         if most is None or not (self.too_many or len(self.labels) > most):

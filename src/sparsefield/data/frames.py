@@ -418,6 +418,9 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
+    if series.dtype in (nw.Int128, nw.UInt128):
+        # NumPy has no such integers.
+        return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = series.dtype in (nw.Categorical, nw.Enum)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)

@@ -35,6 +35,8 @@ def as_checked_csr(X: Any, what: str) -> sp.csr_matrix:
         raise DataError(f"Expected 2D array, got {X.ndim}D array instead for {what}.")
     refuse_many_columns(int(X.shape[1]), what)
     refuse_beyond_available(BYTES_OF_ROW * int(X.shape[0]), f"{what}: a sparse matrix of {X.shape[0]:,} rows")
+    if getattr(X, "dtype", np.dtype(object)).kind not in "biufc":
+        raise DataError(f"{what} is a sparse matrix of the type {X.dtype}: its values must be 0 and 1.")
     check_indices(X, what)
     try:
         # A new matrix, since what scipy remembers about the order of indices may no longer hold.

@@ -218,7 +218,8 @@ def _warn_clipped_values(column: RawColumn, values: np.ndarray) -> None:
         row = int(np.flatnonzero(column.present)[far[0]])
         warnings.warn(
             f"Observed column {column.name!r} has {len(far)} cell(s) more than {LARGEST_SCORE:,.0f} standard "
-            f"deviations from its mean in training, first in row {row} ({column.values[far[0]]}); they count as that far away.",
+            f"deviations from its mean in training, first in row {row} ({column.values[far[0]]}); they count as that "
+            "far away.",
             ClippedValueWarning,
             stacklevel=2,
         )
