@@ -23,6 +23,9 @@ STATE = Path("build/fuzz/state.json")
 TURN_SECONDS = 20.0
 """Time of a campaign before it is the next one's turn: a start of a child takes some seconds."""
 
+ALIKE = 60
+"""Number of characters of the message by which failures are told apart."""
+
 app = typer.Typer(help="Feed sparsefield with odd and damaged input.", add_completion=False)
 Seed = Annotated[int, typer.Option(envvar="FUZZ_SEED", help="Seed of all cases.")]
 VariantOption = Annotated[str, typer.Option(help=f"Variant of the child process: {', '.join(VARIANTS)}.")]
@@ -81,8 +84,10 @@ def _take_turn(child: Child, name: str, seed: int, tally: Tally, end: float) -> 
 
 
 def _keep_failure(child: Child, recipe: Recipe, result: CaseResult, stem: str) -> None:
-    """Shrink a failing case and write it to the folder of failures."""
-    kind = result.detail.partition(":")[0]
+    """Shrink a failing case and write it to the folder of failures, unless one that fails alike is there."""
+    kind, known = result.detail.partition(":")[0], [json.loads(path.read_text()) for path in FAILURES.glob("*.json")]
+    if any((one["campaign"], one["detail"][:ALIKE]) == (recipe.campaign, result.detail[:ALIKE]) for one in known):
+        return
 
     def fails(steps: list) -> bool:
         found = child.run(Recipe(recipe.campaign, steps))

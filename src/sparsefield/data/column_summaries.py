@@ -24,10 +24,10 @@ from sparsefield.data.labels import (
     distinct_whole_numbers,
     factorize,
     label_sort_key,
-    refuse_half_characters,
     unify_labels,
     whole_label,
 )
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 MANY_LABELS = 2**20

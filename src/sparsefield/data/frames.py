@@ -34,6 +34,7 @@ from sparsefield.data.column_types import (
     type_of_series,
 )
 from sparsefield.data.sparse_checks import as_checked_csr
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
@@ -117,7 +118,11 @@ class Source:
         series = self.native[:, self._position[name]]
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
             return None
-        values = series.unique().to_list()
+        try:
+            values = series.unique().to_list()
+        except UnicodeEncodeError as error:  # of pyarrow
+            refuse_half_characters(str(error.object), f"Column {name!r}")
+            raise
         if not values or not all(isinstance(value, str) for value in values):
             return None
         values.sort()

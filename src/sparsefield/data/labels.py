@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -159,16 +160,6 @@ def as_label(value: Any, name: str) -> Label:
         f"Column {name!r} holds a {type(value).__name__}; categories are strings, numbers or booleans. "
         f"Convert it first, for instance with astype(str)."
     )
-
-
-def refuse_half_characters(text: str, where: str) -> None:
-    """Raise a DataError about text with half of a surrogate pair, which no file and no frame can hold."""
-    if text.isascii():
-        return
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{where} holds text that is no valid Unicode, {text[:40]!r}: correct it.") from None
 
 
 def as_numbers(column: RawColumn) -> np.ndarray:
