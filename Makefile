@@ -9,7 +9,7 @@ MARKED := slow or cluster or benchmark or browser
 # Tests start many processes: what they import is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-marked lint types wheel docs bench reproduce clean
+.PHONY: demo test test-all test-marked lint types wheel docs bench fuzz reproduce clean
 
 # What the demo and the tests need. Only what is imported is compiled to bytecode: that is faster.
 $(READY): pyproject.toml
@@ -34,8 +34,8 @@ test-marked: $(TOOLS)  ## run the tests that `make test` leaves out
 	$(BIN)/python -m pytest -n auto -m "$(MARKED)"
 
 lint: $(TOOLS)
-	$(BIN)/ruff check src tests benchmarks reproduction examples docs
-	$(BIN)/ruff format --check src tests benchmarks reproduction examples docs/*.py
+	$(BIN)/ruff check src tests benchmarks fuzz reproduction examples docs
+	$(BIN)/ruff format --check src tests benchmarks fuzz reproduction examples docs/*.py
 
 types: $(TOOLS)
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -68,6 +68,9 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks latent
 	$(BIN)/python -m benchmarks selection --nodes 100
 	$(BIN)/python -m benchmarks cluster
+
+fuzz: $(READY)  ## feed odd and damaged input for FUZZ_MINUTES=5, with FUZZ_SEED=0; continues where the last run ended
+	$(BIN)/python -m fuzz run --minutes $(or $(FUZZ_MINUTES),5) --seed $(or $(FUZZ_SEED),0)
 
 reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and continues where it was interrupted
 	$(BIN)/python -m pip install --quiet -e ".[bench]"

@@ -21,6 +21,10 @@ class CovariateWarning(UserWarning):
     """An observed column has many missing cells; they get its mean, which can make other columns dependent."""
 
 
+class ClippedValueWarning(UserWarning):
+    """A value of an observed column is far beyond those of training; it was moved closer, so that no sum overflows."""
+
+
 class EstimateWarning(UserWarning):
     """An exact result is not feasible; the result was sampled or found by a search instead."""
 

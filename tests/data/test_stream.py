@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from plain import learn_plain_schema
 
 from sparsefield.data import Table, as_source, compile_table, learn_schema
-from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray, map_rows, mapped, temporary_folder
+from sparsefield.data.array_files import map_array
+from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray, map_rows, temporary_folder
 from sparsefield.data.schema_learning import PIECE, count_active, pieces_of_rows
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import CovariateWarning, DataError
@@ -325,7 +326,7 @@ def test_a_file_that_grows_is_an_array_of_numpy(tmp_path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.concatenate([np.arange(k) for k in range(30)]))
     empty = GrowingArray(tmp_path / "b.npy", np.int64)
     assert empty.map().shape == (0,)
-    mapped(tmp_path / "a.npy")[0] = 7
+    map_array(tmp_path / "a.npy")[0] = 7
     assert np.load(tmp_path / "a.npy")[0] == 0
 
 

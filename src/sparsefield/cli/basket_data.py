@@ -47,7 +47,7 @@ def read_any_data(data: Path, reading: ReadOptions, columns: ColumnOptions, bask
     if baskets.long is not None:
         found = read_orders(data, reading, baskets)
         return _as_input(data, found.matrix, found.items, columns, ())
-    from sparsefield.io.row_blocks import read_matrix
+    from sparsefield.io.matrix_files import read_matrix
 
     names = _read_names(baskets.column_names)
     matrix = read_matrix(data)

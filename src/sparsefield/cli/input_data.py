@@ -296,7 +296,7 @@ def is_matrix(data: Path) -> bool:
 
 def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
     from sparsefield.data import as_source
-    from sparsefield.io.row_blocks import read_matrix
+    from sparsefield.io.matrix_files import read_matrix
 
     matrix = read_matrix(data)
     source = as_source(matrix, what=str(data))

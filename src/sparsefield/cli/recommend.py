@@ -97,7 +97,7 @@ def _read(data: Path, reading: ReadOptions, baskets: BasketOptions) -> Any:
         return read_orders(data, reading, baskets)
     if not is_matrix(data):
         raise DataError(f"{data}: --long BASKET,ITEM is needed: the columns of the baskets and of their items.")
-    from sparsefield.io.row_blocks import read_matrix
+    from sparsefield.io.matrix_files import read_matrix
 
     return read_matrix(data)
 

@@ -97,7 +97,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders:
     if is_linked(data):
         return prepare_linked(field, read_linked(data, reading)).data
     if is_matrix(data):
-        from sparsefield.io.row_blocks import read_matrix
+        from sparsefield.io.matrix_files import read_matrix
 
         return read_matrix(data)
     source, schema = read_for_model(data, reading, field), field.field_.schema

@@ -18,7 +18,7 @@ from sparsefield import config
 from sparsefield.compute.dask_chunks import DaskChunks
 from sparsefield.compute.dask_cluster import memory_limits, refuse_beyond
 from sparsefield.compute.dask_worker import Shard, identity
-from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights
+from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights, refuse_small_weights
 from sparsefield.data.deduplication import deduplicate_chunks
 from sparsefield.data.exact_sums import Weights
 from sparsefield.data.kinds import Kinds
@@ -238,7 +238,7 @@ def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[A
     if sample_weight is None or np.isscalar(sample_weight):
         if sample_weight is not None:
             refuse_odd_weights(np.array([sample_weight], dtype=config.FLOAT))
-            _refuse_zeros([sample_weight])
+            refuse_small_weights(float(sample_weight))
         return [sample_weight] * len(parts.counts)
     ends = np.cumsum(parts.counts).tolist()
     runs = list(zip([0, *ends[:-1]], ends, strict=True))
@@ -246,7 +246,7 @@ def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[A
         weight = np.array(sample_weight, dtype=config.FLOAT)
         _refuse_other_length(weight.shape, n_rows)
         refuse_odd_weights(weight)
-        _refuse_zeros(weight)
+        refuse_small_weights(float(weight.max(initial=0.0)))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as sample_weight
             return client.map(identity, [weight[start:stop] for start, stop in runs], pure=False)
@@ -257,18 +257,14 @@ def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[A
     _refuse_other_length((sum(counts),), n_rows)
     first_rows = [(start,) for start, _ in runs]
     weights = DaskChunks(client, chunks, counts).regroup(runs, _join_weights, first_rows)
-    _refuse_zeros(client.gather(client.map(np.any, weights, pure=False)))
+    largest: Any = client.gather(client.map(np.max, weights, pure=False))
+    refuse_small_weights(float(max(largest)))
     return weights
 
 
 def _refuse_other_length(shape: tuple[int, ...], n_rows: int) -> None:
     if shape != (n_rows,):
         raise DataError(f"sample_weight.shape == {shape}, expected ({n_rows},): one weight per row.")
-
-
-def _refuse_zeros(weights: Any) -> None:
-    if not np.any(weights):
-        raise DataError("All sample weights are zero: nothing to learn from.")
 
 
 def _warn_unknown_values(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:

@@ -17,7 +17,17 @@ from sparsefield import config
 from sparsefield.data.column_types import ColumnType
 from sparsefield.data.exact_sums import Exact, Weights, exact_sum
 from sparsefield.data.frames import Columns, RawColumn
-from sparsefield.data.labels import Label, as_numbers, distinct_whole_numbers, factorize, label_sort_key, unify_labels
+from sparsefield.data.labels import (
+    BEYOND_FLOATS,
+    Label,
+    as_numbers,
+    distinct_whole_numbers,
+    factorize,
+    label_sort_key,
+    unify_labels,
+    whole_label,
+)
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 MANY_LABELS = 2**20
@@ -25,6 +35,9 @@ MANY_LABELS = 2**20
 
 SAMPLED_VALUES = 2**16
 """Number of distinct numbers of a column that are kept to find its levels."""
+
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e60, 1e-60
+"""Bounds of the largest weight of a row: the optimizer multiplies and divides squares of sums of weights."""
 
 FIRST_CELLS = 2**12
 """Number of cells that are searched for distinct values first: most numeric columns have enough of them there."""
@@ -47,6 +60,8 @@ def read_categories(source: Columns, name: str) -> CategoricalCells:
     text = source.text_categories(name)
     if text is not None:
         labels, codes = text
+        for label in labels:
+            refuse_half_characters(label, f"Column {name!r}")
         return CategoricalCells(labels, codes, are_objects=True, complete=bool((codes >= 0).all()))
     raw = source.column(name)
     labels, codes = factorize(raw, part=True)
@@ -93,14 +108,17 @@ class LabelSummary:
                 "of them, for instance with astype(str)."
             )
         number: dict[Label, int] = {}
+        spelled: dict[Label, Label] = {}
         for part in parts:
             for label in part.labels:
                 number.setdefault(label, len(number))
+                if type(spelled.setdefault(label, label)) is not type(label):
+                    spelled[label] = whole_label(label)
         totals = np.zeros(len(number), dtype=np.result_type(*(part.totals for part in parts)))
         for part in parts:
             totals[[number[label] for label in part.labels]] += part.totals
         too_many, n_cells = any(part.too_many for part in parts), sum(part.n_cells for part in parts)
-        return cls(first.name, list(number), totals, n_cells, are_objects, too_many)._cut(most)
+        return cls(first.name, list(spelled.values()), totals, n_cells, are_objects, too_many)._cut(most)
 
     def _cut(self, most: int | None) -> LabelSummary:
         if most is None or not (self.too_many or len(self.labels) > most):
@@ -147,7 +165,7 @@ class ColumnTraits(NamedTuple):
             return cls(True, True, frozenset())
         if values.dtype.kind == "O":
             are_numbers = all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values)
-            values = values.astype(config.FLOAT) if are_numbers else values
+            values = _as_floats(column.name, values) if are_numbers else values
         if values.dtype.kind not in "iuf":
             return cls(False, False, frozenset())
         # Infinity counts as a fraction: it is a number that `as_numbers` will refuse.
@@ -168,6 +186,13 @@ class ColumnTraits(NamedTuple):
             frozenset(distinct),
             orders.pop() if len(orders) == 1 else (),
         )
+
+
+def _as_floats(name: str, values: np.ndarray) -> np.ndarray:
+    try:
+        return values.astype(config.FLOAT)
+    except OverflowError:
+        raise DataError(f"Column {name!r} holds {BEYOND_FLOATS}") from None
 
 
 class Moments(NamedTuple):
@@ -251,6 +276,23 @@ def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
     if odd.any():
         row = int(np.argmax(odd))
         raise DataError(f"sample_weight of row {first + row} is {weight[row]}: weights are finite and not negative.")
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise DataError(
+            f"sample_weight of row {first + row} is {weight[row]}, and sums of weights beyond {LARGEST_WEIGHT:.0e} "
+            "overflow: divide all weights by a constant."
+        )
+
+
+def refuse_small_weights(largest: float) -> None:
+    """Raise a DataError if the largest of all weights is zero, or so small that divisions by it overflow."""
+    if largest == 0.0:
+        raise DataError("All sample weights are zero: nothing to learn from.")
+    if largest < SMALLEST_WEIGHT:
+        raise DataError(
+            f"sample_weight has no weight above {largest}, and divisions by sums below {SMALLEST_WEIGHT:.0e} overflow: "
+            "multiply all weights by a constant."
+        )
 
 
 def find_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list[ColumnTraits]:

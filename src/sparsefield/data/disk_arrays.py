@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from sparsefield.data.array_files import map_array
 from sparsefield.data.schema_learning import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
@@ -56,21 +57,12 @@ class GrowingArray:
     def map(self) -> np.ndarray:
         """Return the values as a memory-mapped array."""
         self.close()
-        return mapped(self.path)
+        return map_array(self.path)
 
     def _write_header(self) -> None:
         description = np.lib.format.dtype_to_descr(self.dtype)
         header = {"descr": description, "fortran_order": False, "shape": (self.length,)}
         np.lib.format.write_array_header_1_0(self._file, header)
-
-
-def mapped(path: Path) -> np.ndarray:
-    """Map an .npy file copy-on-write: changes of the array never reach the disk.
-
-    Kernels are compiled for writable arrays, and would be compiled once more for read-only ones.
-    """
-    array = np.load(path, mmap_mode="c", allow_pickle=False)
-    return array.view(np.ndarray) if array.size else np.array(array)
 
 
 class BinaryCSR(NamedTuple):
@@ -123,7 +115,7 @@ class CSRWriter:
 
 def map_rows(n_columns: int, offsets: Path, columns: Path) -> BinaryCSR:
     """Map rows from two files, and check them once, since kernels assume valid input."""
-    rows = BinaryCSR(n_columns, mapped(offsets), mapped(columns))
+    rows = BinaryCSR(n_columns, map_array(offsets), map_array(columns))
     valid = rows.offsets.dtype == np.int64 and rows.columns.dtype == np.int32
     valid = valid and rows.offsets.ndim == rows.columns.ndim == 1 and len(rows.offsets) > 0
     valid = valid and rows.offsets[0] == 0 and rows.offsets[-1] == len(rows.columns)

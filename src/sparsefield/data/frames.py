@@ -33,6 +33,8 @@ from sparsefield.data.column_types import (
     type_of_array,
     type_of_series,
 )
+from sparsefield.data.sparse_checks import as_checked_csr
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
@@ -116,7 +118,11 @@ class Source:
         series = self.native[:, self._position[name]]
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
             return None
-        values = series.unique().to_list()
+        try:
+            values = series.unique().to_list()
+        except UnicodeEncodeError as error:  # of pyarrow
+            refuse_half_characters(str(error.object), f"Column {name!r}")
+            raise
         if not values or not all(isinstance(value, str) for value in values):
             return None
         values.sort()
@@ -324,7 +330,7 @@ def as_array(X: Any, what: str) -> np.ndarray:
 
 
 def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
-    matrix = sp.csr_matrix(X)
+    matrix = as_checked_csr(X, what)
     if not matrix.has_canonical_format or not _all_ones(matrix.data):
         # A copy, since the matrix may share its arrays with the input.
         matrix = matrix.copy()
@@ -417,6 +423,9 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
+    if series.dtype in (nw.Int128, nw.UInt128):
+        # NumPy has no such integers.
+        return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = series.dtype in (nw.Categorical, nw.Enum)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)

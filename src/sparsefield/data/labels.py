@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     from sparsefield.data.frames import RawColumn
 
 Label = str | int | float | bool
+
+BEYOND_FLOATS = "integers that are too large for floats: drop it if it is an identifier, or divide it by a constant."
 
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
@@ -91,12 +95,35 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
     labels: list[Label] = sorted(index, key=label_sort_key)
     rank = np.empty(len(index), dtype=np.int64)
     rank[[index[v] for v in labels]] = np.arange(len(labels))
+    # Of True, 1 and 1.0, which are equal, the dictionary keeps the first, and rows may have any order.
+    labels = [whole_label(v) for v in labels] if len(_number_types(cells)) > 1 else labels
     return labels, rank[codes] if len(codes) else codes
+
+
+def _number_types(values: Iterable[Any]) -> set[type]:
+    """Return which of booleans, integers and floats occur."""
+    types = {type(value) for value in values}
+    kinds = ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating)))
+    return {
+        kind
+        for kind, those in kinds
+        if any(issubclass(one, those) and (kind is bool or not issubclass(one, bool)) for one in types)
+    }
+
+
+def whole_label(label: Label) -> Label:
+    """Return a boolean or a whole float as the integer that it is equal to; other labels as they are."""
+    return int(label) if isinstance(label, bool) or _is_whole_float(label) else label
+
+
+def _is_whole_float(label: Label) -> bool:
+    """Return whether a label is a float that an integer of 64 bits, too, can express without loss."""
+    return isinstance(label, float) and label.is_integer() and abs(label) < 2**53
 
 
 def _integer_labels(labels: list[Label]) -> list[Label]:
     """Convert float labels to integers if all are whole."""
-    if all(isinstance(v, float) and v.is_integer() for v in labels):
+    if all(_is_whole_float(v) for v in labels):
         return [int(v) for v in labels]
     return labels
 
@@ -104,10 +131,12 @@ def _integer_labels(labels: list[Label]) -> list[Label]:
 def unify_labels(labels: list[Label], are_objects: bool | None) -> list[Label]:
     """Return labels from partitions of a column with the types they would have in the whole column.
 
-    Partitions of whole numbers are read as integers, but all numbers of a column have one type.
+    Partitions of whole numbers are read as integers, but all numbers of a column have one type. Among objects, booleans
+    and whole floats beside other numbers are integers.
     """
-    if are_objects:
-        return _integer_labels(labels)
+    if are_objects or any(isinstance(v, bool) for v in labels):
+        several = len(_number_types(labels)) > 1
+        return [whole_label(v) for v in labels] if several else _integer_labels(labels)
     return [float(label) for label in labels] if any(isinstance(v, float) for v in labels) else labels
 
 
@@ -122,6 +151,8 @@ def as_label(value: Any, name: str) -> Label:
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
             raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
+        if isinstance(value, str):
+            refuse_half_characters(value, f"Column {name!r}")
         return value
     if isinstance(value, dict):
         raise DataError(f"Column {name!r} holds dict values: argument must be a string or a number as a category.")
@@ -135,6 +166,8 @@ def as_numbers(column: RawColumn) -> np.ndarray:
     """Return the values of a numeric column as floats."""
     try:
         values = column.values.astype(config.FLOAT)
+    except OverflowError:
+        raise DataError(f"Column {column.name!r} holds {BEYOND_FLOATS}") from None
     except (TypeError, ValueError):
         raise DataError(
             f"Column {column.name!r} is read as numeric but holds text: argument must be a string or a number that "

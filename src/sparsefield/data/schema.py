@@ -18,6 +18,9 @@ Role = Literal["target", "observed", "latent"]
 
 Kind = Literal["nominal", "ordinal", "numeric"]
 
+LARGEST_SCORE = 1e6
+"""Size to which the score of a number is clipped: products with weights would overflow beyond 1e300."""
+
 Transform = Literal["linear-scores", "normal-scores"]
 """How numbers become scores: standardized values, or normal quantiles of ranks."""
 
@@ -165,7 +168,8 @@ class Variable:
         """Return the scores of numbers."""
         if self.transform == "normal-scores":
             return np.interp(numbers, np.asarray(self.states, dtype=float), self.scores)
-        return (numbers - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            return np.clip((numbers - self.center) / self.scale, -LARGEST_SCORE, LARGEST_SCORE)
 
     @cached_property
     def edges(self) -> np.ndarray:

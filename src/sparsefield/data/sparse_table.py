@@ -9,17 +9,21 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.frames import Columns, Source
-from sparsefield.data.memory import machine_memory, refuse_beyond_memory
+from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
 from sparsefield.data.schema import Schema
+from sparsefield.data.sparse_checks import BYTES_OF_COLUMN, as_checked_csr
 from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
 from sparsefield.errors import UnknownStateWarning
+
+MANY_COLUMNS = 2_000_000
+"""Number of columns of a matrix from which its memory is estimated before it is read."""
 
 
 class SparseBlock(NamedTuple):
@@ -193,6 +197,22 @@ def refuse_too_large(schema: Schema, n_nonzero: int) -> None:
     needed = config.BYTES_OF_CELL * n_nonzero + config.BYTES_OF_STATE * schema.n_columns
     what = f"{n_nonzero:,} nonzero cells in {schema.n_columns:,} columns"
     refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
+
+
+def refuse_large_fit(X: Any, what: str) -> None:
+    """Raise a DataError with the figures if a fit to a matrix of very many columns would exceed the memory.
+
+    This is done before anything is made for each column, such as its name.
+    """
+    if X.ndim != 2 or X.shape[1] < MANY_COLUMNS:
+        return
+    matrix = as_checked_csr(X, what)
+    occurs = np.zeros(matrix.shape[1], dtype=bool)
+    occurs[matrix.indices] = True
+    n_states = int(np.count_nonzero(occurs))
+    needed = config.BYTES_OF_CELL * matrix.nnz + config.BYTES_OF_STATE * n_states + BYTES_OF_COLUMN * matrix.shape[1]
+    named = f"a fit to {matrix.nnz:,} nonzero cells in {n_states:,} of {matrix.shape[1]:,} columns"
+    refuse_beyond_available(needed, f"{what}: {named}")
 
 
 def make_sparse_table(

@@ -17,8 +17,8 @@ from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.data.schema import Schema, Variable
-from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
+from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning
 
 
 class Block(NamedTuple):
@@ -202,11 +202,27 @@ def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, Un
     columns = np.repeat(variable.column_means[:, None], source.n_rows, axis=1)
     if variable.numeric:
         column = _read_numbers(source, variable)
-        columns[:, column.present] = variable.values_of(as_numbers(column))
+        values = variable.values_of(as_numbers(column))
+        _warn_clipped_values(column, values)
+        columns[:, column.present] = values
         return columns
     codes = encode_column(source, variable, unknown)
     columns[:, codes >= 0] = variable.coded[codes[codes >= 0]].T
     return columns
+
+
+def _warn_clipped_values(column: RawColumn, values: np.ndarray) -> None:
+    """Warn about numbers of an observed column that are too far from its training mean."""
+    far = np.flatnonzero(np.abs(values[0]) >= LARGEST_SCORE) if len(values) else []
+    if len(far):
+        row = int(np.flatnonzero(column.present)[far[0]])
+        warnings.warn(
+            f"Observed column {column.name!r} has {len(far)} cell(s) more than {LARGEST_SCORE:,.0f} standard "
+            f"deviations from its mean in training, first in row {row} ({column.values[far[0]]}); they count as that "
+            "far away.",
+            ClippedValueWarning,
+            stacklevel=2,
+        )
 
 
 def cut_into_blocks(

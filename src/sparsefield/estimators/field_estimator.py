@@ -13,6 +13,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -28,6 +29,7 @@ from sparsefield.data import (
     make_frame,
 )
 from sparsefield.data.kinds import Kinds, given_kinds
+from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
 from sparsefield.estimators.nested_parameters import to_plain
@@ -227,6 +229,8 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
             raise DataError(
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
             )
+        if reset and sp.issparse(X):
+            refuse_large_fit(X, "X")
         source = as_source(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source if reset else self._with_learned_names(source)

@@ -50,8 +50,9 @@ from sparsefield.estimators.validation import as_seed, check_weights, check_y, c
 from sparsefield.frame_protocol import Frame, TableT
 from sparsefield.inference import draw_often
 from sparsefield.io import read_uai
+from sparsefield.io.matrix_files import is_matrix_file, read_matrix
 from sparsefield.io.model_file import check_field
-from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
+from sparsefield.io.row_blocks import is_stream
 from sparsefield.model import Field, FitRecord
 from sparsefield.parameters import BURN_IN, THIN
 

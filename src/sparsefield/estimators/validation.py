@@ -13,7 +13,7 @@ from sklearn import get_config
 from sklearn.utils import check_random_state
 
 from sparsefield.data import Source
-from sparsefield.data.column_summaries import refuse_odd_weights
+from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.errors import DataError
 
 
@@ -64,8 +64,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     if weight.shape != (n_rows,):
         raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
     refuse_odd_weights(weight)
-    if weight.sum() == 0:
-        raise DataError("All sample weights are zero: nothing to learn from.")
+    refuse_small_weights(float(weight.max(initial=0.0)))
     return weight
 
 

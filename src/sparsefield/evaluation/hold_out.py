@@ -314,7 +314,7 @@ class _TargetCells:
     @classmethod
     def of(cls, X: Any, estimator: CellEstimator, observed: Columns, states: States = None) -> _TargetCells:
         if sp.issparse(X):
-            X = X.toarray()
+            X = as_source(X).native.toarray()
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
         layout = _first_iteration(estimator, X, observed, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsefield.data.array_files import load_array
 from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, CSRWriter, map_rows
+from sparsefield.data.sparse_checks import refuse_many_columns
 from sparsefield.errors import DataError
 from sparsefield.io.file_kinds import PARQUET, is_parquet
 from sparsefield.io.files import polars_errors
@@ -52,21 +53,6 @@ class ParquetFiles:
 
 
 INDPTR, INDICES, SHAPE = "indptr.npy", "indices.npy", "shape.npy"
-
-
-def is_matrix_file(X: Any) -> bool:
-    """Return whether ``X`` is the path of a sparse matrix that scipy saved (``.npz``)."""
-    return isinstance(X, (str, os.PathLike)) and Path(X).suffix.lower() == ".npz"
-
-
-def read_matrix(path: str | os.PathLike[str]) -> Any:
-    """Read a sparse matrix that ``scipy.sparse.save_npz`` wrote; no code in the file is run."""
-    if not Path(path).is_file():
-        raise DataError(f"{path}: there is no such file.")
-    try:
-        return sp.csr_matrix(sp.load_npz(path))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: this is not a sparse matrix that scipy.sparse.save_npz wrote ({error}).") from None
 
 
 def is_stream(X: Any) -> bool:
@@ -251,15 +237,14 @@ def is_saved_rows(folder: Path) -> bool:
 
 def open_rows(folder: Path) -> BinaryCSR:
     """Memory-map the rows in a folder that `save_rows` wrote."""
-    try:
-        shape = np.load(folder / SHAPE, allow_pickle=False)
-        rows = map_rows(int(shape[1]), folder / INDPTR, folder / INDICES)
-    except DataError:
-        raise
-    except (ValueError, IndexError, OSError, EOFError) as error:
-        raise DataError(f"{folder}: save_rows did not write these files ({error}).") from None
-    if rows.n_rows != shape[0]:
-        raise DataError(f"{folder}: there are {rows.n_rows:,} rows, but {SHAPE} says {shape[0]:,}: write them again.")
+    shape = load_array(folder / SHAPE)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or int(shape.min()) < 0:
+        raise DataError(f"{folder / SHAPE}: the shape of the rows is damaged: write them again.")
+    n_rows, n_columns = shape.tolist()
+    refuse_many_columns(n_columns, str(folder))
+    rows = map_rows(n_columns, folder / INDPTR, folder / INDICES)
+    if rows.n_rows != n_rows:
+        raise DataError(f"{folder}: there are {rows.n_rows:,} rows, but {SHAPE} says {n_rows:,}: write them again.")
     return rows
 
 

@@ -1,0 +1,1 @@
+"""A standing campaign against hostile input: ``python -m fuzz``; see CONTRIBUTING.md."""

@@ -1,0 +1,49 @@
+"""No NaN and no infinity comes out of numbers and weights near the ends of the range of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField
+from sparsefield.errors import ClippedValueWarning, DataError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=60) * 1e-5
+TABLE = pd.DataFrame({"y": (X > 0) ^ (RNG.random(60) < 0.1), "z": RNG.integers(0, 2, 60), "x": X})
+
+
+def test_a_covariate_far_beyond_training_is_clipped_with_a_warning() -> None:
+    field = MarkovField(l1=1.0).fit(TABLE, observed=["x"])
+    far = pd.DataFrame({"y": [None, True, None], "z": [1, 0, 1], "x": [0.0, 1e304, -1.7e308]})
+    with pytest.warns(ClippedValueWarning, match=r"'x' has 2 cell\(s\) more than 1,000,000 .* in row 1 \(1e\+304\)"):
+        found = field.predict_proba(far)
+    assert all(np.isfinite(values).all() for values in found.values())
+    with pytest.warns(ClippedValueWarning):
+        assert np.isfinite(field.score(far))
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, np.asarray])
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (1e308, r"sample_weight of row 0 is 1e\+308, and sums of weights beyond 1e\+60 overflow"),
+        (1e61, "sums of weights beyond"),
+        (1e-320, "divisions by sums below 1e-60 overflow: multiply all weights"),
+        (0.0, "All sample weights are zero"),
+        (np.inf, "weights are finite"),
+    ],
+)
+def test_weights_whose_sums_overflow_are_refused(make, weight, message) -> None:
+    data = make((RNG.random((20, 3)) < 0.4).astype(np.int8))
+    with pytest.raises(DataError, match=message):
+        MarkovField(l1=1.0).fit(data, sample_weight=np.full(20, weight))
+
+
+@pytest.mark.parametrize("size", [1e150, 1e300, np.inf, 10**400, -(10**400)])
+def test_numbers_that_cannot_be_squared_are_refused_with_the_column(size) -> None:
+    cells: list = [size, *range(40)]
+    with pytest.raises(DataError, match="Column 'big'"):
+        MarkovField(l1=1.0).fit(pd.DataFrame({"big": pd.Series(cells, dtype=object), "a": [0, 1, *range(39)]}))

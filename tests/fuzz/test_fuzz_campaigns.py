@@ -1,0 +1,137 @@
+"""A few cases of every campaign, and what the campaign itself promises."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from fuzz.byte_changes import apply_changes, draw_changes
+from fuzz.campaign_state import Tally, markdown_table, read_tallies, write_tallies
+from fuzz.campaigns import CAMPAIGNS
+from fuzz.child_process import Child
+from fuzz.judging import check_finite, judge, unchanged
+from fuzz.recipes import FAILURES, Campaign, CaseResult, NoCaseError, Recipe, WrongResultError
+from fuzz.shrinking import shrink
+from sparsefield.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def child():
+    with Child() as one:
+        yield one
+
+
+def raising(error: Exception) -> Campaign:
+    def run(steps, folder) -> None:
+        raise error
+
+    return Campaign("test", lambda rng: [("step", rng.random())], run)
+
+
+@pytest.mark.parametrize("name", ["text", "arrays", "sql"])
+@pytest.mark.parametrize("number", range(3))
+def test_seeded_cases_are_fine_or_refused(name, number) -> None:
+    campaign = CAMPAIGNS[name]
+    assert judge(campaign, Recipe.of(campaign, 1, number)).verdict in ("fine", "refused")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CAMPAIGNS))
+def test_seeded_cases_in_a_child_are_fine_or_refused(child, name) -> None:
+    results = [child.run(Recipe.of(CAMPAIGNS[name], 1, number)) for number in range(4)]
+    assert [result for result in results if result.verdict == "failure"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(FAILURES.glob("*.json")), ids=lambda path: path.stem)
+def test_what_once_failed_no_longer_does(child, path) -> None:
+    result = child.run(Recipe.from_json(path.read_text(encoding="utf-8")))
+    assert result.verdict != "failure", result.detail
+
+
+@pytest.mark.parametrize("name", sorted(CAMPAIGNS))
+def test_a_case_depends_on_name_seed_and_number_alone(name) -> None:
+    campaign = CAMPAIGNS[name]
+    one, same, other = (Recipe.of(campaign, 5, number) for number in (7, 7, 8))
+    assert one.to_json() == same.to_json()
+    assert one.to_json() != other.to_json() or name == "kills"
+
+
+def test_a_recipe_survives_its_file() -> None:
+    recipe = Recipe("frames", [("column", "text", "ü"), ("weight", math.inf)])
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (DataError("column 'a'"), "refused"),
+        (DataError(""), "failure"),
+        (KeyError("a"), "failure"),
+        (WrongResultError("NaN"), "failure"),
+        (NoCaseError(), "fine"),
+    ],
+)
+def test_exceptions_are_judged(error, verdict) -> None:
+    assert judge(raising(error), Recipe("test", [])).verdict == verdict
+
+
+def test_results_that_are_not_finite_are_wrong() -> None:
+    check_finite({"a": np.ones(3), "b": 1.0}, "result")
+    for wrong in (math.nan, {"a": np.array([1.0, np.inf])}):
+        with pytest.raises(WrongResultError, match="result"):
+            check_finite(wrong, "result")
+
+
+def test_a_changed_input_file_is_noticed(tmp_path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a")
+    with unchanged(path):
+        pass
+    with pytest.raises(WrongResultError, match=r"a\.csv was lost or changed"), unchanged(path):
+        path.write_text("b")
+
+
+def test_changes_of_bytes_fit_files_of_any_length() -> None:
+    changes = [step for seed in range(60) for step in draw_changes(random.Random(seed))]
+    for data in (b"", b"a", bytes(range(256))):
+        results = {apply_changes(data, [step]) for step in changes}
+        assert len(results) > 1
+
+
+def test_shrinking_keeps_only_what_fails() -> None:
+    assert shrink(list(range(20)), lambda some: {3, 17} <= set(some)) == [3, 17]
+
+
+def test_tallies_are_continued_and_printed(tmp_path) -> None:
+    tally = Tally()
+    for number, verdict in enumerate(("fine", "refused", "failure")):
+        tally.add(number, verdict)  # pyright: ignore[reportArgumentType]
+    write_tallies(tmp_path / "state.json", 3, {"arrays/plain": tally})
+    assert read_tallies(tmp_path / "state.json", 3) == {"arrays/plain": tally}
+    assert read_tallies(tmp_path / "state.json", 4) == {}
+    assert "| arrays | plain | 3 | 1 | 1 | 1 |" in markdown_table({"arrays/plain": tally})
+
+
+def test_a_crash_and_a_hang_are_failures(monkeypatch) -> None:
+    for code, seconds, detail in (
+        ("import os; os.abort()", 5.0, "crash"),
+        ("import time; time.sleep(60)", 0.2, "hang"),
+    ):
+        with Child(seconds=seconds) as one:
+            start = f"print('ready', flush=True); input(); {code}"
+            monkeypatch.setattr("fuzz.child_process.COMMAND", ("-c", start))
+            result = one.run(Recipe("arrays", []))
+        assert result.verdict == "failure"
+        assert result.detail.startswith(detail)
+
+
+def test_answers_of_a_child_are_results(monkeypatch) -> None:
+    answer = json.dumps({"verdict": "refused", "detail": "DataError: a"})
+    monkeypatch.setattr("fuzz.child_process.COMMAND", ("-c", f"print('ready', flush=True); input(); print({answer!r})"))
+    with Child() as one:
+        assert one.run(Recipe("arrays", [])) == CaseResult("refused", "DataError: a")
