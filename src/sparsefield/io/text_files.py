@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.record_scan import scan_records
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
 from sparsefield.io.text_format import find_format
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
 
 SHOWN_ROWS = 3
-BLOCK = 1 << 25
-"""How many bytes are scanned at once."""
 
 
 def read_text(
@@ -129,65 +127,6 @@ def check_header(names: Sequence[str], file: str) -> None:
             f"{file}: several columns are named {shown}: make the names unique. (If the file has no header, use "
             "--no-header on the command line or header = false in a schema file.)"
         )
-
-
-@dataclass(frozen=True)
-class RecordScan:
-    """What a quick look at all bytes of a text says about its rows."""
-
-    records: int
-    ragged: bool
-    """Whether a row seems to have more or fewer cells than the first."""
-    blank: list[int]
-    """Blank lines, counted from 0."""
-    spaces: bool
-    """Whether there are spaces or tabs around cells."""
-
-
-def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
-    """Count the cells of all rows; quotes within unquoted cells are not understood, so that rows may seem ragged."""
-    import numpy as np
-
-    quotes = found.quote.encode() in data
-    records, inside, partial, begun, blank, spaces = 0, False, 0, 0, [], False
-    for start in range(0, len(data), BLOCK):
-        block = np.frombuffer(data, np.uint8, min(BLOCK, len(data) - start), start)
-        ends, marks = block == 10, block == ord(found.separator)
-        spaces = spaces or _has_spaces(block, found)
-        if quotes:
-            quoted = np.bitwise_xor.accumulate(block == ord(found.quote)) ^ inside
-            inside = bool(quoted[-1])
-            ends &= ~quoted
-            marks &= ~quoted
-        places = np.flatnonzero(ends)
-        total = int(np.count_nonzero(marks))
-        if not len(places):
-            partial, begun = partial + total, begun + len(block)
-            continue
-        seen = np.cumsum(marks, dtype=np.int32)[places]
-        cells, lengths = np.diff(seen, prepend=-partial) + 1, np.diff(places, prepend=-begun - 1) - 1
-        if data[start + places[0] - 1 : start + places[0]] == b"\r" or found.line_ending == "\r\n":
-            lengths -= block[places - 1] == 13
-        empty = lengths == 0
-        if bool(((cells != width) & ~empty).any()):
-            return RecordScan(0, True, [], True)
-        blank += (np.flatnonzero(empty) + records).tolist()
-        records, partial, begun = records + len(places), total - int(seen[-1]), len(block) - 1 - int(places[-1])
-    return RecordScan(records, inside, blank, spaces)
-
-
-def _has_spaces(block: np.ndarray, found: FileFormat) -> bool:
-    """Return whether a blank is beside a separator, a quotation mark or a line end."""
-    import numpy as np
-
-    edge = np.zeros(256, bool)
-    edge[[ord(found.separator), ord(found.quote), 10, 13]] = True
-    for blank in {32, 9} - {ord(found.separator)}:
-        places = np.flatnonzero(block == blank)
-        before, after = block[np.maximum(places - 1, 0)], block[np.minimum(places + 1, len(block) - 1)]
-        if edge[before].any() or edge[after].any() or bool(len(places) and places[0] == 0):
-            return True
-    return False
 
 
 def _parse_slowly(data: bytes, name: str, found: FileFormat, names: Sequence[str]) -> pl.DataFrame:
