@@ -26,8 +26,10 @@ class RecordScan:
     """Whether a row seems to have fewer cells than the first, or a quotation mark is not closed."""
     blank: list[int]
     """Blank lines, counted from 0."""
-    spaces: bool
-    """Whether there are spaces or tabs around cells."""
+    spaces: bool = True
+    """Whether there may be spaces or tabs around cells."""
+    zeros: bool = True
+    """Whether there may be numbers with leading zeros."""
 
 
 @dataclass
@@ -38,6 +40,7 @@ class ByteCounts:
     separators: int = 0
     blank: bool = False
     spaces: bool = False
+    zeros: bool = False
     inside: bool = False
     """Whether the text ends within quotes."""
 
@@ -52,7 +55,7 @@ def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
     if counts.blank:
         return _scan_lines(data, found, width, counts.spaces)
     ragged = counts.inside or counts.separators != (width - 1) * counts.records
-    return RecordScan(counts.records, ragged, [], counts.spaces or ragged)
+    return RecordScan(counts.records, ragged, [], counts.spaces, counts.spaces or counts.zeros)
 
 
 def _count_bytes(data: bytes, found: FileFormat) -> ByteCounts:
@@ -61,17 +64,19 @@ def _count_bytes(data: bytes, found: FileFormat) -> ByteCounts:
     counts, has_quotes = ByteCounts(), found.quote.encode() in data
     blanks = [blank for blank in (32, 9) if blank != ord(found.separator) and bytes([blank]) in data]
     counts.spaces, counts.blank = data[0] in blanks, data[:1] in (b"\n", b"\r")
+    counts.zeros = data[:1] in (b"0", b"+", b"-")
     for start in range(0, len(data), BLOCK):
-        # The next byte is part of the block, because pairs of bytes show blank lines, and spaces beside separators.
-        block = np.frombuffer(data, np.uint8, min(BLOCK + 1, len(data) - start), start)
+        # The next bytes are part of the block, since neighbors show blank lines, spaces at separators, leading zeros.
+        block = np.frombuffer(data, np.uint8, min(BLOCK + 3, len(data) - start), start)
         own = slice(0, BLOCK)
         quotes = block == ord(found.quote) if has_quotes else None
         ends, marks = block == 10, block == ord(found.separator)
         returns = block == 13 if found.line_ending == "\r\n" else None
         counts.blank |= bool((ends[:-1] & (ends if returns is None else ends | returns)[1:]).any())
+        edges = ends | marks if quotes is None else ends | marks | quotes
         if blanks and not counts.spaces:
-            edges = ends | marks if quotes is None else ends | marks | quotes
             counts.spaces = _has_spaces(block, edges if returns is None else edges | returns, blanks)
+        counts.zeros = counts.zeros or _has_leading_zeros(block, edges)
         if quotes is not None:
             outside = ~(np.bitwise_xor.accumulate(quotes[own]) ^ counts.inside)
             counts.inside = not outside[-1]
@@ -88,6 +93,15 @@ def _has_spaces(block: np.ndarray, edges: np.ndarray, blanks: list[int]) -> bool
         if bool((here[1:] & edges[:-1]).any() or (here[:-1] & edges[1:]).any()):
             return True
     return False
+
+
+def _has_leading_zeros(block: np.ndarray, edges: np.ndarray) -> bool:
+    """Return whether a cell begins with a zero and a digit, also after a sign."""
+    pairs = (block[:-1] == 48) & (block[1:] - 48 < 10)
+    if bool((pairs[1:] & edges[:-2]).any()):
+        return True
+    signs = (block == 43) | (block == 45)
+    return bool((pairs[2:] & signs[1:-2] & edges[:-3]).any())
 
 
 def _scan_lines(data: bytes, found: FileFormat, width: int, spaces: bool) -> RecordScan:
@@ -115,7 +129,7 @@ def _scan_lines(data: bytes, found: FileFormat, width: int, spaces: bool) -> Rec
             lengths -= block[places - 1] == 13
         empty = lengths == 0
         if bool(((cells != width) & ~empty).any()):
-            return RecordScan(0, True, [], True)
+            return RecordScan(0, True, [])
         blank += (np.flatnonzero(empty) + records).tolist()
         records, partial, begun = records + len(places), total - int(seen[-1]), len(block) - 1 - int(places[-1])
     return RecordScan(records, inside, blank, spaces)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
-from sparsefield.io.record_scan import scan_records
+from sparsefield.io.record_scan import RecordScan, scan_records
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
 from sparsefield.io.text_format import find_format
 from sparsefield.io.typed_text import type_columns
@@ -55,9 +55,9 @@ def read_text(
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
     found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words)
-    table, spaces = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
+    table, scan = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
     if not as_text:
-        table = type_columns(table, words, found.decimal, strip=spaces)
+        table = type_columns(table, words, found.decimal, strip=scan.spaces, zeros=scan.zeros)
     return table, found
 
 
@@ -90,8 +90,8 @@ def _without_separator_line(data: bytes) -> tuple[bytes, str | None]:
     return data, None
 
 
-def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, bool]:
-    """Return all cells as text, with the names of the columns, and whether there may be spaces around cells."""
+def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, RecordScan]:
+    """Return all cells as text, with the names of the columns, and what the scan of the bytes says."""
     import polars as pl
 
     first = _first_cells(data, found)
@@ -105,11 +105,11 @@ def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, boo
     except pl.exceptions.PolarsError:
         table = None
     if table is None or table.shape != (scan.records, len(names)):
-        return _parse_slowly(data, name, found, names), True
+        return _parse_slowly(data, name, found, names), RecordScan(scan.records, True, [])
     table.columns = names
     if len(scan.blank) and len(names) > 1:
         table = table.filter(~pl.int_range(pl.len()).is_in(scan.blank))
-    return (table.slice(1) if found.header else table), scan.spaces
+    return (table.slice(1) if found.header else table), scan
 
 
 def _first_cells(data: bytes, found: FileFormat) -> list[str]:
