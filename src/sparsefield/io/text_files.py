@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
+from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat
-from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.read_options import SEPARATOR_WORDS, ReadOptions
 from sparsefield.io.record_scan import RecordScan, scan_records
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
-from sparsefield.io.text_format import find_format
+from sparsefield.io.text_format import find_format, find_separator, sample_lines, split_lines
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
@@ -48,17 +50,26 @@ def read_text(
         reading = replace(reading, separator=separator)
     data = data.lstrip(b"\r\n")
     found = find_format(data, reading)
+    if reading.separator is not None and not separator:
+        _refuse_wrong_separator(data, name, found)
     # Of a single column, an empty line is a missing value.
     if data.endswith((b"\n\n", b"\n\r\n", b"\r\r")) and len(_first_cells(data, found)) > 1:
         data = data.rstrip(b"\r\n")
     if found.line_ending == "\r":
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
-    found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words)
+    found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words, date_order=reading.dates)
     table, scan = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
-    if not as_text:
-        table = type_columns(table, words, found.decimal, strip=scan.spaces, zeros=scan.zeros)
-    return table, found
+    if as_text:
+        return table, found
+    return with_dates(type_columns(table, words, found.decimal, strip=scan.spaces, zeros=scan.zeros), found)
+
+
+def with_dates(table: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, FileFormat]:
+    """Return a table whose columns of dates kept as text are dates, and the format of its file with theirs."""
+    table, dates = read_dates(table, found.date_order)
+    order = found.date_order or dates.order
+    return table, replace(found, dates=tuple(dates.formats.items()), date_order=order)
 
 
 def _given_encoding(wanted: str, found: TextEncoding) -> TextEncoding:
@@ -78,6 +89,20 @@ def _refuse_nul(data: bytes, name: str) -> None:
         raise DataError(
             f"{name}: line {line:,} has a NUL byte, which text does not have: is the file damaged or binary? Export "
             "the table again, or remove these bytes."
+        )
+
+
+def _refuse_wrong_separator(data: bytes, name: str, found: FileFormat) -> None:
+    """Refuse a separator that gives one column where another one gives all rows of a sample equally many cells."""
+    lines = sample_lines(data, found.line_ending)
+    if any(found.separator in line for line in lines):
+        return
+    fitting = find_separator(lines, found.quote)
+    widths = {len(row) for row in split_lines(lines, fitting, found.quote)}
+    if len(lines) > 1 and len(widths) == 1 and widths.pop() > 1:
+        raise DataError(
+            f"{name}: no line has the separator {found.separator!r}, but all have equally many cells with "
+            f"{fitting!r}: give --separator {shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
         )
 
 
