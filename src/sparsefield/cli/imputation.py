@@ -11,6 +11,7 @@ from sparsefield.cli.console import note
 from sparsefield.cli.spelling import spell_labels
 from sparsefield.cli.table_checks import OTHER_LEVEL
 from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.io.date_text import date_formats, parse_dates
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
 from sparsefield.io.missing_words import missing_cells
@@ -66,7 +67,7 @@ def prepare_table(table: pl.DataFrame, schema: Schema, found: FileFormat, name: 
             added.append(variable.name)
             column = pl.Series([None] * table.height, dtype=pl.Null)
             missing_cell = pl.Series([True] * table.height, dtype=pl.Boolean)
-        columns[variable.name] = _with_type_of(variable, column, missing_cell, name, found.decimal)
+        columns[variable.name] = _with_type_of(variable, column, missing_cell, name, found)
         if variable.role == "target" and missing_cell.any():
             missing[variable.name] = missing_cell
     if len(added) == 1:
@@ -85,7 +86,7 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat
             continue
         column = table[variable.name]
         missing_cell = missing_cells(column.to_frame(), found.missing).to_series()
-        known, labels = set(variable.states), _typed(variable, column.set(missing_cell, None), found.decimal)
+        known, labels = set(variable.states), _typed(variable, column.set(missing_cell, None), found)
         values = zip(column.filter(~missing_cell), labels.filter(~missing_cell), strict=True)
         odd = [cell for cell, label in values if label not in known]
         if odd:
@@ -138,10 +139,10 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema:
 
 
 def _with_type_of(
-    variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str, decimal: str
+    variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str, found: FileFormat
 ) -> pl.Series:
     """Convert a column to the type of the model's states; missing values and unknown text become null."""
-    made = _typed(variable, column.set(missing_cell, None), decimal)
+    made = _typed(variable, column.set(missing_cell, None), found)
     odd = column.filter(made.is_null() & ~missing_cell)
     where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
     if len(odd) and variable.numeric:
@@ -158,7 +159,7 @@ def _with_type_of(
     return made
 
 
-def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
+def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Series:
     """Convert values to the type of the variable's states; values that cannot be converted become null."""
     import polars as pl
 
@@ -170,7 +171,7 @@ def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
         values = values.str.strip_chars()
     dates = DATED.fullmatch(variable.dtype) if values.dtype == pl.String else None
     if dates and dates[1] in ("date", "datetime"):
-        times = values.str.to_datetime(strict=False)
+        times = _times_of(variable, values, found.date_order)
         return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])
     kinds = {type(state) for state in variable.states} or {float}
     if kinds == {str}:
@@ -183,8 +184,22 @@ def _typed(variable: Variable, values: pl.Series, decimal: str) -> pl.Series:
     if kinds == {bool}:
         return values.cast(pl.Boolean)
     if values.dtype == pl.String:
-        return numbers_of(values, decimal, known=True)
+        return numbers_of(values, found.decimal, known=True)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
+
+
+def _times_of(variable: Variable, values: pl.Series, order: str | None) -> pl.Series:
+    """Return dates kept as text as times; null where a cell is none."""
+    import polars as pl
+
+    formats = date_formats(values, order)
+    if len(formats) > 1:
+        raise DataError(
+            f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: give "
+            "--dates day-first or --dates month-first."
+        )
+    times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
+    return times.cast(pl.Datetime("us"))
 
 
 def _with_other_level(variable: Variable, values: pl.Series) -> pl.Series:

@@ -37,6 +37,7 @@ SCHEMA_FILE_KEYS = {
     "--separator": "separator = '...' at the top",
     "--encoding": "encoding = '...' at the top",
     "--decimal": "decimal = '...' at the top",
+    "--dates": "dates = '...' at the top",
     "--sheet": "sheet = '...' under [tables.NAME]",
     "--table": "table = '...' under [tables.NAME]",
 }
@@ -148,6 +149,8 @@ class InputData:
     """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
     named: NamedColumns | None = None
     """What the options say about the columns of one table."""
+    date_order: str | None = None
+    """What comes first in dates that were text, if that was found: "day-first" or "month-first"."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -186,7 +189,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, why, book=found.book, named=roles)
-    return replace(given, weight=weight, groups=groups)
+    return replace(given, weight=weight, groups=groups, date_order=source.format.date_order)
 
 
 def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> pl.DataFrame:
@@ -330,6 +333,7 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
         reading.separator,
         reading.encoding,
         reading.decimal,
+        reading.dates,
         reading.sheet,
         reading.table,
     )

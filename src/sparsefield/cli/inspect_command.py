@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAGES = (".html", ".htm")
 
-Table = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file of a table.")]
+Table = Annotated[Path, typer.Argument(metavar="DATA", help=opt.TABLE_HELP)]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Also write an HTML page with a distribution of each column."),

@@ -28,10 +28,10 @@ reading_option = functools.partial(typer.Option, rich_help_panel=READING)
 learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
 running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
 
-DATA_HELP = (
-    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input. For "
-    "linked tables, the TOML file that describes them, or its folder."
+TABLE_HELP = (
+    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
 )
+DATA_HELP = f"{TABLE_HELP} For linked tables, the TOML file that describes them, or its folder."
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
 TableOutput = Annotated[
@@ -153,6 +153,15 @@ Decimal = Annotated[
     str | None,
     reading_option("--decimal", metavar=".|,", help="Decimal mark of a text file; found by default."),
 ]
+Dates = Annotated[
+    str | None,
+    reading_option(
+        "--dates",
+        metavar="day-first|month-first|text",
+        help="What comes first in dates such as 01/02/2024, where the column does not show it; text leaves dates as "
+        "they are.",
+    ),
+]
 Sheet = Annotated[
     str | None, reading_option("--sheet", metavar="NAME", help="Sheet of an Excel or OpenDocument file with several.")
 ]
@@ -219,11 +228,12 @@ def _read_options(
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
+    dates: Dates = None,
     sheet: Sheet = None,
     table: DatabaseTable = None,
 ) -> ReadOptions:
     words, only = _split_words(missing), _split_words(missing_only)
-    return ReadOptions(words, only, False if no_header else None, separator, encoding, decimal, sheet, table)
+    return ReadOptions(words, only, False if no_header else None, separator, encoding, decimal, dates, sheet, table)
 
 
 def _split_words(given: list[str] | None) -> tuple[str, ...]:

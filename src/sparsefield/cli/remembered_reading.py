@@ -28,7 +28,7 @@ def remember_reading(
 
     source = SourceRecord(
         str(data),
-        **asdict(reading),
+        **asdict(replace(reading, dates=reading.dates or given.date_order)),
         identifiers=tuple(roles.identifiers),
         left_out=() if given.book is None else given.book.left_out,
         weight=roles.weight,
@@ -53,6 +53,7 @@ def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: boo
     """
     names, all_options = field.field_.schema.input_names, _options_of_fit(reading, field)
     words = replace(reading, missing=all_options.missing, missing_only=all_options.missing_only)
+    words = replace(words, dates=all_options.dates)
     tried = [all_options, words] if _is_file_of_fit(data, field) else [words, all_options]
     source = _read_with_columns(data, tried[0], names, as_text)
     if source is None and str(data) != STANDARD_INPUT:

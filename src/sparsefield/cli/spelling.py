@@ -33,6 +33,8 @@ def spell_labels(
     """
     import polars as pl
 
+    if column.dtype == pl.String and labels.dtype in (pl.Date, pl.Datetime):
+        return _spell_dates(column.filter(values.is_not_null()).str.strip_chars(), values.drop_nulls(), labels)
     if column.dtype != pl.String or labels.dtype == pl.Null or labels.dtype.is_temporal():
         return labels
     if {type(state) for state in variable.states} == {str}:
@@ -53,6 +55,19 @@ def spell_labels(
         plain = plain.str.replace(".", ",", literal=True)
     found = [spelled.get(label) or word for label, word in zip(labels, plain, strict=True)]
     return pl.Series(labels.name, found, dtype=pl.String)
+
+
+def _spell_dates(text: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Series:
+    """Return dates in the format of the cells of a column; as they are if it has none."""
+    import polars as pl
+
+    from sparsefield.io.date_text import date_formats, parse_dates, write_dates
+
+    known = values.dt.replace_time_zone(None) if isinstance(values.dtype, pl.Datetime) else values
+    for format in date_formats(text):
+        if bool((parse_dates(text, format).cast(pl.Datetime("us")) == known.cast(pl.Datetime("us"))).all()):
+            return write_dates(labels, format, text).alias(labels.name)
+    return labels
 
 
 def _spellings(values: pl.Series, text: pl.Series) -> dict[Any, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import inform, note, show
 from sparsefield.errors import DataError
+from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat, encoding_title
 from sparsefield.io.file_kinds import PARQUET, is_parquet
 from sparsefield.io.files import STANDARD_INPUT, list_columns, polars_errors
@@ -92,7 +93,8 @@ def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None
     with polars_errors(path):
         if is_parquet(path):
             buffer = io.BytesIO()
-            (type_columns(table, (), found.decimal) if found.is_text else table).write_parquet(buffer)
+            table = read_dates(type_columns(table, (), found.decimal), found.date_order)[0] if found.is_text else table
+            table.write_parquet(buffer)
             content = buffer.getvalue()
         else:
             content = format_text(table, _text_format(path, found, read))

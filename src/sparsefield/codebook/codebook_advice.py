@@ -88,10 +88,22 @@ def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
         "has numbers with commas or units; write 1234.5 to use them as numbers",
         "have numbers with commas or units; write 1234.5 to use them as numbers",
     )
+    yield from _dates(_having(columns, "dates as text"))
+
+
+def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    found = [(entry, entry.finding("dates as text")) for entry in entries]
+    unclear = [entry for entry, finding in found if finding and finding.values]
     yield from _say(
-        _having(columns, "dates as text"),
-        "has dates kept as text; a Parquet file or a frame with a date type makes them numeric",
-        "have dates kept as text; a Parquet file or a frame with date types makes them numeric",
+        unclear,
+        "has dates in which the day or the month may come first; decide with --dates day-first or",
+        "have dates in which the day or the month may come first; decide with --dates day-first or",
+        "--dates month-first",
+    )
+    yield from _say(
+        [entry for entry in entries if entry not in unclear],
+        "has dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates",
+        "have dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates",
     )
 
 

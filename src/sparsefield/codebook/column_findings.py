@@ -12,6 +12,7 @@ from sparsefield.codebook.column_statistics import ColumnStatistics
 from sparsefield.codebook.missing_codes import find_missing_codes
 from sparsefield.codebook.text_contents import are_dates, find_numbers, find_spellings, is_free_text
 from sparsefield.data.schema_learning import is_identifier
+from sparsefield.io.date_text import date_formats
 from sparsefield.viz.svg import shorten
 
 FEW_VALUES = 10
@@ -64,7 +65,9 @@ def left_out(column: ColumnStatistics, role: Finding | None) -> str:
 def _role_of_text(column: ColumnStatistics) -> Finding | None:
     levels = column.counts["level"] if column.counts is not None else pl.Series([], dtype=pl.String)
     if are_dates(levels):
-        return Finding("dates as text", f"such as {levels[0]!r}")
+        unclear = len(date_formats(levels)) > 1
+        how = ", day or month first" if unclear else ""
+        return Finding("dates as text", f"such as {levels[0]!r}{how}", ("day-first", "month-first") if unclear else ())
     numbers = find_numbers(levels)
     if numbers is not None:
         others = f", except {_list_levels(numbers.others)}" if numbers.others else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
+from sparsefield.io.date_text import describe_dates
+
 SEPARATED_BY = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", " ": "spaces"}
 
 ENCODING_TITLES = {
@@ -47,6 +49,10 @@ class FileFormat:
         The sheet or the table that was read.
     missing : tuple of str
         The words for missing values.
+    dates : tuple of (column, format)
+        The columns of text that were read as dates, with formats such as "%d.%m.%Y".
+    date_order : str or None
+        "day-first" or "month-first" if that was given or found; "text" if dates are left as they are.
     """
 
     kind: str = TEXT_KIND
@@ -62,6 +68,8 @@ class FileFormat:
     compression: str | None = None
     table: str | None = None
     missing: tuple[str, ...] = ()
+    dates: tuple[tuple[str, str], ...] = ()
+    date_order: str | None = None
 
     @property
     def is_text(self) -> bool:
@@ -70,8 +78,8 @@ class FileFormat:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is to be said about the format: a CSV in UTF-8 with commas, or Parquet."""
-        if self.compression is not None:
+        """Whether nothing is to be said about the format: a CSV in UTF-8 with commas and without dates, or Parquet."""
+        if self.compression is not None or self.dates:
             return False
         usual = (self.encoding, self.separator, self.quote, self.decimal, self.header)
         return self.kind == "parquet" or (self.is_text and usual == ("utf-8", ",", '"', ".", True))
@@ -92,7 +100,7 @@ class FileFormat:
             parts += ["without a header"] * (not self.header)
         if self.compression is not None:
             parts.append(f"compressed with {self.compression}")
-        return ", ".join(parts)
+        return ", ".join(parts + [describe_dates(self.dates)] * bool(self.dates))
 
 
 def encoding_title(name: str) -> str:

@@ -18,7 +18,7 @@ from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, compression_of, kind_of
 from sparsefield.io.missing_words import with_nulls
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.io.statistical_files import READERS, read_statistical
-from sparsefield.io.text_files import check_header, read_text
+from sparsefield.io.text_files import check_header, read_text, with_dates
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
@@ -66,7 +66,12 @@ class FileContent:
 
 
 def read_source(
-    path: Path | str, reading: ReadOptions | None = None, *, as_text: bool = False, may_be_empty: bool = False
+    path: Path | str,
+    reading: ReadOptions | None = None,
+    *,
+    as_text: bool = False,
+    may_be_empty: bool = False,
+    check_options: bool = True,
 ) -> SourceTable:
     """Read one table from a file, and say how the file is written.
 
@@ -79,6 +84,7 @@ def read_source(
     reading : options; None finds out everything
     as_text : whether the cells of a text file are returned as their text, and words for missing values as they are
     may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
+    check_options : whether options that this kind of file does not have are refused
 
     Returns
     -------
@@ -93,6 +99,8 @@ def read_source(
     content, compression = _decompress(_open(path))
     kind = kind_of(content.head(), content.path if content.data is None else content.data)
     refuse_kind(content.name, kind)
+    if check_options:
+        _refuse_options(content.name, kind, reading)
     with polars_errors(content.name):
         table, found = _read(content, kind, reading, as_text)
     if table.height == 0 and not may_be_empty:
@@ -122,6 +130,23 @@ def read_table(
         If the file does not exist, holds no table, or is of another kind.
     """
     return read_source(path, reading, as_text=as_text, may_be_empty=may_be_empty).table
+
+
+def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
+    """Refuse options that a kind of file does not have, all at once."""
+    of_text, of_sheets, of_databases = kind == "csv", kind in ("excel", "ods"), kind in ("sqlite", "duckdb")
+    given = {
+        "--no-header": reading.header is not None and not (of_text or of_sheets),
+        "--separator": reading.separator is not None and not of_text,
+        "--encoding": reading.encoding is not None and not of_text,
+        "--decimal": reading.decimal is not None and not of_text,
+        "--sheet": reading.sheet is not None and not (of_sheets or of_databases),
+        "--table": reading.table is not None and not (of_sheets or of_databases),
+    }
+    odd = [option for option, is_odd in given.items() if is_odd]
+    if odd:
+        what = f"{KINDS[kind].title} does not have {'this option' if len(odd) == 1 else 'these options'}"
+        raise DataError(f"{name}: remove {' and '.join(odd)}: a file of the kind {what}.")
 
 
 def _open(path: Path | str) -> FileContent:
@@ -177,7 +202,8 @@ def _read(content: FileContent, kind: str, reading: ReadOptions, as_text: bool) 
     if kind in ("excel", "ods"):
         table, sheet, header = _read_sheet(content, reading)
         found = replace(found, table=sheet, header=header)
-        return (table if as_text else type_columns(with_nulls(table, words), words)), found
+        found = replace(found, date_order=reading.dates)
+        return (table, found) if as_text else with_dates(type_columns(with_nulls(table, words), words), found)
     if kind in ("sqlite", "duckdb"):
         table, name = _read_database(content, kind, reading)
         found = replace(found, table=name)

@@ -48,12 +48,16 @@ def missing_numbers(words: Sequence[str]) -> list[float]:
 
 def is_missing_text(cells: pl.Expr, words: Sequence[str]) -> pl.Expr:
     """Return whether cells of text are missing: null, or a word, also between spaces or as -99.0 for -99."""
-    bare = cells.str.strip_chars()
+    return is_word(cells.str.strip_chars(), words).fill_null(True)
+
+
+def is_word(bare: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """Return whether cells of text without spaces around them are words for missing values; null for null."""
     found = bare.is_in(list({word.strip() for word in words}))
     spelled = [re.escape(f"{number:g}") for number in missing_numbers(words) if number.is_integer()]
     if spelled:
         found = found | bare.str.contains(rf"^(?:{'|'.join(spelled)})[.,]0*$")
-    return found.fill_null(True)
+    return found
 
 
 def missing_cells(table: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:

@@ -10,6 +10,8 @@ from sparsefield.io.missing_words import DEFAULT_MISSING
 
 SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 
+DATE_CHOICES = ("day-first", "month-first", "text")
+
 SEPARATOR_WORDS = {"\t": "tab", " ": "space"}
 """Names of separators that are hard to see."""
 
@@ -34,6 +36,9 @@ class ReadOptions:
         The encoding of a text file, such as "cp1252".
     decimal : str or None
         The decimal mark of a text file, "." or ",".
+    dates : str or None
+        How columns of dates in a text file or a sheet are read: "day-first" or "month-first" where both are possible,
+        as in 01/02/2024, or "text" to leave all dates as they are.
     sheet : str or None
         The sheet of a spreadsheet; needed if there are several.
     table : str or None
@@ -46,6 +51,7 @@ class ReadOptions:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    dates: str | None = None
     sheet: str | None = None
     table: str | None = None
 
@@ -56,6 +62,8 @@ class ReadOptions:
             check_encoding(self.encoding)
         if self.decimal not in (None, ".", ","):
             raise DataError(f"The decimal mark must be '.' or ','; got {self.decimal!r}.")
+        if self.dates not in (None, *DATE_CHOICES):
+            raise DataError(f"Dates are {', '.join(DATE_CHOICES[:-1])} or {DATE_CHOICES[-1]}; got {self.dates!r}.")
         if self.decimal is not None and self.decimal == self.separator:
             raise DataError(f"The separator and the decimal mark are both {self.decimal!r}: change one of them.")
 
@@ -80,7 +88,7 @@ def as_options(reading: ReadOptions) -> str:
         words += [part for value in values for part in (option, value)]
     if reading.header is False:
         words.append("--no-header")
-    for name in ("separator", "encoding", "decimal", "sheet", "table"):
+    for name in ("separator", "encoding", "decimal", "dates", "sheet", "table"):
         value = getattr(reading, name)
         words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
     return shlex.join(words)

@@ -33,6 +33,7 @@ _READING = {
     "separator": "a string",
     "encoding": "a string",
     "decimal": "a string",
+    "dates": "a string",
 }
 _TOP = {
     "templates": "a list",
@@ -94,7 +95,7 @@ class TableFile:
         return self.source(as_text=as_text).table
 
     def source(self, *, as_text: bool = False) -> SourceTable:
-        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True)
+        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True, check_options=False)
 
     def text(self, column: str) -> pl.Series:
         """Return a column of a text file as text, with nulls for missing values."""
@@ -133,6 +134,7 @@ def read_schema(path: Path | str) -> Relational:
         separator = ";"               # separator of text files, which is found out by default
         encoding = "cp1252"           # encoding of text files, which is found out by default
         decimal = ","                 # decimal mark of text files, which is found out by default
+        dates = "day-first"           # order of dates such as 01/02/2024, which is found out where columns show it
 
         [tables.nation]
         file = "nations.csv"          # or any other file that `read_table` reads
@@ -146,7 +148,7 @@ def read_schema(path: Path | str) -> Relational:
         [tables.pair]
         file = "relations.csv"
         header = false                # optional: there is no header; columns are x0, x1, ...
-        encoding = "utf-8"            # optional: each of the five keys above may differ for a table
+        encoding = "utf-8"            # optional: each of the six keys above may differ for a table
         sheet = "2024"                # optional: sheet of a spreadsheet, or `table` of a database file
 
         [links.subject]               # a foreign key: `subject` of `pair` is the key of a nation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,19 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
+from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat
-from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.read_options import SEPARATOR_WORDS, ReadOptions
+from sparsefield.io.record_scan import RecordScan, scan_records
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
-from sparsefield.io.text_format import find_format
+from sparsefield.io.text_format import find_format, find_separator, sample_lines, split_lines
 from sparsefield.io.typed_text import type_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
 
 SHOWN_ROWS = 3
-BLOCK = 1 << 25
-"""How many bytes are scanned at once."""
 
 
 def read_text(
@@ -50,17 +50,26 @@ def read_text(
         reading = replace(reading, separator=separator)
     data = data.lstrip(b"\r\n")
     found = find_format(data, reading)
+    if reading.separator is not None and not separator:
+        _refuse_wrong_separator(data, name, found)
     # Of a single column, an empty line is a missing value.
     if data.endswith((b"\n\n", b"\n\r\n", b"\r\r")) and len(_first_cells(data, found)) > 1:
         data = data.rstrip(b"\r\n")
     if found.line_ending == "\r":
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
-    found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words)
-    table, spaces = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
-    if not as_text:
-        table = type_columns(table, words, found.decimal, strip=spaces)
-    return table, found
+    found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words, date_order=reading.dates)
+    table, scan = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
+    if as_text:
+        return table, found
+    return with_dates(type_columns(table, words, found.decimal, strip=scan.spaces, zeros=scan.zeros), found)
+
+
+def with_dates(table: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, FileFormat]:
+    """Return a table whose columns of dates kept as text are dates, and the format of its file with theirs."""
+    table, dates = read_dates(table, found.date_order)
+    order = found.date_order or dates.order
+    return table, replace(found, dates=tuple(dates.formats.items()), date_order=order)
 
 
 def _given_encoding(wanted: str, found: TextEncoding) -> TextEncoding:
@@ -83,6 +92,20 @@ def _refuse_nul(data: bytes, name: str) -> None:
         )
 
 
+def _refuse_wrong_separator(data: bytes, name: str, found: FileFormat) -> None:
+    """Refuse a separator that gives one column where another one gives all rows of a sample equally many cells."""
+    lines = sample_lines(data, found.line_ending)
+    if any(found.separator in line for line in lines):
+        return
+    fitting = find_separator(lines, found.quote)
+    widths = {len(row) for row in split_lines(lines, fitting, found.quote)}
+    if len(lines) > 1 and len(widths) == 1 and widths.pop() > 1:
+        raise DataError(
+            f"{name}: no line has the separator {found.separator!r}, but all have equally many cells with "
+            f"{fitting!r}: give --separator {shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
+        )
+
+
 def _without_separator_line(data: bytes) -> tuple[bytes, str | None]:
     """Return the text after a first line such as ``sep=;``, which Excel understands, and its separator."""
     line, newline, _ = data[:10].partition(b"\n")
@@ -92,8 +115,8 @@ def _without_separator_line(data: bytes) -> tuple[bytes, str | None]:
     return data, None
 
 
-def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, bool]:
-    """Return all cells as text, with the names of the columns, and whether there may be spaces around cells."""
+def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, RecordScan]:
+    """Return all cells as text, with the names of the columns, and what the scan of the bytes says."""
     import polars as pl
 
     first = _first_cells(data, found)
@@ -107,11 +130,11 @@ def _parse(data: bytes, name: str, found: FileFormat) -> tuple[pl.DataFrame, boo
     except pl.exceptions.PolarsError:
         table = None
     if table is None or table.shape != (scan.records, len(names)):
-        return _parse_slowly(data, name, found, names), True
+        return _parse_slowly(data, name, found, names), RecordScan(scan.records, True, [])
     table.columns = names
     if len(scan.blank) and len(names) > 1:
         table = table.filter(~pl.int_range(pl.len()).is_in(scan.blank))
-    return (table.slice(1) if found.header else table), scan.spaces
+    return (table.slice(1) if found.header else table), scan
 
 
 def _first_cells(data: bytes, found: FileFormat) -> list[str]:
@@ -129,65 +152,6 @@ def check_header(names: Sequence[str], file: str) -> None:
             f"{file}: several columns are named {shown}: make the names unique. (If the file has no header, use "
             "--no-header on the command line or header = false in a schema file.)"
         )
-
-
-@dataclass(frozen=True)
-class RecordScan:
-    """What a quick look at all bytes of a text says about its rows."""
-
-    records: int
-    ragged: bool
-    """Whether a row seems to have more or fewer cells than the first."""
-    blank: list[int]
-    """Blank lines, counted from 0."""
-    spaces: bool
-    """Whether there are spaces or tabs around cells."""
-
-
-def scan_records(data: bytes, found: FileFormat, width: int) -> RecordScan:
-    """Count the cells of all rows; quotes within unquoted cells are not understood, so that rows may seem ragged."""
-    import numpy as np
-
-    quotes = found.quote.encode() in data
-    records, inside, partial, begun, blank, spaces = 0, False, 0, 0, [], False
-    for start in range(0, len(data), BLOCK):
-        block = np.frombuffer(data, np.uint8, min(BLOCK, len(data) - start), start)
-        ends, marks = block == 10, block == ord(found.separator)
-        spaces = spaces or _has_spaces(block, found)
-        if quotes:
-            quoted = np.bitwise_xor.accumulate(block == ord(found.quote)) ^ inside
-            inside = bool(quoted[-1])
-            ends &= ~quoted
-            marks &= ~quoted
-        places = np.flatnonzero(ends)
-        total = int(np.count_nonzero(marks))
-        if not len(places):
-            partial, begun = partial + total, begun + len(block)
-            continue
-        seen = np.cumsum(marks, dtype=np.int32)[places]
-        cells, lengths = np.diff(seen, prepend=-partial) + 1, np.diff(places, prepend=-begun - 1) - 1
-        if data[start + places[0] - 1 : start + places[0]] == b"\r" or found.line_ending == "\r\n":
-            lengths -= block[places - 1] == 13
-        empty = lengths == 0
-        if bool(((cells != width) & ~empty).any()):
-            return RecordScan(0, True, [], True)
-        blank += (np.flatnonzero(empty) + records).tolist()
-        records, partial, begun = records + len(places), total - int(seen[-1]), len(block) - 1 - int(places[-1])
-    return RecordScan(records, inside, blank, spaces)
-
-
-def _has_spaces(block: np.ndarray, found: FileFormat) -> bool:
-    """Return whether a blank is beside a separator, a quotation mark or a line end."""
-    import numpy as np
-
-    edge = np.zeros(256, bool)
-    edge[[ord(found.separator), ord(found.quote), 10, 13]] = True
-    for blank in {32, 9} - {ord(found.separator)}:
-        places = np.flatnonzero(block == blank)
-        before, after = block[np.maximum(places - 1, 0)], block[np.minimum(places + 1, len(block) - 1)]
-        if edge[before].any() or edge[after].any() or bool(len(places) and places[0] == 0):
-            return True
-    return False
 
 
 def _parse_slowly(data: bytes, name: str, found: FileFormat, names: Sequence[str]) -> pl.DataFrame:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.io.missing_words import is_missing_text, missing_numbers
+from sparsefield.io.missing_words import is_missing_text, is_word, missing_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,13 +14,14 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 1000
 """How many cells are tried first, because most columns of text show in their first rows that they are."""
 
-MOST_SPELLINGS = 100
-"""The largest number of different cells of a column of booleans, with words for missing values."""
+LEADING_ZERO = r"^[+-]?0\d"
+THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
+LONG_NUMBER = r"^[+-]?\d{19,}$"
 
-LEADING_ZERO = r"^\s*[+-]?0\d"
 
-
-def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".", *, strip: bool = True) -> pl.DataFrame:
+def type_columns(
+    table: pl.DataFrame, words: Sequence[str], decimal: str = ".", *, strip: bool = True, zeros: bool = True
+) -> pl.DataFrame:
     """Return a table of text with the type of each column, and with nulls for missing values.
 
     A column is of numbers or booleans if all its values are. Numbers with leading zeros, such as postal codes, stay
@@ -33,77 +33,123 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".", 
     words : words for missing values
     decimal : decimal mark
     strip : whether cells may have spaces around them
+    zeros : whether cells may be numbers with leading zeros
     """
     import polars as pl
 
     if strip:
         table = table.with_columns(pl.col(pl.String).str.strip_chars())
-    whole = {} if missing_numbers(words) else _whole_columns(table)
-    rest = [column for name, column in zip(table.columns, table.get_columns(), strict=True) if name not in whole]
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # polars runs outside of Python's lock
-        typed = threads.map(lambda column: _type_column(column, words, decimal), rest)
-        found = whole | {column.name: column for column in typed}
-    return pl.DataFrame({name: found[name] for name in table.columns})
+    texts = [name for name, dtype in table.schema.items() if dtype == pl.String]
+    found: dict[str, pl.Series] = {}
+    for kind in (pl.Int64, pl.Float64) if table.height else ():
+        # All columns at once, because polars then uses all threads.
+        numbers = _number_columns(table.select(texts), kind, words, decimal)
+        codes = _codes(table, numbers, kind, zeros) if numbers else set()
+        found |= {name: column for name, column in numbers.items() if name not in codes}
+        texts = [name for name in texts if name not in numbers]
+    gone = missing_numbers(words)
+    typed = table.with_columns(_without(column, gone) for column in found.values())
+    return _type_texts(typed, [name for name, dtype in typed.schema.items() if dtype == pl.String], words)
 
 
-def _whole_columns(table: pl.DataFrame) -> dict[str, pl.Series]:
-    """Return the columns of whole numbers without words; they are cast at once, which uses all threads."""
+def _number_columns(texts: pl.DataFrame, kind: Any, words: Sequence[str], decimal: str) -> dict[str, pl.Series]:
+    """Return the columns whose cells are all numbers of a kind, or missing, and not all missing."""
+    sample = texts.head(SAMPLE_ROWS)
+    likely = _cast_columns(sample, kind, words, decimal)
+    if texts.height <= SAMPLE_ROWS:
+        numbers = likely
+    else:
+        numbers = _cast_columns(texts.select(list(likely)), kind, words, decimal)
+    return {name: column for name, column in numbers.items() if column.null_count() < len(column)}
+
+
+def _cast_columns(texts: pl.DataFrame, kind: Any, words: Sequence[str], decimal: str) -> dict[str, pl.Series]:
+    """Return the columns whose cells are all numbers of a kind, or missing."""
     import polars as pl
 
-    names = [name for name, dtype in table.schema.items() if dtype == pl.String]
-    for rows in (table.select(names).head(SAMPLE_ROWS), table):
-        texts = rows.select(names)
-        casts = texts.with_columns(pl.all().cast(pl.Int64, strict=False))
-        nulls = zip(names, texts.null_count().row(0), casts.null_count().row(0), strict=True)
-        names = [name for name, before, after in nulls if before == after]
-    if not names or not table.height:
-        return {}
-    zeros = table.select((pl.col(names).str.len_bytes() > 1) & _starts_with_zero(pl.col(names))).select(pl.all().any())
-    empty = table.select(names).null_count().row(0)
-    kept = zip(names, zeros.row(0), empty, strict=True)
-    return {name: casts[name] for name, zero, nulls in kept if not zero and nulls < table.height}
+    plain = kind == pl.Int64 or decimal == "."
+    casts = texts.select(pl.all().cast(kind, strict=False)) if plain else texts
+    found: dict[str, pl.Series] = {}
+    for text, column in zip(texts.get_columns(), casts.get_columns(), strict=True):
+        if plain and _is_complete(text, column, words):
+            found[text.name] = column
+        elif kind == pl.Float64 and (not plain or _may_have_thousands(text)):
+            numbers = numbers_of(text, decimal)
+            if _is_complete(text, numbers, words):
+                found[text.name] = numbers
+    return found
 
 
-def _starts_with_zero(cells: pl.Expr) -> pl.Expr:
-    return cells.str.starts_with("0") | cells.str.starts_with("-0") | cells.str.starts_with("+0")
+def _may_have_thousands(text: pl.Series) -> bool:
+    return any(cell is not None and THOUSANDS.match(cell) for cell in text.head(SAMPLE_ROWS).to_list())
 
 
-def _type_column(column: pl.Series, words: Sequence[str], decimal: str) -> pl.Series:
+def _is_complete(text: pl.Series, numbers: pl.Series, words: Sequence[str]) -> bool:
+    """Return whether all cells of text that are no numbers are missing."""
     import polars as pl
 
-    if column.dtype != pl.String:
-        return column
-    for kind in (pl.Int64, pl.Float64):
-        if not _is_of(column.head(SAMPLE_ROWS), kind, words, decimal)[0]:
-            continue
-        fits, found = _is_of(column, kind, words, decimal)
-        if fits and found.null_count() < len(found):
-            if _has_leading_zeros(column) or (kind == pl.Float64 and _has_long_numbers(column)):
-                break
-            return _without(found, missing_numbers(words))
-    states = column.unique().drop_nulls()
-    gone = states.filter(_are_missing(states, words))
-    return _booleans(column.set(column.is_in(gone.to_list()), None) if len(gone) else column, states)
-
-
-def _is_of(column: pl.Series, kind: Any, words: Sequence[str], decimal: str) -> tuple[bool, pl.Series]:
-    """Return whether all cells are numbers of a kind or missing, and the numbers."""
-    import polars as pl
-
-    found = column.cast(kind, strict=False) if kind == pl.Int64 else numbers_of(column, decimal)
-    if found.null_count() == column.null_count():
-        return True, found
-    rest = column.filter(found.is_null() & column.is_not_null())
-    for cells in (rest.head(SAMPLE_ROWS), rest):
-        if not _are_missing(cells.unique(), words).all():
-            return False, found
-    return True, found
+    if numbers.null_count() == text.null_count():
+        return True
+    if len(text) > SAMPLE_ROWS:
+        odd = set(text.filter(numbers.is_null() & text.is_not_null()).unique().head(SAMPLE_ROWS))
+    else:  # a list of few cells is faster than polars
+        odd = {cell for cell, number in zip(text.to_list(), numbers.to_list(), strict=True) if number is None} - {None}
+    rest = odd - {word.strip() for word in words}
+    if not rest or not missing_numbers(words):
+        return not rest
+    return bool(_are_missing(pl.Series(list(rest)), words).all())
 
 
 def _are_missing(cells: pl.Series, words: Sequence[str]) -> pl.Series:
     import polars as pl
 
     return cells.to_frame("cell").select(is_missing_text(pl.col("cell"), words)).to_series()
+
+
+def _codes(table: pl.DataFrame, numbers: dict[str, pl.Series], kind: Any, zeros: bool) -> set[str]:
+    """Return the columns that only look like numbers: with leading zeros, or whole numbers beyond 64 bits."""
+    import polars as pl
+
+    found: set[str] = set()
+    if zeros:
+        odd = table.select(pl.col(list(numbers)).str.contains(LEADING_ZERO).any()).row(0, named=True)
+        found |= {name for name, is_odd in odd.items() if is_odd}
+    if kind == pl.Float64:
+        most = pl.DataFrame(list(numbers.values())).select(pl.all().abs().fill_nan(None).max()).row(0, named=True)
+        large = [name for name, value in most.items() if value is not None and value >= 1e18]
+        found |= {name for name in large if table[name].str.contains(LONG_NUMBER).any()}
+    return found
+
+
+def _without(column: pl.Series, numbers: Sequence[float]) -> pl.Series:
+    import polars as pl
+
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    return column.set(column.cast(pl.Float64).is_in(list(numbers)), None) if numbers else column
+
+
+def _type_texts(table: pl.DataFrame, names: Sequence[str], words: Sequence[str]) -> pl.DataFrame:
+    """Return a table whose columns of text have nulls in place of words, or are booleans."""
+    import polars as pl
+
+    if not names or not table.height:
+        return table
+    gone = table.select(is_word(pl.col(names), words).any()).row(0, named=True)
+    with_words = [name for name, is_there in gone.items() if is_there]
+    table = table.with_columns(pl.when(~is_word(pl.col(with_words), words)).then(pl.col(with_words)))
+    likely = _spell_booleans(table.select(names).head(SAMPLE_ROWS))
+    return table.with_columns(_spell_booleans(table.select(likely.columns)).get_columns()) if likely.width else table
+
+
+def _spell_booleans(texts: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns whose values are all true and false, in any case, as booleans."""
+    import polars as pl
+
+    lower = texts.select(pl.all().str.to_lowercase())
+    fits = lower.select(pl.all().is_in(["true", "false"]).all() & pl.all().is_not_null().any()).row(0)
+    names = [name for name, fit in zip(lower.columns, fits, strict=True) if fit]
+    return lower.select(pl.col(names) == "true")
 
 
 def numbers_of(bare: pl.Series, decimal: str = ".", *, known: bool = False) -> pl.Series:
@@ -138,31 +184,3 @@ def _cast(column: pl.Series) -> pl.Series:
     import polars as pl
 
     return column.cast(pl.Float64, strict=False)
-
-
-def _has_long_numbers(column: pl.Series) -> bool:
-    """Return whether there are whole numbers beyond 64 bits, such as serial numbers, which floats would merge."""
-    return bool(column.str.contains(r"^[+-]?\d{19,}$").any())
-
-
-def _has_leading_zeros(column: pl.Series) -> bool:
-    first = column.str.starts_with("0") | column.str.starts_with("-0") | column.str.starts_with("+0")
-    odd = column.filter(first & (column.str.len_bytes() > 1))
-    return bool(odd.str.contains(LEADING_ZERO).any())
-
-
-def _without(column: pl.Series, numbers: Sequence[float]) -> pl.Series:
-    import polars as pl
-
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    return column.set(column.cast(pl.Float64).is_in(list(numbers)), None) if numbers else column
-
-
-def _booleans(column: pl.Series, states: pl.Series) -> pl.Series:
-    """Return a column as booleans if all its values are true and false, in any case."""
-    if column.null_count() == len(column) or len(states) > MOST_SPELLINGS:
-        return column
-    if not column.unique().drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
-        return column
-    return (column.str.to_lowercase() == "true").alias(column.name)

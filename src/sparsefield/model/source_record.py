@@ -25,6 +25,8 @@ class SourceRecord:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    dates: str | None = None
+    """How dates were read, or the order of their parts that was found."""
     sheet: str | None = None
     table: str | None = None
     """The table of a database file."""
