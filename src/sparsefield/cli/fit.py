@@ -15,7 +15,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
 from sparsefield.cli.console import StatusLine, inform, note, show
-from sparsefield.cli.fit_results import has_features, show_fit
+from sparsefield.cli.fit_results import has_features, show_fit, show_fit_as_json
 from sparsefield.cli.input_data import (
     ColumnOptions,
     InputData,
@@ -42,6 +42,12 @@ Check = Annotated[
     bool,
     opt.running_option(
         "--check/--no-check", help="Fit again with a tenth of the cells held out, and report how well it predicts them."
+    ),
+]
+Json = Annotated[
+    bool,
+    opt.running_option(
+        "--json", help="Print JSON with the content of the model and the scores of held-out cells instead of tables."
     ),
 ]
 Checkpoint = Annotated[
@@ -88,6 +94,7 @@ def fit(
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
     check: Check = True,
+    as_json: Json = False,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     jobs: opt.Jobs = None,
@@ -133,6 +140,9 @@ def fit(
         note(f"No check: {given.unchecked}")
     elif check and has_features(field):  # a field without features predicts by column frequencies
         checked = _check_on_held_out_cells(field, given, seed)
+    if as_json:
+        show_fit_as_json(output, field, given, seconds, checked)
+        return
     show_fit(field, given, seconds, checked)
     show(f"\nWrote {output}.")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
-from sparsefield.cli.console import ProgressBar, new_table, note, show
+from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.cli.input_data import is_linked, read_linked
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.report import read_rows
@@ -18,7 +18,12 @@ from sparsefield.cli.table_files import check_output, find_columns, refuse_overw
 from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
+if TYPE_CHECKING:
+    from sparsefield.model import Field
+
 SHOWN_FEATURES = 10
+RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
+"""Entries of the record of stability selection that JSON has."""
 
 Output = Annotated[
     Path | None,
@@ -27,6 +32,7 @@ Output = Annotated[
     ),
 ]
 Resamples = Annotated[int, typer.Option("--resamples", min=2, help="Number of halves to learn from; an even number.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with all features instead of a table.")]
 Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed of the halves.")]
 
 
@@ -37,6 +43,7 @@ def stability(
     *,
     output: Output = None,
     resamples: Resamples = 50,
+    as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
     orders: BasketOptions,
@@ -68,6 +75,9 @@ def stability(
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
+    if as_json:
+        show_json({"model": str(target), **_content(field.field_)})
+        return
     _show(field)
     show(f"\nWrote {target}.")
 
@@ -87,6 +97,21 @@ def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
         return rows.select(schema.input_names), None
     labels = [variable.name for variable in schema.targets]
     return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
+
+
+def _content(field: Field) -> dict[str, Any]:
+    """Return the selection frequencies as values that JSON can express."""
+    from sparsefield.viz.feature_sentences import list_features
+    from sparsefield.viz.report.stability_text import describe_stability, often_left_out, stability_column
+
+    features, how = list_features(field), field.record.stability
+    share = stability_column(field, features)
+    return {
+        **({} if how is None else {name: getattr(how, name) for name in RECORDED}),
+        "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
+        "left_out": [{**feature.as_dict(), "selected": found} for feature, found in often_left_out(field)],
+        "summary": describe_stability(field, features),
+    }
 
 
 def _show(field: Any) -> None:
