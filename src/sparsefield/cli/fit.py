@@ -171,7 +171,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
         again: Any = clone(field)
         again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
         try:
-            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
+            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed, sample_weight=given.weight)
         except TooFewCellsError as error:
             note(f"No check: {error}")
             return None

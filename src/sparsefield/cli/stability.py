@@ -68,9 +68,7 @@ def stability(
     rows = read_rows(model, field, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    source = field.field_.record.source
-    weight = weight or (None if source is None else source.weight)
-    weights = None if weight is None else _weights(read_for_model(data, reading, field, as_text=False).table, weight)
+    weights = _read_weights(data, reading, field, weight)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
@@ -82,8 +80,19 @@ def stability(
     show(f"\nWrote {target}.")
 
 
-def _weights(table: Any, weight: str) -> Any:
-    return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+def _read_weights(data: Path, reading: ReadOptions, field: Any, weight: str | None) -> Any:
+    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
+    source = field.field_.record.source
+    remembered = None if source is None else source.weight
+    if weight is None and remembered is None:
+        return None
+    table = read_for_model(data, reading, field, as_text=False).table
+    if weight is not None:
+        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+    if remembered not in table.columns:
+        note(f"Rows are not weighted: {data} lacks the column {remembered!r}, which had the weights of the fit.")
+        return None
+    return read_weights(table, remembered)
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
