@@ -68,7 +68,13 @@ def test_numbers_have_weighted_means() -> None:
     assert variable.name == "heat"
     rng = np.random.default_rng(3)
     truth = frame["heat"].to_numpy()
-    parts = rng.dirichlet(np.ones(len(variable.states)), 60), truth + 1.0, truth - 0.5, truth + rng.normal(size=60), truth
+    parts = (
+        rng.dirichlet(np.ones(len(variable.states)), 60),
+        truth + 1.0,
+        truth - 0.5,
+        truth + rng.normal(size=60),
+        truth,
+    )
     one = evaluate_numbers("heat", variable, NumberPredictions(*parts, weight.astype(float)), 20.0, 2.0)
     again = (np.repeat(part, weight, axis=0) for part in parts)
     two = evaluate_numbers("heat", variable, NumberPredictions(*again), 20.0, 2.0)

@@ -11,6 +11,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show, show_json
+from sparsefield.io.model_header import read_header
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.viz.fit_summary import (
@@ -46,12 +47,13 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    from sparsefield.viz.edge_summary import describe_edges
-
+    read_header(model)
     saved = _open(model)
     if as_json:
         show_json({"model": str(model), **model_content(saved)})
         return
+    from sparsefield.viz.edge_summary import describe_edges
+
     field = saved.field
     record, layout = field.record, field.layout
     learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)

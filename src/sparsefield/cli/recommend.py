@@ -11,8 +11,9 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
 from sparsefield.cli.console import new_table, show, show_json
 from sparsefield.cli.input_data import is_matrix
+from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
-from sparsefield.errors import DataError, ModelFileError, UnknownItemError
+from sparsefield.errors import DataError, UnknownItemError
 from sparsefield.io.files import ReadOptions
 
 Orders = Annotated[
@@ -62,8 +63,6 @@ def recommend(
     --basket prints a table. For the baskets of DATA, the file of --output has the columns basket, rank, item,
     probability and lift.
     """
-    from sparsefield import MarkovField, load
-
     if (data is None) == (not basket):
         raise DataError("Give either DATA or one or several --basket ITEMS.")
     if data is not None and output is None:
@@ -71,9 +70,9 @@ def recommend(
     if output is not None:
         check_output(output, TABLES)
         refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
-    field: Any = load(model)
-    if not isinstance(field, MarkovField):
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}; items are recommended by a MarkovField.")
+    saved = open_model(model, data)
+    require_estimator(saved, "MarkovField", what="recommends items")
+    field = saved.load()
     given: Any = _named_baskets(field, basket or []) if data is None else _read(data, reading, orders)
     try:
         unknown = "ignore" if ignore_unknown else "raise"

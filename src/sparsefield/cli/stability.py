@@ -11,6 +11,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.cli.input_data import is_linked, read_linked
+from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_checks import read_weights
@@ -56,19 +57,17 @@ def stability(
     options of the model, and its l1 times the square root of 1/2, because the noise in a gradient grows with the square
     root of the number of rows. The selection frequencies are added to the model file; 'report' and 'explore' show them.
     """
-    from sparsefield import load
-
     target = model if output is None else output
     check_output(target)
     refuse_overwriting_inputs([target], [data])
-    field: Any = load(model)
-    field.n_jobs = jobs
+    saved = open_model(model, data)
     if is_linked(data) and not orders.given:
         refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
-    rows = read_rows(model, field, data, reading, orders)
+    rows = read_rows(saved, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    weights = _read_weights(data, reading, field, weight)
+    weights = _read_weights(data, reading, saved, weight)
+    field = saved.load(jobs)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
@@ -80,13 +79,13 @@ def stability(
     show(f"\nWrote {target}.")
 
 
-def _read_weights(data: Path, reading: ReadOptions, field: Any, weight: str | None) -> Any:
+def _read_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None) -> Any:
     """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
-    source = field.field_.record.source
+    source = model.field_.record.source
     remembered = None if source is None else source.weight
     if weight is None and remembered is None:
         return None
-    table = read_for_model(data, reading, field, as_text=False).table
+    table = read_for_model(data, reading, model, as_text=False).table
     if weight is not None:
         return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
     if remembered not in table.columns:
