@@ -1,8 +1,20 @@
 """This module defines the exceptions and warnings of the library. Messages name the place and the remedy."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class DataError(ValueError):
     """The data cannot be used; the message names the column, row or file, and the remedy."""
+
+
+class UnknownItemError(DataError):
+    """Baskets have items that the field does not know."""
+
+    def __init__(self, items: Sequence[str], remedy: str = "pass unknown='ignore'") -> None:
+        self.items = items
+        super().__init__(f"The field has no item(s) {', '.join(map(repr, items))}: correct the names, or {remedy}.")
 
 
 class ModelFileError(ValueError):

@@ -17,6 +17,7 @@ import pytest
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
+from sparsefield.cli.model_input import open_model
 from sparsefield.io import parse_schema_file
 from sparsefield.io.read_options import ReadOptions
 
@@ -90,7 +91,7 @@ def test_a_browser_opens_a_file_that_redirects_to_the_page(
 def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
     out = table.parent / "filled.csv"
     assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
-    rows = read_rows(load(plain_model), plain_model, table, ReadOptions(separator=";"))
+    rows = read_rows(open_model(plain_model), table, ReadOptions(separator=";"))
     for row in range(200):
         rows.accept("", row, None, "mean-field")
     assert rows.csv("") == out.read_bytes()
@@ -100,7 +101,7 @@ def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table
 def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = read_rows(field, model, school, ReadOptions())
+    rows = read_rows(open_model(model), school, ReadOptions())
     expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
@@ -129,6 +130,7 @@ def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_mod
     other = table.parent / "other.csv"
     other.write_text("a,b\n1,2\n")
     run("explore", plain_model, other).one_error("No column of the model is in the table", "rain")
+    (table.parent / "x.npz").touch()
     run("explore", plain_model, table.parent / "x.npz").one_error("sparse matrix")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +45,7 @@ def evaluate(
     folds: Folds = 10,
     as_json: Json = False,
     columns: ColumnOptions,
+    weight: opt.Weight = None,
     reading: ReadOptions,
     template: opt.Templates = None,
     induction: Inductions = None,
@@ -57,16 +59,17 @@ def evaluate(
     The table shows the mean (and standard deviation) over folds. AP is average precision: all states of all held-out
     cells are ranked by probability, and the true states are the relevant ones. AP (positive) ranks the cells of 0/1
     columns by the probability of 1. CLL is the mean natural log of the probability of the true state. These are about
-    nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse).
+    nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse). With
+    --weight, rows have weights in fits and in scores.
     """
-    given = read_data(data, reading, columns)
+    given = read_data(data, reading, replace(columns, weight=weight))
     learning["selection"] = learning["selection"] or "heldout"
     found = {}
     for name in induction or ["cfi"]:
         field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed, latent=latent, induction=name)
         found[name] = _evaluate(field, name, given, folds, seed)
     if as_json:
-        about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}
+        about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed, "weight": weight}
         options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"kinds": given.kinds}
         options |= {"templates": template} if given.linked else {}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
@@ -86,12 +89,13 @@ def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: in
             done.append(fold)
             watch.update(f"{len(done)} done")
 
-        evaluation = run(given.X, field, folds, given.observed, seed, progress)
+        evaluation = run(given.X, field, folds, given.observed, seed, progress, sample_weight=given.weight)
     early = sum(not fold.converged for fold in done)
     options = field.get_params()
-    if options["solver__certify"] and early:
+    if early:
         limited = any(fold.iterations >= options["solver__max_iter"] for fold in done if not fold.converged)
-        remedy = "raise --max-iter" if limited else "give a larger --l1 or --l2"
+        certified = "give a larger --l1 or --l2" if options["solver__certify"] else "add --certify"
+        remedy = "raise --max-iter" if limited else certified
         note(f"{name}: {early} of {folds} fits stopped before they converged; {remedy}.")
     return evaluation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from sparsefield.cli.console import StatusLine, print_message, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
@@ -46,14 +47,13 @@ def explore(
     """
     if find_spec("dash") is None or find_spec("dash_cytoscape") is None:
         raise DataError('The explorer needs Dash, which is not installed: pip install "sparsefield[explore]".')
-    from sparsefield import load
-    from sparsefield.viz.explorer.server import serve
-    from sparsefield.viz.explorer.session import open_session
-
-    field: Any = load(model)
+    saved = open_model(model, data)
     with StatusLine("Reading"):
-        rows = None if data is None else read_rows(field, model, data, reading)
-        session = open_session(model.name, field, rows)
+        rows = None if data is None else read_rows(saved, data, reading)
+        from sparsefield.viz.explorer.server import serve
+        from sparsefield.viz.explorer.session import open_session
+
+        session = open_session(model.name, saved.load() if rows is None else rows.model, rows)
 
     with TemporaryDirectory(prefix="sparsefield-") as folder:
 
@@ -74,30 +74,35 @@ def _redirect_page(folder: Path, address: str) -> Path:
     return path
 
 
-def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> TableRows:
+def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
     """Read the tables, with the columns and types of the model."""
-    from sparsefield import RelationalField
-    from sparsefield.viz.explorer.table_rows import InputTable, TableRows
-
     if is_matrix(data):
         raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
-    linked = isinstance(field, RelationalField)
-    if linked != is_linked(data):
-        what = "linked tables: pass their TOML file" if linked else "one table: pass a CSV or Parquet file"
-        raise DataError(f"{data}: {model} is a {type(field).__name__} of {what}.")
-    if not linked:
-        schema = field.field_.schema
-        source = read_for_model(data, reading, field)
-        raw, found = source.table, source.format
-        prepared, name = prepare_table(raw, schema, found), f"{data.stem}-completed.csv"
-        table = InputTable(raw, prepared.table, prepared.missing, name, found.separator, found.header)
-        return TableRows(field, {"": table})
+    if model.linked != is_linked(data):
+        what = "linked tables: pass their TOML file" if model.linked else "one table: pass a CSV or Parquet file"
+        raise DataError(f"{data}: {model.path} is a {model.estimator} of {what}.")
+    return _read_linked_rows(model, data, reading) if model.linked else _read_plain_rows(model, data, reading)
+
+
+def _read_plain_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
+    source = read_for_model(data, reading, model)
+    raw, found = source.table, source.format
+    prepared, name = prepare_table(raw, model.field_.schema, found), f"{data.stem}-completed.csv"
+    from sparsefield.viz.explorer.table_rows import InputTable, TableRows
+
+    table = InputTable(raw, prepared.table, prepared.missing, name, found.separator, found.header)
+    return TableRows(model.load(), {"": table})
+
+
+def _read_linked_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
     parsed = read_linked(data, reading)
-    given = prepare_linked(field, parsed)
+    given = prepare_linked(model, parsed)
+    from sparsefield.viz.explorer.table_rows import InputTable, TableRows
+
     tables = {}
     for name, prepared in given.prepared.items():
         found, key = parsed.formats.get(name, FileFormat()), parsed.data.keys.get(name)
         output = f"{name}-completed.csv"
         separator, header = found.separator, found.header
         tables[name] = InputTable(given.raw[name], prepared.table, prepared.missing, output, separator, header, key)
-    return TableRows(field, tables, given.data)
+    return TableRows(model.load(), tables, given.data)

@@ -9,6 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
+from sparsefield.cli.model_input import open_model
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError
 from sparsefield.viz.fit_summary import count
@@ -58,15 +59,13 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
     values: pass them with --given.
     """
-    from sparsefield import load
-
     check_output(output, (GRAPHML, UAI))
     if output.suffix.lower() == GRAPHML and (given or names):
         raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, *([names] if names else [])], [model])
-    field = load(model)
+    field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
         field.to_graphml(output)
         show(f"Wrote {output}: {_size(field)}.")

@@ -15,7 +15,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
 from sparsefield.cli.console import StatusLine, inform, note, show
-from sparsefield.cli.fit_results import has_features, show_fit
+from sparsefield.cli.fit_results import has_features, show_fit, show_fit_as_json
 from sparsefield.cli.input_data import (
     ColumnOptions,
     InputData,
@@ -42,6 +42,12 @@ Check = Annotated[
     bool,
     opt.running_option(
         "--check/--no-check", help="Fit again with a tenth of the cells held out, and report how well it predicts them."
+    ),
+]
+Json = Annotated[
+    bool,
+    opt.running_option(
+        "--json", help="Print JSON with the content of the model and the scores of held-out cells instead of tables."
     ),
 ]
 Checkpoint = Annotated[
@@ -88,6 +94,7 @@ def fit(
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
     check: Check = True,
+    as_json: Json = False,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     jobs: opt.Jobs = None,
@@ -133,6 +140,9 @@ def fit(
         note(f"No check: {given.unchecked}")
     elif check and has_features(field):  # a field without features predicts by column frequencies
         checked = _check_on_held_out_cells(field, given, seed)
+    if as_json:
+        show_fit_as_json(output, field, given, seconds, checked)
+        return
     show_fit(field, given, seconds, checked)
     show(f"\nWrote {output}.")
 
@@ -161,7 +171,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
         again: Any = clone(field)
         again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
         try:
-            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
+            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed, sample_weight=given.weight)
         except TooFewCellsError as error:
             note(f"No check: {error}")
             return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.cli.console import new_table, show
-from sparsefield.cli.info import show_features
+from sparsefield.cli.console import new_table, show, show_json
+from sparsefield.cli.info import describe_estimator, model_content, show_features
 from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def has_features(field: AnyField) -> bool:
 def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluation | None = None) -> None:
     """Show what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
     if checked is None or not show_if_nothing_learned(checked, given):
-        _show_findings(field, given)
+        show("\n".join(_findings(field, given)))
     show_features(field.field_, SHOWN_FEATURES)
     show()
     _show_options(field)
@@ -54,13 +55,27 @@ def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluat
         _show_check(checked, given.names, auto=field.l1 == "auto")
 
 
-def _show_findings(field: AnyField, given: InputData) -> None:
-    """Show sentences about the data; without figures where the rows are not in memory."""
+def show_fit_as_json(
+    output: Path, field: AnyField, given: InputData, seconds: float, checked: Evaluation | None
+) -> None:
+    """Print as JSON what was learned: the content of the model, findings, and the scores of held-out cells or null."""
+    show_json(
+        {
+            "model": str(output),
+            "seconds": seconds,
+            "findings": _findings(field, given),
+            "held_out": None if checked is None else checked.as_dict(),
+            **model_content(describe_estimator(field)),
+        }
+    )
+
+
+def _findings(field: AnyField, given: InputData) -> list[str]:
+    """Return sentences about the data; without figures where the rows are not in memory."""
     from sparsefield.viz.findings import findings
 
     in_memory = given.linked or not _is_on_disk(given)
-    sentences = field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
-    show("\n".join(sentences))
+    return field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
 
 
 def _is_on_disk(given: InputData) -> bool:

@@ -11,6 +11,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show, show_json
+from sparsefield.io.model_header import read_header
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.viz.fit_summary import (
@@ -46,12 +47,13 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    from sparsefield.viz.edge_summary import describe_edges
-
+    read_header(model)
     saved = _open(model)
     if as_json:
-        show_json({"model": str(model), **_content(saved)})
+        show_json({"model": str(model), **model_content(saved)})
         return
+    from sparsefield.viz.edge_summary import describe_edges
+
     field = saved.field
     record, layout = field.record, field.layout
     learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)
@@ -120,7 +122,11 @@ def _is_plain(params: Any, known: set[str]) -> bool:
 def _open_estimator(model: Path) -> SavedModel:
     from sparsefield import load
 
-    estimator: Any = load(model)
+    return describe_estimator(load(model))
+
+
+def describe_estimator(estimator: Any) -> SavedModel:
+    """Return the content that the model file of a fitted estimator has."""
     defaults, params = type(estimator)().get_params(deep=False), estimator.get_params(deep=False)
     return SavedModel(type(estimator).__name__, estimator.field_, params, defaults, estimator.get_params())
 
@@ -136,7 +142,7 @@ def show_features(field: Field, count: int) -> None:
         show("\n".join(lines))
 
 
-def _content(saved: SavedModel) -> dict[str, Any]:
+def model_content(saved: SavedModel) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
     from dataclasses import asdict
 
@@ -148,16 +154,12 @@ def _content(saved: SavedModel) -> dict[str, Any]:
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
-    features = [
-        {"template": one.template, "terms": [term._asdict() for term in one.terms], "weight": one.weight}
-        for one in list_features(saved.field)
-    ]
     return {
         "estimator": saved.estimator,
         "l1": record.l1,
         "options": {name: _plain(value) for name, value in saved.params.items()},
         "variables": variables,
-        "features": features,
+        "features": [feature.as_dict() for feature in list_features(saved.field)],
         "record": asdict(record),
     }
 

@@ -185,10 +185,9 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         strict=columns.strict,
         top_levels=columns.top_levels,
     )
-    why = "held-out cells are not weighted by --weight." if weight is not None else ""
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
-    given = InputData(found.table, False, roles.observed, kinds, table.height, why, book=found.book, named=roles)
+    given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
     return replace(given, weight=weight, groups=groups, date_order=source.format.date_order)
 
 

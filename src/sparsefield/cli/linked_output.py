@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import RelationalField
+    from sparsefield.cli.model_input import OpenModel
     from sparsefield.data import Relational, Schema
     from sparsefield.io.schema_file import SchemaFile, TableFile
 
@@ -57,7 +58,9 @@ def _schemas(field: RelationalField) -> dict[str, Schema]:
     return dict(zip(layout.tables, layout.schemas, strict=True))
 
 
-def prepare_linked(field: RelationalField, parsed: SchemaFile, *, known_states: bool = False) -> LinkedTables:
+def prepare_linked(
+    field: RelationalField | OpenModel, parsed: SchemaFile, *, known_states: bool = False
+) -> LinkedTables:
     """Convert each table of the model to its types, and refuse other values than its states if ``known_states``."""
     files, tables, layout = parsed.files, parsed.data.tables, field.field_.layout
     raw = {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}

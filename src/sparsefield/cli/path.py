@@ -10,7 +10,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, read_any_data
-from sparsefield.cli.console import StatusLine, new_table, show
+from sparsefield.cli.console import StatusLine, new_table, show, show_json
 from sparsefield.cli.input_data import ColumnOptions
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
 from sparsefield.io.read_options import ReadOptions
@@ -23,6 +23,7 @@ Output = Annotated[
         "--output", "-o", metavar="FILE", help="File to write: a picture (.svg), a page (.html) or a table (.csv)."
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @opt.with_shared_options(without=("l1", "refit", "solver__certify"))
@@ -30,6 +31,7 @@ def path(
     data: opt.Data,
     output: Output,
     *,
+    as_json: Json = False,
     columns: ColumnOptions,
     weight: opt.Weight = None,
     group: opt.Group = None,
@@ -53,27 +55,37 @@ def path(
     with StatusLine(f"Learning from {given.rows:,} rows") as watch:
         field.callbacks = opt.report_to(watch)
         found = field.regularization_path(given.X, **given.roles)
-    _show(found, output, f"Regularization path of {data.name}")
+    rows = _write(found, output, f"Regularization path of {data.name}")
+    if as_json:
+        show_json({"data": str(data), "output": str(output), "criterion": rows[0]["criterion"], "path": rows})
+    else:
+        _show(rows, output)
 
 
-def _show(frame: Any, output: Path, title: str) -> None:
+def _write(frame: Any, output: Path, title: str) -> list[dict[str, Any]]:
+    """Write the path to a file, by its suffix, and return its rows."""
     import polars as pl
 
     from sparsefield.io.atomic_write import write_atomically
-    from sparsefield.viz.path_figure import HEADINGS, describe_path, draw_path, format_row, make_path_page
+    from sparsefield.viz.path_figure import draw_path, make_path_page
 
     found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
     rows = list(found.iter_rows(named=True))
-    criterion = rows[0]["criterion"]
     suffix = output.suffix.lower()
     if suffix == TABLE:
         write_table(found.with_columns(pl.col("error").fill_nan(None)), output)
     else:
         draw = draw_path if suffix == PICTURE else make_path_page
-        write_atomically(output, draw(rows, criterion, title).encode())
+        write_atomically(output, draw(rows, rows[0]["criterion"], title).encode())
+    return rows
+
+
+def _show(rows: list[dict[str, Any]], output: Path) -> None:
+    from sparsefield.viz.path_figure import HEADINGS, describe_path, format_row
+
     table = new_table("", *HEADINGS)
     for row in rows:
         table.add_row("selected" if row["selected"] else "", *format_row(row))
     show(table)
-    show("\n" + "\n".join(describe_path(rows, criterion)))
+    show("\n" + "\n".join(describe_path(rows, rows[0]["criterion"])))
     show(f"\nWrote {output}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +12,10 @@ from sparsefield.cli.console import StatusLine
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
+from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
 Proba = Annotated[
@@ -58,20 +58,26 @@ def predict(
     """
     if is_matrix(data):
         raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
-    field = _load(model, linked=is_linked(data))
-    field.n_jobs = jobs
-    if is_linked(data):
+    linked = is_linked(data)
+    if linked:
         check_linked_output(output, proba)
-        predict_linked(field, read_linked(data, reading), output, proba, fill)
+    else:
+        check_output(output, TABLES)
+        refuse_overwriting_inputs([output], [data, model])
+    saved = open_model(model, data)
+    able = "can impute linked tables" if linked else "can impute one table"
+    require_estimator(saved, "RelationalField" if linked else "MarkovField", what=able)
+    if linked:
+        parsed = read_linked(data, reading)
+        predict_linked(saved.load(jobs), parsed, output, proba, fill)
         return
-    check_output(output, TABLES)
-    refuse_overwriting_inputs([output], [data, model])
-    from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
-
-    schema = field.field_.schema
-    source = read_for_model(data, reading, field)
+    schema = saved.field_.schema
+    source = read_for_model(data, reading, saved)
     table, found = source.table, source.format
     prepared = prepare_table(table, schema, found)
+    field = saved.load(jobs)
+    from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
+
     with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
         if proba:
             answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
@@ -89,15 +95,3 @@ def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:
     answer, latent = field.transform(prepared.table, fill=fill), field.field_.schema.latent
     beliefs = field.predict_proba(prepared.table) if latent else {}
     return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in latent)
-
-
-def _load(model: Path, *, linked: bool) -> Any:
-    """Load a model and require that it is for one table or for linked tables."""
-    from sparsefield import MarkovField, RelationalField, load
-
-    field = load(model)
-    wanted = RelationalField if linked else MarkovField
-    if not isinstance(field, wanted):
-        what = "linked tables" if linked else "one table"
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}; only a {wanted.__name__} can impute {what}.")
-    return field

@@ -9,10 +9,11 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
-from sparsefield.cli.console import new_table, show
+from sparsefield.cli.console import new_table, show, show_json
 from sparsefield.cli.input_data import is_matrix
+from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.errors import DataError, UnknownItemError
 from sparsefield.io.files import ReadOptions
 
 Orders = Annotated[
@@ -37,6 +38,7 @@ IgnoreUnknown = Annotated[
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; needed for DATA.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @opt.with_shared_options()
@@ -49,6 +51,7 @@ def recommend(
     exclude: Exclude = None,
     ignore_unknown: IgnoreUnknown = False,
     output: Output = None,
+    as_json: Json = False,
     orders: BasketOptions,
     reading: ReadOptions,
 ) -> None:
@@ -60,8 +63,6 @@ def recommend(
     --basket prints a table. For the baskets of DATA, the file of --output has the columns basket, rank, item,
     probability and lift.
     """
-    from sparsefield import MarkovField, load
-
     if (data is None) == (not basket):
         raise DataError("Give either DATA or one or several --basket ITEMS.")
     if data is not None and output is None:
@@ -69,16 +70,24 @@ def recommend(
     if output is not None:
         check_output(output, TABLES)
         refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
-    field: Any = load(model)
-    if not isinstance(field, MarkovField):
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}; items are recommended by a MarkovField.")
+    saved = open_model(model, data)
+    require_estimator(saved, "MarkovField", what="recommends items")
+    field = saved.load()
     given: Any = _named_baskets(field, basket or []) if data is None else _read(data, reading, orders)
-    unknown = "ignore" if ignore_unknown else "raise"
-    found = _as_polars(field.recommend(given, count, exclude=exclude or (), unknown=unknown))
+    try:
+        unknown = "ignore" if ignore_unknown else "raise"
+        found = _as_polars(field.recommend(given, count, exclude=exclude or (), unknown=unknown))
+    except UnknownItemError as error:
+        raise UnknownItemError(error.items, "add --ignore-unknown") from error
+    if output is not None:
+        write_table(found, output)
+    if as_json:
+        written = {} if output is None else {"output": str(output)}
+        show_json({"model": str(model), **written, "recommendations": found.to_dicts()})
+        return
     if output is None:
         _show(found, several=len(given) > 1)
         return
-    write_table(found, output)
     rows = given.shape[0] if hasattr(given, "shape") else len(given)
     show_written(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.", output)
 

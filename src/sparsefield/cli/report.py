@@ -13,6 +13,7 @@ from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
@@ -60,8 +61,6 @@ def report(
     column, calibration, signals and errors, and missing values; and how to repeat the fit. An output that ends in .svg
     is a static picture of the strongest edges.
     """
-    from sparsefield import load
-
     check_output(output, (*PAGES, PICTURE))
     if data is None and (reading != ReadOptions() or orders.given):
         raise DataError(
@@ -70,37 +69,35 @@ def report(
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
     refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
-    field: Any = load(model)
-    field.n_jobs = jobs
+    saved = open_model(model, data)
+    rows = None if data is None else read_rows(saved, data, reading, orders)
+    field = saved.load(jobs)
     if output.suffix.lower() == PICTURE:
         field.plot(title=title or f"The network of {model.name}").save(output)
         show(f"Wrote {output}.")
         return
-    rows = None if data is None else read_rows(model, field, data, reading, orders)
     with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
+def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
     """Read the data with the columns and types of the model."""
-    from sparsefield import RelationalField
-
-    source = field.field_.record.source
+    source = model.field_.record.source
     if orders is None or not orders.given:
         orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
     if orders.given:
-        return orders_of_model(data, reading, orders, field)
-    if is_linked(data) != isinstance(field, RelationalField):
+        return orders_of_model(data, reading, orders, model.load())
+    if is_linked(data) != model.linked:
         what = "linked tables" if is_linked(data) else "one table"
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
+        raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")
     if is_linked(data):
-        return prepare_linked(field, read_linked(data, reading)).data
+        return prepare_linked(model, read_linked(data, reading)).data
     if is_matrix(data):
         from sparsefield.io.matrix_files import read_matrix
 
         return read_matrix(data)
-    source, schema = read_for_model(data, reading, field), field.field_.schema
+    source, schema = read_for_model(data, reading, model), model.field_.schema
     table = source.table
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:

@@ -12,9 +12,10 @@ from sparsefield.cli.console import ProgressBar, note
 from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
+from sparsefield.cli.model_input import OpenModel, open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
 from sparsefield.io.read_options import ReadOptions
@@ -23,7 +24,7 @@ from sparsefield.parameters import BURN_IN, THIN
 if TYPE_CHECKING:
     import polars as pl
 
-    from sparsefield import MarkovField, RelationalField
+    from sparsefield import MarkovField
 
 ROWS = 1_000
 """Default number of rows; options default to None, so that those that linked tables do not use can be refused."""
@@ -84,11 +85,9 @@ def sample(
     For linked tables, --given is their TOML file, and the output is a folder with a file for each table, as for
     'predict'. They are sampled once, with one chain over all rows.
     """
-    from sparsefield import RelationalField
-
-    field = _load(model)
-    field.n_jobs = jobs
-    if isinstance(field, RelationalField):
+    saved = open_model(model, given)
+    require_estimator(saved, "MarkovField", "RelationalField", what="can draw rows, which 'fit' writes")
+    if saved.linked:
         for option, value in {"-n": rows, "--thin": thin, "--chains": chains}.items():
             if value is not None:
                 raise DataError(
@@ -100,7 +99,8 @@ def sample(
                 f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
             )
         check_linked_output(output, proba=False)
-        sample_linked(field, read_linked(given, reading), output, sweeps=burn_in, seed=seed)
+        parsed = read_linked(given, reading)
+        sample_linked(saved.load(jobs), parsed, output, sweeps=burn_in, seed=seed)
         return
     check_output(output, TABLES)
     rows = rows or (ROWS if given is None else 1)
@@ -111,41 +111,34 @@ def sample(
         "random_state": seed,
     }
     if given is None:
-        drawn, found = _draw_rows(field, rows, plan), FileFormat(separator=reading.separator or ",")
+        drawn, found = _draw_rows(saved, rows, plan, jobs), FileFormat(separator=reading.separator or ",")
     else:
         refuse_overwriting_inputs([output], [given])
-        drawn, found = _draw_missing(field, given, reading, rows, plan)
+        drawn, found = _draw_missing(saved, given, reading, rows, plan, jobs)
     write_table(drawn, output, found, given)
     show_written(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.", output)
 
 
-def _load(model: Path) -> MarkovField | RelationalField:
-    from sparsefield import MarkovField, RelationalField, load
-
-    field = load(model)
-    if isinstance(field, RelationalField):
-        return field
-    if not isinstance(field, MarkovField):
-        raise ModelFileError(
-            f"{model}: holds a {type(field).__name__}; rows can be drawn only from a MarkovField or a "
-            "RelationalField, which 'fit' writes."
-        )
-    field.kind_ = "polars"  # independent of the library that training used
+def _load(model: OpenModel, jobs: int | None) -> MarkovField:
+    """Return the estimator of one table, whose frames are of polars whatever library training used."""
+    field = model.load(jobs)
+    field.kind_ = "polars"
     return field
 
 
-def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
+def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | None) -> pl.DataFrame:
     """Draw rows without given values."""
-    observed = [variable.name for variable in field.field_.schema.observed]
+    observed = [variable.name for variable in model.field_.schema.observed]
     if observed:
         raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
+    field = _load(model, jobs)
     with ProgressBar(f"Drawing {rows:,} rows") as meter:
         drawn: Any = field.sample(rows, **plan, progress=meter.show_progress)
         return drawn
 
 
 def _draw_missing(
-    field: MarkovField, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any]
+    model: OpenModel, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any], jobs: int | None
 ) -> tuple[pl.DataFrame, FileFormat]:
     """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
     import numpy as np
@@ -156,13 +149,14 @@ def _draw_missing(
         )
     if is_matrix(given):
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
-    schema = field.field_.schema
-    source = read_for_model(given, reading, field)
+    schema = model.field_.schema
+    source = read_for_model(given, reading, model)
     table, found = source.table, source.format
     refuse_unknown_states(table, schema, found)
     prepared = prepare_table(table, schema, found)
     if not prepared.n_missing:
         note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
+    field = _load(model, jobs)
     times = f", {rows:,} times" if rows > 1 else ""
     with ProgressBar(f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
-from sparsefield.cli.console import ProgressBar, new_table, note, show
+from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.cli.input_data import is_linked, read_linked
+from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_checks import read_weights
@@ -18,7 +19,12 @@ from sparsefield.cli.table_files import check_output, find_columns, refuse_overw
 from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
+if TYPE_CHECKING:
+    from sparsefield.model import Field
+
 SHOWN_FEATURES = 10
+RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
+"""Entries of the record of stability selection that JSON has."""
 
 Output = Annotated[
     Path | None,
@@ -27,6 +33,7 @@ Output = Annotated[
     ),
 ]
 Resamples = Annotated[int, typer.Option("--resamples", min=2, help="Number of halves to learn from; an even number.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with all features instead of a table.")]
 Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed of the halves.")]
 
 
@@ -37,6 +44,7 @@ def stability(
     *,
     output: Output = None,
     resamples: Resamples = 50,
+    as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
     orders: BasketOptions,
@@ -49,31 +57,41 @@ def stability(
     options of the model, and its l1 times the square root of 1/2, because the noise in a gradient grows with the square
     root of the number of rows. The selection frequencies are added to the model file; 'report' and 'explore' show them.
     """
-    from sparsefield import load
-
     target = model if output is None else output
     check_output(target)
     refuse_overwriting_inputs([target], [data])
-    field: Any = load(model)
-    field.n_jobs = jobs
+    saved = open_model(model, data)
     if is_linked(data) and not orders.given:
         refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
-    rows = read_rows(model, field, data, reading, orders)
+    rows = read_rows(saved, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    source = field.field_.record.source
-    weight = weight or (None if source is None else source.weight)
-    weights = None if weight is None else _weights(read_for_model(data, reading, field, as_text=False).table, weight)
+    weights = _read_weights(data, reading, saved, weight)
+    field = saved.load(jobs)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
+    if as_json:
+        show_json({"model": str(target), **_content(field.field_)})
+        return
     _show(field)
     show(f"\nWrote {target}.")
 
 
-def _weights(table: Any, weight: str) -> Any:
-    return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+def _read_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None) -> Any:
+    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
+    source = model.field_.record.source
+    remembered = None if source is None else source.weight
+    if weight is None and remembered is None:
+        return None
+    table = read_for_model(data, reading, model, as_text=False).table
+    if weight is not None:
+        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+    if remembered not in table.columns:
+        note(f"Rows are not weighted: {data} lacks the column {remembered!r}, which had the weights of the fit.")
+        return None
+    return read_weights(table, remembered)
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
@@ -87,6 +105,21 @@ def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
         return rows.select(schema.input_names), None
     labels = [variable.name for variable in schema.targets]
     return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
+
+
+def _content(field: Field) -> dict[str, Any]:
+    """Return the selection frequencies as values that JSON can express."""
+    from sparsefield.viz.feature_sentences import list_features
+    from sparsefield.viz.report.stability_text import describe_stability, often_left_out, stability_column
+
+    features, how = list_features(field), field.record.stability
+    share = stability_column(field, features)
+    return {
+        **({} if how is None else {name: getattr(how, name) for name in RECORDED}),
+        "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
+        "left_out": [{**feature.as_dict(), "selected": found} for feature, found in often_left_out(field)],
+        "summary": describe_stability(field, features),
+    }
 
 
 def _show(field: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
@@ -11,17 +12,30 @@ from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.io.model_file import load_field
+from sparsefield.model import Field
 
 ESTIMATORS: dict[str, type[FieldEstimator]] = {
     kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)
 }
 
-__all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "RelationalField", "load"]
+__all__ = [
+    "ESTIMATORS",
+    "CRFClassifier",
+    "FieldEstimator",
+    "MarkovField",
+    "RelationalField",
+    "load",
+    "restore_estimator",
+]
 
 
 def load(path: str | os.PathLike[str]) -> FieldEstimator:
     """Return the fitted estimator that ``save`` wrote to a file. Loading runs no code of the file, unlike pickle."""
-    field, extra = load_field(path)
+    return restore_estimator(path, *load_field(path))
+
+
+def restore_estimator(path: str | os.PathLike[str], field: Field, extra: dict[str, Any]) -> FieldEstimator:
+    """Return the fitted estimator of a field and its extra values, which `load_field` read from a file."""
     kind = ESTIMATORS.get(str(extra.get("estimator")))
     if kind is None:
         raise ModelFileError(f"{path}: holds a {extra.get('estimator')!r}, which this sparsefield does not know.")

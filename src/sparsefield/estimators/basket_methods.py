@@ -25,7 +25,7 @@ from sparsefield.data import (
     make_frame,
 )
 from sparsefield.data.frames import make_label_columns
-from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.errors import DataError, UnknownItemError, UnknownStateWarning
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.pair_rules import count_pairs, divide, item_names, item_pairs
 from sparsefield.frame_protocol import Frame
@@ -193,10 +193,7 @@ def _given_rows(rows: list[list[str]], names: tuple[Label, ...] | None, items: S
 
 def _refuse_unknown(names: Sequence[str], unknown: str) -> None:
     if names and unknown == "raise":
-        raise DataError(
-            f"The field has no item(s) {', '.join(map(repr, names))}: correct the names, or pass unknown='ignore' "
-            "(--ignore-unknown)."
-        )
+        raise UnknownItemError(names)
 
 
 class _Ranked(NamedTuple):

@@ -354,21 +354,24 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         (conditionals,) = self._infer(DenseDataset.single(table)).conditionals
         return probabilities(table.schema, conditionals)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the weighted mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
 
         Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A number
         with more values than levels has a density per standard deviation of its column instead of a probability. A
-        stream is scored block by block.
+        stream is scored block by block, without weights.
         """
         X = read_matrix(X) if is_matrix_file(X) else X
+        if is_stream(X) and sample_weight is not None:
+            raise DataError("X is a stream of blocks, which is scored without weights: leave sample_weight out.")
         if is_stream(X):
             return score_stream(self, X, self.score)
         source = self._read(X)
+        weight = check_weights(sample_weight, source.n_rows)
         dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
-        sparse = None if dense else compile_sparse(source, self.field_.schema)
-        table = sparse or compile_table(source, self.field_.schema)
-        return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
+        sparse = None if dense else compile_sparse(source, self.field_.schema, weight)
+        table = sparse or compile_table(source, self.field_.schema, sample_weight=weight)
+        return self._log_likelihood(DenseDataset.single(table)) / (table.n_rows if weight is None else weight.sum())
 
     def conditional_log_likelihood(self, X_true: Any, X_missing: Any) -> float:
         """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``."""

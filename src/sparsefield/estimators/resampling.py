@@ -134,7 +134,7 @@ class ResamplingMethods:
                 width=options.max_order,
                 progress=progress,
             )
-        if options.certify and found.unconverged:
+        if found.unconverged:
             warnings.warn(
                 f"{found.unconverged:,} of {resamples:,} fits to halves of the rows stopped before they converged.",
                 ConvergenceWarning,

@@ -167,7 +167,7 @@ class TrainingMethods(NestedParameters):
             result = trainer.run()
             if self.refit:
                 result = replace(result, field=self._refit(trainer))
-        if options.certify and not result.converged:
+        if not result.converged:
             self._warn_not_converged(len(result.iterations), result.kkt_violation)
         self._warn_if_inexact(len(result.iterations), result.mc_error)
         record = FitRecord(
@@ -190,14 +190,19 @@ class TrainingMethods(NestedParameters):
         return self._fit_engine(data.dataset) if data.engine is None else nullcontext(data.engine)
 
     def _warn_not_converged(self, n_iter: int, violation: float) -> None:
-        reached = n_iter >= self._resolve("solver").max_iter
-        remedy = "Raise solver=Solver(max_iter=...) (--max-iter)." if reached else "Raise l1 or l2."
+        solver = self._resolve("solver")
         if self.objective == "cd":
-            remedy = (
-                "The gradient of cd is not that of its loss, so this is expected: Solver(certify=False) accepts it."
-            )
+            remedy = "The gradient of cd is not that of its loss, so this is expected."
+        elif n_iter >= solver.max_iter:
+            remedy = "Raise solver=Solver(max_iter=...) (--max-iter)."
+        elif not solver.certify:
+            remedy = "Solver(certify=True) (--certify) continues until it is small."
+        else:
+            remedy = "Raise l1 or l2."
+        unchecked = "" if solver.certify else ", with certify off,"
         warnings.warn(
-            f"The fit stopped after {n_iter} iterations with an optimality violation of {violation:.3g}. {remedy}",
+            f"The fit stopped after {n_iter} iterations{unchecked} with an optimality violation of {violation:.3g}. "
+            f"{remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -30,7 +30,7 @@ class Gain:
 
     value: float
     error: float
-    """Standard error, as if cells were independent."""
+    """Standard error, as if cells were independent. It depends on the shares of their weights, not on the sum."""
 
     @property
     def is_clear(self) -> bool:
@@ -38,27 +38,39 @@ class Gain:
         return self.value > self.error
 
 
-def deviation_of(cells: Sequence[int], means: Sequence[float], deviations: Sequence[float]) -> float:
-    """Return the standard deviation over several groups of cells from their sizes, means and standard deviations.
+def deviation_of(weights: Sequence[float], means: Sequence[float], deviations: Sequence[float]) -> float:
+    """Return the standard deviation over several groups of cells from their weights, means and standard deviations.
 
     Examples
     --------
     >>> deviation_of([2, 2], [1.0, -1.0], [0.0, 0.0])
     1.0
     """
-    n = sum(cells)
-    mean = sum(k * m for k, m in zip(cells, means, strict=True)) / n
-    parts = zip(cells, means, deviations, strict=True)
+    n = sum(weights)
+    mean = sum(k * m for k, m in zip(weights, means, strict=True)) / n
+    parts = zip(weights, means, deviations, strict=True)
     return math.sqrt(sum(k * (d * d + (m - mean) ** 2) for k, m, d in parts) / n)
+
+
+def effective_cells(weights: Sequence[float], sizes: Sequence[float]) -> float:
+    """Return the effective size of several groups of cells, Kish's (sum w)^2 / sum w^2, from weights and sizes of each.
+
+    Examples
+    --------
+    >>> effective_cells([10.0, 10.0], [10.0, 10.0]), effective_cells([20.0, 10.0], [10.0, 10.0])
+    (20.0, 18.0)
+    """
+    return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
 
 
 def pool_gains(scores: Sequence[ColumnGains]) -> Gain:
     """Return the gain over the cells of several columns; NaN without any."""
     if not scores:
         return Gain(math.nan, math.nan)
-    cells, means = [score.cells for score in scores], [score.gain.value for score in scores]
-    deviation = deviation_of(cells, means, [score.gain_deviation for score in scores])
-    return Gain(float(np.average(means, weights=cells)), deviation / math.sqrt(sum(cells)))
+    weights, means = [score.weight for score in scores], [score.gain.value for score in scores]
+    deviation = deviation_of(weights, means, [score.gain_deviation for score in scores])
+    size = effective_cells(weights, [score.effective_cells for score in scores])
+    return Gain(float(np.average(means, weights=weights)), deviation / math.sqrt(size))
 
 
 def count_clear_gains(scores: Sequence[ColumnGains]) -> tuple[int, int]:
@@ -89,6 +101,10 @@ class ColumnGains(Protocol):
     @property
     def cells(self) -> int: ...
     @property
+    def weight(self) -> float: ...
+    @property
+    def effective_cells(self) -> float: ...
+    @property
     def gain(self) -> Gain: ...
     @property
     def gain_deviation(self) -> float: ...
@@ -110,6 +126,16 @@ class ColumnScore:
     """Standard deviation over cells of the increase of the log-likelihood."""
 
     @property
+    def weight(self) -> float:
+        """Sum of the weights of the cells, which are all 1."""
+        return float(self.cells)
+
+    @property
+    def effective_cells(self) -> float:
+        """Effective number of cells."""
+        return float(self.cells)
+
+    @property
     def gain(self) -> Gain:
         """Increase of the conditional log-likelihood over that of the marginal frequencies."""
         error = self.gain_deviation / math.sqrt(self.cells) if self.cells else math.nan
@@ -121,21 +147,25 @@ class Calibration:
     """A calibration curve: predicted probabilities of states of cells, in bins of equal width."""
 
     count: np.ndarray
-    """(bins,): number of predictions, one for each state of each cell."""
+    """(bins,): number of predictions, or sum of their weights; there is one for each state of each cell."""
     belief: np.ndarray
     """(bins,): mean probability; NaN in an empty bin."""
     share: np.ndarray
     """(bins,): share of the predicted states that are true."""
 
     @classmethod
-    def of(cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS) -> Calibration:
-        """Return the calibration curve of beliefs (cells, states), given the true states of the cells."""
+    def of(
+        cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS, sample_weight: np.ndarray | None = None
+    ) -> Calibration:
+        """Return the calibration curve of beliefs (cells, states), given the true states and weights of the cells."""
         place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
         hits = np.arange(beliefs.shape[1]) == truth[:, None]
+        weight = np.ones(len(truth)) if sample_weight is None else sample_weight
+        weights = np.broadcast_to(weight[:, None], beliefs.shape)
         return cls._of_sums(
-            np.bincount(place.ravel(), minlength=bins).astype(float),
-            np.bincount(place.ravel(), beliefs.ravel(), bins),
-            np.bincount(place[hits], minlength=bins).astype(float),
+            np.bincount(place.ravel(), weights.ravel(), bins),
+            np.bincount(place.ravel(), (weights * beliefs).ravel(), bins),
+            np.bincount(place[hits], weights[hits], bins),
         )
 
     @classmethod
@@ -158,7 +188,7 @@ class Calibration:
         """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
         full = self.count > 0
         distance = np.abs(self.share[full] - self.belief[full])
-        return float((self.count[full] * distance).sum() / max(self.count.sum(), 1))
+        return float((self.count[full] * distance).sum() / self.count.sum()) if full.any() else 0.0
 
 
 def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_shares: bool = True) -> list[ColumnScore]:

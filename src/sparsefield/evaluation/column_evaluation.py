@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsefield.data import Variable
 from sparsefield.data.schema import Kind
-from sparsefield.evaluation.calibration import TINY, Calibration, Gain, deviation_of
+from sparsefield.evaluation.calibration import TINY, Calibration, Gain, deviation_of, effective_cells
 from sparsefield.evaluation.metrics import CellPredictions
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -21,10 +21,28 @@ INTERVAL = 0.9
 
 
 @dataclass(frozen=True)
+class CellWeights:
+    """The weights of some cells."""
+
+    total: float
+    effective: float
+    """Effective number of cells, Kish's (sum w)^2 / sum w^2."""
+
+    @classmethod
+    def of(cls, weights: Array | None) -> CellWeights | None:
+        """Return sum and effective number of weights, at least one of them positive; None without weights."""
+        if weights is None:
+            return None
+        total = float(weights.sum())
+        return cls(total, total**2 / float(weights @ weights))
+
+
+@dataclass(frozen=True)
 class ColumnEvaluation:
     """Scores of the held-out cells of a column: of the field, and of a baseline that knows the visible cells alone.
 
-    The baseline predicts the frequencies of the states or levels, and the mean of numbers.
+    The baseline predicts the frequencies of the states or levels, and the mean of numbers. Means are weighted where
+    cells have weights.
     """
 
     name: str
@@ -47,11 +65,23 @@ class ColumnEvaluation:
     """Calibration of the probabilities of states; None for numbers."""
     gain_deviation: float = 0.0
     """Standard deviation over cells of the loss of the baseline minus that of the field."""
+    cell_weights: CellWeights | None = None
+    """Weights of the cells; None where all are 1."""
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights of the cells."""
+        return float(self.cells) if self.cell_weights is None else self.cell_weights.total
+
+    @property
+    def effective_cells(self) -> float:
+        """Effective number of cells, for standard errors: that of equally weighted cells."""
+        return float(self.cells) if self.cell_weights is None else self.cell_weights.effective
 
     @property
     def gain(self) -> Gain:
         """Decrease of the mean loss from the baseline to the field, and its standard error."""
-        return Gain(self.baseline_loss - self.loss, self.gain_deviation / math.sqrt(self.cells))
+        return Gain(self.baseline_loss - self.loss, self.gain_deviation / math.sqrt(self.effective_cells))
 
     @property
     def calibration_error(self) -> float:
@@ -61,11 +91,13 @@ class ColumnEvaluation:
     @classmethod
     def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
         """Return the scores over the cells of several folds of one column."""
-        first, cells = parts[0], sum(part.cells for part in parts)
+        first, cells, weights = parts[0], sum(part.cells for part in parts), [part.weight for part in parts]
+        sizes = [part.effective_cells for part in parts]
         power = 2.0 if first.kind == "numeric" else 1.0
 
         def mean(name: str, power: float = 1.0) -> float:
-            return float(sum(part.cells * getattr(part, name) ** power for part in parts) / cells) ** (1.0 / power)
+            powers = [weight * getattr(part, name) ** power for weight, part in zip(weights, parts, strict=True)]
+            return float(sum(powers) / sum(weights)) ** (1.0 / power)
 
         calibrations = [part.calibration for part in parts if part.calibration]
         return cls(
@@ -79,11 +111,8 @@ class ColumnEvaluation:
             first.scale,
             mean("coverage"),
             Calibration.join(calibrations) if calibrations else None,
-            deviation_of(
-                [part.cells for part in parts],
-                [part.gain.value for part in parts],
-                [part.gain_deviation for part in parts],
-            ),
+            deviation_of(weights, [part.gain.value for part in parts], [part.gain_deviation for part in parts]),
+            first.cell_weights and CellWeights(sum(weights), effective_cells(weights, sizes)),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,23 +130,32 @@ def evaluate_states(name: str, kind: Kind, found: CellPredictions, baseline: Cel
         name,
         kind,
         len(found.truth),
-        float(losses.mean()),
-        float(baseline_losses.mean()),
+        _mean(losses, found.sample_weight),
+        _mean(baseline_losses, found.sample_weight),
         error,
         baseline_error,
         scale=1.0,
         coverage=float("nan"),
-        calibration=Calibration.of(found.probabilities, found.truth),
-        gain_deviation=float((baseline_losses - losses).std()),
+        calibration=Calibration.of(found.probabilities, found.truth, sample_weight=found.sample_weight),
+        gain_deviation=_deviation(baseline_losses - losses, found.sample_weight),
+        cell_weights=CellWeights.of(found.sample_weight),
     )
+
+
+def _mean(values: Array, weights: Array | None) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _deviation(values: Array, weights: Array | None) -> float:
+    return math.sqrt(_mean((values - _mean(values, weights)) ** 2, weights))
 
 
 def _mean_error(predictions: CellPredictions, *, ordered: bool) -> float:
     if not ordered:
-        return float((predictions.probabilities.argmax(axis=1) != predictions.truth).mean())
+        return _mean(predictions.probabilities.argmax(axis=1) != predictions.truth, predictions.sample_weight)
     below = np.cumsum(predictions.probabilities, axis=1) < 0.5 - 1e-12
     medians = np.minimum(below.sum(axis=1), below.shape[1] - 1)
-    return float(np.abs(medians - predictions.truth).mean())
+    return _mean(np.abs(medians - predictions.truth), predictions.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -134,6 +172,8 @@ class NumberPredictions:
     """(cells,): upper end of it."""
     truth: Array
     """(cells,)"""
+    sample_weight: Array | None = None
+    """(cells,): weights of the cells; None weights all alike."""
 
 
 def evaluate_numbers(
@@ -148,22 +188,23 @@ def evaluate_numbers(
     scale : standard deviation of all cells
     """
     codes = variable.codes_of(found.truth)
-    places, cells = variable.position_of_code[codes], np.arange(len(codes))
-    widths = float(variable.log_widths[codes].mean())
+    places, cells, weights = variable.position_of_code[codes], np.arange(len(codes)), found.sample_weight
+    widths = _mean(variable.log_widths[codes], weights)
     shares = found.probabilities[cells, places], np.asarray(variable.frequencies)[places]
     logs, baseline_logs = (np.log(np.maximum(share, TINY)) for share in shares)
-    error, baseline_error = (float(np.sqrt(np.mean((m - found.truth) ** 2))) for m in (found.mean, visible_mean))
-    covered = float(((found.truth >= found.low) & (found.truth <= found.high)).mean())
+    error, baseline_error = (math.sqrt(_mean((m - found.truth) ** 2, weights)) for m in (found.mean, visible_mean))
+    covered = _mean((found.truth >= found.low) & (found.truth <= found.high), weights)
     return ColumnEvaluation(
         name,
         "numeric",
         len(codes),
-        widths - float(logs.mean()),
-        widths - float(baseline_logs.mean()),
+        widths - _mean(logs, weights),
+        widths - _mean(baseline_logs, weights),
         error,
         baseline_error,
         scale,
         covered,
         calibration=None,
-        gain_deviation=float((logs - baseline_logs).std()),
+        gain_deviation=_deviation(logs - baseline_logs, weights),
+        cell_weights=CellWeights.of(weights),
     )

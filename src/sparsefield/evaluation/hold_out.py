@@ -141,6 +141,7 @@ def evaluate(
     progress: Callable[[Fold], None] | None = None,
     *,
     states: States = None,
+    sample_weight: Any = None,
     on_fit: Callable[[Any, Any], None] | None = None,
 ) -> Evaluation:
     """Cross-validate an estimator over cells, as in the paper's section 4.
@@ -161,6 +162,10 @@ def evaluate(
     progress : function that is called with each `Fold` when it is done
     states : {column: its states}
         For one table: states that are known to exist, whether or not they occur in a row.
+    sample_weight : (rows,) weights of the rows of one table
+        Weights of fits and of scores, which are weighted averages over held-out cells: a weight of 2 counts as two
+        equal rows that are held out together. Cells of rows with weight 0 are not held out. Standard errors count
+        rows, not weights.
     on_fit : function that is called with the fitted estimator of each fold and the incomplete table
 
     Notes
@@ -180,7 +185,7 @@ def evaluate(
     >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
     True
     """
-    cells = _TargetCells.of(X, estimator, observed, states)
+    cells = _TargetCells.of(X, estimator, observed, states, sample_weight)
     if not 2 <= folds <= cells.n_cells:
         raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
     done: list[Fold] = []
@@ -188,7 +193,7 @@ def evaluate(
     for held_out in _split(cells, folds, seed):
         if not done:  # compile the kernels of a fit and of a prediction with missing cells
             incomplete = cells.with_missing(held_out)
-            _first_iteration(estimator, incomplete, observed).infer(incomplete)
+            _first_iteration(estimator, incomplete, cells.roles).infer(incomplete)
         fold, of_fold = _run_fold(cells, estimator, held_out, on_fit)
         done.append(fold)
         for column in of_fold:
@@ -199,7 +204,13 @@ def evaluate(
 
 
 def hold_out(
-    X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0
+    X: Any,
+    estimator: CellEstimator,
+    share: float = 0.1,
+    observed: Columns = None,
+    seed: int = 0,
+    *,
+    sample_weight: Any = None,
 ) -> Evaluation:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
@@ -212,7 +223,7 @@ def hold_out(
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be between 0 and 1, got {share}.")
-    cells = _TargetCells.of(X, estimator, observed)
+    cells = _TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
     parts = max(2, round(1 / share))
     if cells.n_cells < parts:
         raise TooFewCellsError(
@@ -234,9 +245,11 @@ class _TargetTable:
     schema: Schema
     truth: Array
     """(rows, targets): index into the states or levels of the whole table, -1 for a missing cell."""
+    weights: Array | None = None
+    """(rows,): weights of the rows; None weights all alike."""
 
     @classmethod
-    def of(cls, name: str, source: Source, schema: Schema) -> _TargetTable:
+    def of(cls, name: str, source: Source, schema: Schema, weights: Array | None) -> _TargetTable:
         codes = []
         for variable in schema.targets:
             column = source.column(variable.name)
@@ -248,7 +261,17 @@ class _TargetTable:
             found, places = factorize(column)
             known = {state: k for k, state in enumerate(variable.states)}
             codes.append(np.append([known[state] for state in found], UNKNOWN)[places])
-        return cls(name, source, schema, np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes]))
+        truth = np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes])
+        return cls(name, source, schema, truth, weights)
+
+    @property
+    def counts(self) -> Array:
+        """(rows, targets): whether a cell has a value, and a weight."""
+        known = self.truth != UNKNOWN
+        return known if self.weights is None else known & (self.weights > 0.0)[:, None]
+
+    def weights_of(self, rows: Array) -> Array | None:
+        return None if self.weights is None else self.weights[rows]
 
     @property
     def states(self) -> dict[str, tuple[Any, ...]]:
@@ -276,11 +299,12 @@ class _TargetTable:
                 continue
             truth = self.truth[rows, v]
             positive = 1 if variable.states == (0, 1) else None
-            visible = np.where(held_out[:, v], UNKNOWN, self.truth[:, v])
-            counts = np.bincount(visible[visible != UNKNOWN], minlength=len(variable.states)) + 1.0
+            visible = np.flatnonzero((self.truth[:, v] != UNKNOWN) & ~held_out[:, v])
+            codes, weights = self.truth[visible, v], self.weights_of(visible)
+            counts = np.bincount(codes, weights, minlength=len(variable.states)) + 1.0
             frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
-            found = posterior.state_probabilities(variable.name)[rows]
-            yield variable, CellPredictions(found, truth, positive), CellPredictions(frequencies, truth, positive)
+            found, cell = posterior.state_probabilities(variable.name)[rows], (truth, positive, self.weights_of(rows))
+            yield variable, CellPredictions(found, *cell), CellPredictions(frequencies, *cell)
 
     def evaluate_numbers(self, posterior: Any, fitted: Schema, held_out: Array) -> Iterator[ColumnEvaluation]:
         """Yield the scores of each numeric column with held-out cells; ``fitted`` is the schema of the visible ones."""
@@ -293,11 +317,13 @@ class _TargetTable:
             column, rows = self.source.column(variable.name), np.flatnonzero(held_out[:, v])
             numbers = np.full(self.source.n_rows, np.nan)
             numbers[column.present] = as_numbers(column)
-            visible_mean = float(np.nanmean(np.where(held_out[:, v], np.nan, numbers)))
+            visible = np.flatnonzero(column.present & ~held_out[:, v])
+            visible_mean = float(np.average(numbers[visible], weights=self.weights_of(visible)))
             found = NumberPredictions(
                 posterior.state_probabilities(variable.name)[rows],
                 *(as_numbers(answer.column(variable.name))[rows] for answer in answers),
                 truth=numbers[rows],
+                sample_weight=self.weights_of(rows),
             )
             of_fold = fitted.variables[fitted.index_of_name[variable.name]]
             yield evaluate_numbers(self.full_name(variable.name), of_fold, found, visible_mean, variable.scale)
@@ -308,28 +334,40 @@ class _TargetCells:
     """The target cells of one table or of several linked ones."""
 
     X: Any
-    observed: Columns
+    roles: Mapping[str, Any]
+    """Keywords of `fit` for one table: observed columns, and weights where they are given."""
     tables: tuple[_TargetTable, ...]
 
     @classmethod
-    def of(cls, X: Any, estimator: CellEstimator, observed: Columns, states: States = None) -> _TargetCells:
+    def of(
+        cls,
+        X: Any,
+        estimator: CellEstimator,
+        observed: Columns,
+        states: States = None,
+        sample_weight: Any = None,
+    ) -> _TargetCells:
         if sp.issparse(X):
             X = as_source(X).native.toarray()
+        if sample_weight is not None and isinstance(X, Relational):
+            raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
+        roles = {"observed": observed} | ({} if sample_weight is None else {"sample_weight": sample_weight})
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
-        layout = _first_iteration(estimator, X, observed, states).field_.layout
+        layout = _first_iteration(estimator, X, roles, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
-        tables = tuple(_TargetTable.of(name, sources[name], schema.without_latent()) for name, schema in schemas)
-        return cls(X, observed, tables)
-
-    @property
-    def truth(self) -> Array:
-        """(cells,): true states of all tables, one table after another."""
-        return np.concatenate([table.truth.ravel() for table in self.tables])
+        weights = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight, float), len(X))
+        tables = tuple(_TargetTable.of(t, sources[t], schema.without_latent(), weights) for t, schema in schemas)
+        return cls(X, roles, tables)
 
     @property
     def n_cells(self) -> int:
-        return int(np.count_nonzero(self.truth != UNKNOWN))
+        return int(np.count_nonzero(self.counts))
+
+    @property
+    def counts(self) -> Array:
+        """(cells,): whether a cell of any table has a value, and a weight."""
+        return np.concatenate([table.counts.ravel() for table in self.tables])
 
     def split_by_table(self, cells: Array) -> list[Array]:
         """Cut (cells,) of all tables into (rows, targets) of each."""
@@ -350,7 +388,7 @@ class _TargetCells:
             estimator.fit(incomplete, states={table.name: table.states for table in self.tables})
         else:
             estimator.set_params(kinds=self.tables[0].kinds)
-            estimator.fit(incomplete, observed=self.observed, states=self.tables[0].states)
+            estimator.fit(incomplete, **self.roles, states=self.tables[0].states)
 
     def infer(self, estimator: CellEstimator, incomplete: Any) -> list[Any]:
         """Return the posterior of each table."""
@@ -365,14 +403,14 @@ class _TargetCells:
 
 def _split(cells: _TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
     """Yield for each fold the held-out cells: a (rows, targets) mask per table."""
-    truth = cells.truth
-    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(truth != UNKNOWN))
+    known = cells.counts
+    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(known))
     for part in np.array_split(shuffled, folds):
-        chosen = np.zeros(truth.shape, dtype=bool)
+        chosen = np.zeros(known.shape, dtype=bool)
         chosen[part] = True
         held_out = cells.split_by_table(chosen)
         for table, mask in zip(cells.tables, held_out, strict=True):
-            emptied = ~((table.truth != UNKNOWN) & ~mask).any(axis=0)
+            emptied = ~(table.counts & ~mask).any(axis=0)
             for column in np.flatnonzero(emptied & mask.any(axis=0)):
                 mask[np.flatnonzero(mask[:, column])[0], column] = False
         if not any(mask.any() for mask in held_out):
@@ -433,12 +471,12 @@ def _scores(predictions: Sequence[CellPredictions]) -> dict[str, float]:
     return asdict(score(predictions))
 
 
-def _first_iteration(estimator: CellEstimator, X: Any, observed: Columns, states: States = None) -> Any:
+def _first_iteration(estimator: CellEstimator, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
     copy: Any = clone(estimator)
     copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed, states=states)
+        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)
 
 
 def _make_missing(source: Source, missing: dict[str, Array]) -> Any:

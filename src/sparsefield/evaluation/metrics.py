@@ -24,6 +24,13 @@ class CellPredictions:
     """(cells,): index of the true state; -1 if the true state is none of the states."""
     positive: int | None = None
     """Index of the positive state, for a column of 0 and 1 or False and True."""
+    sample_weight: Array | None = None
+    """(cells,): weights of the cells; None weights all alike. A weight of 2 counts as a cell that occurs twice."""
+
+    @property
+    def weights(self) -> Array:
+        """(cells,): the weights of the cells, 1 if none are given."""
+        return np.ones(len(self.truth)) if self.sample_weight is None else self.sample_weight
 
     @property
     def of_truth(self) -> Array:
@@ -54,7 +61,7 @@ def score(predictions: Sequence[CellPredictions]) -> Scores:
     >>> score([CellPredictions(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), positive=1)])
     Scores(ap=1.0, cll=-0.164252033486018, error_rate=0.0, ap_positive=1.0)
     """
-    if not sum(len(one.truth) for one in predictions):
+    if not sum(one.weights.sum() for one in predictions):
         raise ValueError("There are no held-out cells to score.")
     return Scores(
         average_precision(predictions),
@@ -73,13 +80,16 @@ def average_precision(predictions: Sequence[CellPredictions]) -> float:
     """
     from sklearn.metrics import average_precision_score
 
-    probabilities, relevant = [], []
+    probabilities, relevant, weights = [], [], []
     for one in predictions:
         hits = np.arange(one.probabilities.shape[1]) == one.truth[:, None]
-        unknown = np.count_nonzero(one.truth == UNKNOWN)
-        probabilities += [one.probabilities.ravel(), np.zeros(unknown)]
-        relevant += [hits.ravel(), np.ones(unknown, dtype=bool)]
-    return float(average_precision_score(np.concatenate(relevant), np.concatenate(probabilities)))
+        unknown = one.truth == UNKNOWN
+        n_unknown = np.count_nonzero(unknown)
+        probabilities += [one.probabilities.ravel(), np.zeros(n_unknown)]
+        relevant += [hits.ravel(), np.ones(n_unknown, dtype=bool)]
+        weights += [np.repeat(one.weights, hits.shape[1]), one.weights[unknown]]
+    found = (np.concatenate(parts) for parts in (relevant, probabilities))
+    return float(average_precision_score(*found, sample_weight=np.concatenate(weights)))
 
 
 def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> float:
@@ -94,19 +104,27 @@ def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> fl
         return float("nan")
     probabilities = np.concatenate([one.probabilities[:, one.positive] for one in binary])
     relevant = np.concatenate([one.truth == one.positive for one in binary])
-    return float(average_precision_score(relevant, probabilities)) if relevant.any() else float("nan")
+    weights = np.concatenate([one.weights for one in binary])
+    if not relevant[weights > 0.0].any():
+        return float("nan")
+    return float(average_precision_score(relevant, probabilities, sample_weight=weights))
 
 
 def conditional_log_likelihood(predictions: Sequence[CellPredictions]) -> float:
-    """Return the mean over cells of the natural log of the probability of the true state, the paper's CLL.
+    """Return the weighted mean over cells of the natural log of the probability of the true state, the paper's CLL.
 
     A probability of 0 counts as the smallest positive number, about -708 in logs.
     """
     probabilities = np.concatenate([one.of_truth for one in predictions])
-    return float(np.mean(np.log(np.maximum(probabilities, np.finfo(float).tiny))))
+    logs = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    return float(np.average(logs, weights=_all_weights(predictions)))
 
 
 def error_rate(predictions: Sequence[CellPredictions]) -> float:
     """Return the share of cells whose most probable state is not the true one; the first of equal states counts."""
     wrong = [one.probabilities.argmax(axis=1) != one.truth for one in predictions]
-    return float(np.mean(np.concatenate(wrong)))
+    return float(np.average(np.concatenate(wrong), weights=_all_weights(predictions)))
+
+
+def _all_weights(predictions: Sequence[CellPredictions]) -> Array:
+    return np.concatenate([one.weights for one in predictions])

@@ -18,13 +18,10 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
-from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
 from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.model_header import FORMAT, VERSION, read_header
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
-
-FORMAT = "sparsefield"
-VERSION = 8
 
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
@@ -67,44 +64,18 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
     """Read a field that `save_field` wrote, and the estimator's extra values."""
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
-    if not path.is_file():
-        raise ModelFileError(f"{path}: there is no such file.")
+    path, header = Path(path), read_header(path)
     try:
         with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(_describe_no_model(path)) from error
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"{path}: this is a safetensors file, but not a sparsefield model.")
-    version = metadata.get("version", "")
-    if not version.isdigit() or int(version) > VERSION:
         raise ModelFileError(
-            f"{path}: the file has format {version}, but this version of sparsefield reads {VERSION}: upgrade it."
-        )
-    if int(version) < VERSION:
-        raise ModelFileError(
-            f"{path}: the file has format {version}, of an earlier version of sparsefield; this one reads format "
-            f"{VERSION}: fit the model again."
-        )
+            f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
+        ) from error
     try:
-        return _build(json.loads(metadata["document"]), tensors)
+        return _build(header.document, tensors)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
-
-
-def _describe_no_model(path: Path) -> str:
-    """Return what a file is that holds no model; a table may be there because two arguments are swapped."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    kind = KINDS[kind_of(head, path)]
-    if b"\n" not in head and kind.title == "CSV" or kind.remedy:
-        return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
-    return (
-        f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "
-        "both, MODEL comes before DATA.)"
-    )
 
 
 def _with_sorted_header(content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,11 @@ class Feature:
             return f"{what} {'go together' if self.weight > 0 else 'rarely go together'}{over}"
         does = "is more likely" if len(categories) == 1 else "go together"
         return f"{what} {does} where {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return template, terms and weight as plain values, for JSON."""
+        terms = [term._asdict() for term in self.terms]
+        return {"template": self.template, "terms": terms, "weight": self.weight}
 
 
 def list_features(field: Field, most: int | None = None) -> list[Feature]:

@@ -1,0 +1,96 @@
+"""This module reads the header of a model file without numpy, so that a file that is no model is refused at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparsefield.errors import ModelFileError
+from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
+
+FORMAT = "sparsefield"
+VERSION = 8
+LENGTH_BYTES = 8
+"""A safetensors file begins with the length of its header, a little-endian integer."""
+
+
+@dataclass(frozen=True)
+class ModelHeader:
+    """The header of a model file."""
+
+    document: dict[str, Any]
+    """Schema, fit record and options of the estimator, as `sparsefield.io.model_file.save_field` wrote them."""
+
+    @property
+    def estimator(self) -> str:
+        """Name of the class of the estimator."""
+        extra = self.document.get("extra")
+        return str(extra.get("estimator")) if isinstance(extra, dict) else ""
+
+
+def read_header(path: str | os.PathLike[str]) -> ModelHeader:
+    """Read the header of a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such file, or it is not a complete model of the format that this version reads.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ModelFileError(f"{path}: this is a folder: give a model file.")
+    if not path.is_file():
+        raise ModelFileError(f"{path}: there is no such file.")
+    metadata = _metadata(path)
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: this is a safetensors file, but not a sparsefield model.")
+    version = str(metadata.get("version", ""))
+    if not version.isdigit() or int(version) > VERSION:
+        raise ModelFileError(
+            f"{path}: the file has format {version}, but this version of sparsefield reads {VERSION}: upgrade it."
+        )
+    if int(version) < VERSION:
+        raise ModelFileError(
+            f"{path}: the file has format {version}, of an earlier version of sparsefield; this one reads format "
+            f"{VERSION}: fit the model again."
+        )
+    try:
+        document = json.loads(metadata["document"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
+    if not isinstance(document, dict):
+        raise ModelFileError(f"{path}: this sparsefield model has damaged contents (no document).")
+    return ModelHeader(document)
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    """Return the metadata of a safetensors file, and require that the file has the size that its header tells."""
+    try:
+        with path.open("rb") as file:
+            length, size = int.from_bytes(file.read(LENGTH_BYTES), "little"), path.stat().st_size
+            if not 0 < length <= size - LENGTH_BYTES:
+                raise ValueError("the header is incomplete")
+            header = json.loads(file.read(length))
+        metadata = header.pop("__metadata__", {})
+        ends = [tensor["data_offsets"][1] for tensor in header.values()]
+        if LENGTH_BYTES + length + max(ends, default=0) != size:
+            raise ValueError("the arrays are incomplete")
+        return dict(metadata)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ModelFileError(_describe_no_model(path)) from error
+
+
+def _describe_no_model(path: Path) -> str:
+    """Return what a file is that holds no model; a table may be there because two arguments are swapped."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    kind = KINDS[kind_of(head, path)]
+    if b"\n" not in head and kind.title == "CSV" or kind.remedy:
+        return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
+    return (
+        f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "
+        "both, MODEL comes before DATA.)"
+    )
