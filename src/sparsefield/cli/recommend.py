@@ -11,7 +11,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
 from sparsefield.cli.console import new_table, show
 from sparsefield.cli.input_data import is_matrix
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import ReadOptions
 
@@ -80,7 +80,7 @@ def recommend(
         return
     write_table(found, output)
     rows = given.shape[0] if hasattr(given, "shape") else len(given)
-    show_written(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.", output)
+    show(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.")
 
 
 def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:
