@@ -29,5 +29,5 @@ def load(path: str | os.PathLike[str]) -> FieldEstimator:
         estimator = kind(**{name: from_plain(value) for name, value in extra["params"].items()})
         estimator._restore(field, extra)
         return estimator
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: a sparsefield model with damaged options ({error}).") from error
