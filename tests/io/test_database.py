@@ -14,7 +14,7 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
-from sparsefield.io import connections
+from sparsefield.io import connections, read_schema, read_table
 from sparsefield.io.database import read_database
 
 duckdb = pytest.importorskip("duckdb")
@@ -377,8 +377,6 @@ def test_a_real_unreachable_postgres_does_not_hang() -> None:
 
 
 def test_a_name_with_brackets_is_no_pattern(parquet: Path) -> None:
-    import polars as pl
-
     pl.DataFrame({"v": [1, 1]}).write_parquet(parquet / "ab.parquet")
     pl.DataFrame({"v": [2, 2]}).write_parquet(parquet / "a[b].parquet")
     data = read_database(parquet, {"odd": "a[b]", "plain": "ab", "asked": 'SELECT * FROM "a[b]"'})
@@ -399,7 +397,7 @@ def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path, pa
         f"SELECT content FROM read_text('{tmp_path}/secret.csv')",
         f"SELECT * FROM glob('{tmp_path}/*')",
     ):
-        with pytest.raises(DataError, match="outside of the database.*other_files=True"):
+        with pytest.raises(DataError, match=r"outside of the database.*other_files=True"):
             read_database(place, {"x": query})
     with pytest.raises(DataError, match=r"secret.csv"):
         read_database(place, {"x": f"SELECT * FROM '{tmp_path}/secret.csv'"})

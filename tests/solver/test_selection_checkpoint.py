@@ -105,9 +105,10 @@ def test_an_interruption_between_folds_keeps_the_finished_fold(tmp_path, monkeyp
             raise Interrupted
         return _step_to(self, l1)
 
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr("sparsefield.solver.regularization_path.PathTrainer.step_to", interrupting)
-        clone(field).set_params(solver=Solver(checkpoint=tmp_path / "folder")).fit(table())
+    with monkeypatch.context() as patch:
+        patch.setattr(PathTrainer, "step_to", interrupting)
+        with pytest.raises(Interrupted):
+            clone(field).set_params(solver=Solver(checkpoint=tmp_path / "folder")).fit(table())
     clone(field).set_params(solver=Solver(checkpoint=tmp_path / "folder")).fit(table()).save(tmp_path / "resumed")
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "straight").read_bytes()
 
@@ -142,7 +143,7 @@ def interrupted(folder: Path, **options) -> MarkovField:
 
 def test_a_choice_of_other_data_or_options_is_refused(tmp_path) -> None:
     field = interrupted(tmp_path)
-    with pytest.raises(DataError, match="selection-fold-0.checkpoint: belongs to a fit of other data"):
+    with pytest.raises(DataError, match=r"selection-fold-0.checkpoint: belongs to a fit of other data"):
         field.fit(table(0.1))
     for options in ({"l2": 2.0}, {"refit": True}, {"random_state": 3}):
         with pytest.raises(DataError, match="belongs to a fit of other data"):

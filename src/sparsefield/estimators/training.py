@@ -21,6 +21,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.nested_parameters import NestedParameters
 from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
+from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
 from sparsefield.solver import (
@@ -162,7 +163,7 @@ class TrainingMethods(NestedParameters):
         dataset = data.dataset
         merged = deduplicate_rows(dataset)
         options, selection, saved = self._training_options(), None, None
-        with self._open_engine(data) as engine:
+        with interrupts_as_such(), self._open_engine(data) as engine:
             if self.l1 == "auto":
                 saved = self._selection_checkpoint(data)
                 selection = self._select_l1(data, engine, checkpoint=saved)

@@ -208,7 +208,11 @@ def parse_schema_file(path: Path | str, *, other_files: bool = False) -> SchemaF
         if name in content and (sources != ["tables"] or (name in _READING and "database" in content)):
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
-    parsed = _from_tables(content, path, other_files) if sources == ["tables"] else _from_statements(content, path, sources[0])
+    parsed = (
+        _from_tables(content, path, other_files)
+        if sources == ["tables"]
+        else _from_statements(content, path, sources[0])
+    )
     data = parsed.data
     if "templates" in content:
         with _prefix_errors(path):
@@ -230,7 +234,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from None
     except RecursionError:
-        raise DataError(f"{path}: values are nested too deeply: a schema file has sections of lists and words.") from None
+        raise DataError(
+            f"{path}: values are nested too deeply: a schema file has sections of lists and words."
+        ) from None
 
 
 def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, ...] = ()) -> None:

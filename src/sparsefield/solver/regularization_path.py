@@ -106,7 +106,6 @@ Scorer = Callable[[PathTrainer], BatchScores]
 """Scores the current field of a path."""
 
 
-
 class PathFold:
     """The path of one fold: a trainer, and the scorer of its fields."""
 

@@ -151,7 +151,5 @@ class _SavedPathFold(PathFold):
             )
         arrays, facts = saved
         field = Field(self.path.trainer.layout, **{name: arrays[name] for name in _FIELD_ARRAYS})
-        fit = FitResult(
-            field, (), facts["objective"], facts["kkt_violation"], facts["converged"], facts["mc_error"]
-        )
+        fit = FitResult(field, (), facts["objective"], facts["kkt_violation"], facts["converged"], facts["mc_error"])
         return _PointRecord(facts["l1"], fit, BatchScores(arrays["scores"], arrays["score_weights"]))
