@@ -54,6 +54,7 @@ CONTENTS = {
         "inference",
         "report",
         "explorer",
+        "reliability",
         "reading",
         "schema-files",
         "sequences-and-grids",

@@ -47,3 +47,7 @@ class LeftOutWarning(UserWarning):
 
 class SelectionWarning(UserWarning):
     """The score still rises at the smallest l1 that was tried: the data support a smaller one."""
+
+
+class CheckpointWarning(UserWarning):
+    """The state of a fit could not be saved; the fit goes on."""

@@ -258,23 +258,27 @@ def test_a_safetensors_file_of_others_is_refused(tmp_path) -> None:
     assert "not a sparsefield model" in refused(tmp_path / "theirs")
 
 
+def as_bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
 def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None:
     with safe_open(saved, framework="np") as file:
         held = dict(file.metadata())
-        tensors = {name: file.get_tensor(name) for name in ("biases", "pairs", "weights")}
+        tensors = {name: file.get_tensor(name) for name in ("biases", "pairs", "weights", "document")}
     if document is not None:
-        inside = json.loads(held["document"])
-        held["document"] = json.dumps(document(inside) or inside)
+        inside = json.loads(tensors["document"].tobytes())
+        tensors["document"] = as_bytes(json.dumps(document(inside) or inside))
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["9", "99", "1.5", "", "new"])
+@pytest.mark.parametrize("version", ["10", "99", "1.5", "", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "upgrade it" in refused(tmp_path / "new")
 
 
-@pytest.mark.parametrize("version", ["1", "7"])
+@pytest.mark.parametrize("version", ["1", "8"])
 def test_a_file_of_an_earlier_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "old", metadata={"version": version})
     assert "fit the model again" in refused(tmp_path / "old")
@@ -303,7 +307,9 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
         {"document": lambda d: d["tables"][0]["variables"].pop() and None},
         {"document": lambda d: [1, 2]},
-        {"metadata": {"document": "{"}},
+        {"arrays": lambda t: {"document": as_bytes("{")}},
+        {"arrays": lambda t: {"document": as_bytes("[" * 100_000)}},
+        {"arrays": lambda t: {"document": t["document"].astype(float)}},
         {"arrays": lambda t: {"biases": t["biases"][:-1]}},
         {"arrays": lambda t: {"weights": t["weights"][:-1]}},
         {"arrays": lambda t: {"pairs": t["pairs"] + 1000}},
@@ -319,16 +325,80 @@ def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> No
     "change",
     [
         {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.nan)}},
+        {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.inf)}},
+        {"arrays": lambda t: {"weights": np.full_like(t["weights"], 1e308)}},
+        {"arrays": lambda t: {"biases": np.full_like(t["biases"], -1e308)}},
         {"arrays": lambda t: {"pairs": t["pairs"].astype(float)}},
         {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
         {"document": lambda d: d["tables"][0]["variables"][0].update(frequencies=[])},
         {"document": lambda d: d["extra"].update(kind="nonsense")},
     ],
-    ids=["weights", "places", "base", "frequencies", "kind"],
+    ids=["weights", "infinite", "huge", "huge biases", "places", "base", "frequencies", "kind"],
 )
 def test_a_file_with_contents_that_make_no_field_is_refused(saved, tmp_path, change) -> None:
     rewritten(saved, tmp_path / "odd", **change)
     refused(tmp_path / "odd")
+
+
+def test_the_header_of_a_file_does_not_grow_with_the_columns(tmp_path) -> None:
+    """It is limited to 100 MB, which the schema of many columns exceeds."""
+    rng = np.random.default_rng(0)
+    sizes = []
+    for columns in (3, 300):
+        MarkovField(l1=1e6, n_jobs=1).fit(rng.choice(["no", "yes", "maybe"], (9, columns))).save(tmp_path / "m")
+        assert len(load(tmp_path / "m").states_) == columns
+        sizes.append(int.from_bytes((tmp_path / "m").read_bytes()[:8], "little"))
+    assert max(sizes) < min(sizes) + 100
+
+
+PATH_ROW = {"l1": 1.0, "features": 3, "score": -1.0, "error": 0.1, "selected": True}
+STABILITY = {
+    "frequencies": [],
+    "resamples": 10,
+    "seed": 0,
+    "l1": 1.0,
+    "halved": "rows",
+    "given_graph": False,
+    "mean_pairs": 2.0,
+    "left_out": [],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 3},
+        {"n_rows": -1},
+        {"n_rows": 2.5},
+        {"n_rows": True},
+        {"l1": "2"},
+        {"l1": -1.0},
+        {"l1": float("nan")},
+        {"objective": float("inf")},
+        {"objective": 10**400},
+        {"kkt_violation": -0.1},
+        {"converged": 1},
+        {"mc_error": [0.1]},
+        {"iterations": {}},
+        {"iterations": [{"iteration": 1}]},
+        {"iterations": [3]},
+        {"path": [{**PATH_ROW, "score": float("nan")}]},
+        {"path": [{**PATH_ROW, "features": "many"}]},
+        {"path": [{**PATH_ROW, "more": 1}]},
+        {"criterion": 1},
+        {"stability": [1]},
+        {"stability": {**STABILITY, "frequencies": [0.5]}},
+        {"stability": {**STABILITY, "halved": "columns"}},
+        {"stability": {**STABILITY, "frequencies": [1.5]}},
+        {"source": "a file"},
+        {"source": {"file": 3}},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_fit_record_that_no_fit_has_is_refused(saved, tmp_path, change) -> None:
+    rewritten(saved, tmp_path / "odd", document=lambda d: d["record"].update(change))
+    assert "damaged contents" in refused(tmp_path / "odd")
 
 
 def test_a_file_whose_options_are_a_list_is_refused(saved, tmp_path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
-from sparsefield.io import connections
+from sparsefield.io import connections, read_schema, read_table
 from sparsefield.io.database import read_database
 
 duckdb = pytest.importorskip("duckdb")
@@ -374,3 +374,48 @@ def test_a_real_unreachable_postgres_does_not_hang() -> None:
         read_database(ADDRESS, {"x": "x"})
     assert "cret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_with_brackets_is_no_pattern(parquet: Path) -> None:
+    pl.DataFrame({"v": [1, 1]}).write_parquet(parquet / "ab.parquet")
+    pl.DataFrame({"v": [2, 2]}).write_parquet(parquet / "a[b].parquet")
+    data = read_database(parquet, {"odd": "a[b]", "plain": "ab", "asked": 'SELECT * FROM "a[b]"'})
+    assert {name: table["v"].to_list() for name, table in data.tables.items()} == {
+        "odd": [2, 2],
+        "plain": [1, 1],
+        "asked": [2, 2],
+    }
+    assert read_table(parquet / "a[b].parquet")["v"].to_list() == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path, parquet: Path, kind: str) -> None:
+    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
+    place = made(tmp_path / "world.duckdb") if kind == "duckdb" else parquet
+    for query in (
+        f"SELECT * FROM read_csv('{tmp_path}/secret.csv')",
+        f"SELECT content FROM read_text('{tmp_path}/secret.csv')",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+    ):
+        with pytest.raises(DataError, match=r"outside of the database.*other_files=True"):
+            read_database(place, {"x": query})
+    with pytest.raises(DataError, match=r"secret.csv"):
+        read_database(place, {"x": f"SELECT * FROM '{tmp_path}/secret.csv'"})
+    permitted = read_database(
+        place, {"x": f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"}, keys={}, links={}, other_files=True
+    )
+    assert permitted.tables["x"]["word"].to_list() == ["open", "sesame"]
+
+
+def test_a_schema_file_cannot_permit_its_queries_to_read_other_files(tmp_path: Path) -> None:
+    made(tmp_path / "world.duckdb")
+    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
+    query = f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"
+    schema = tmp_path / "schema.toml"
+    schema.write_text(f'database = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
+    with pytest.raises(DataError, match="other_files=True"):
+        read_schema(schema)
+    assert read_schema(schema, other_files=True).tables["x"].height == 2
+    schema.write_text(f'other_files = true\ndatabase = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
+    with pytest.raises(DataError, match="unknown key 'other_files'"):
+        read_schema(schema)

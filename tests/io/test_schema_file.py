@@ -215,6 +215,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
     ("text", "words"),
     [
         ("[tables.nation\n", r"other\.toml is not TOML: .*line 1"),
+        ("templates = " + "[" * 5000, "nested too deeply"),
         ("a = 1\nb = = 2\n", r"is not TOML: .*line 2"),
         ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, missing_only, separator, "),
         ("", "the file has no data; it must have exactly one of"),

@@ -364,3 +364,22 @@ def test_too_large_weights_and_tables_are_refused(folder) -> None:
     wide = np.arange(30)[None, :]
     with pytest.raises(DataError, match=r"full table over x0, .* has 1,073,741,824 numbers"):
         write_uai(Field(layout, np.zeros(30), none, np.empty(0), wide, np.ones(1)), folder / "net.uai")
+
+
+@pytest.mark.parametrize("space", ["\u2028", "\x85", "\xa0"])
+def test_spaces_of_other_scripts_separate_numbers_as_well(folder, space) -> None:
+    field = read_uai(written(folder, f"MARKOV{space}1{space}2\n1\n1 0\n2{space}1.0 3.0\n"))
+    assert np.allclose(field.biases, np.log(3.0))
+
+
+def test_a_factor_may_have_any_number_of_variables_of_one_state(folder) -> None:
+    states, scope = " ".join(["1"] * 70 + ["2", "2"]), " ".join(map(str, range(72)))
+    field = read_uai(written(folder, f"MARKOV\n72\n{states}\n1\n72 {scope}\n4\n1 1 1 5\n"))
+    assert np.allclose(field.weights, np.log(5.0))
+    assert field.pairs.tolist() == [[0, 1]]
+
+
+def test_names_that_are_nested_too_deeply_are_refused(folder) -> None:
+    (folder / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="nested too deeply"):
+        read_uai(written(folder, "MARKOV\n1\n2\n1\n1 0\n2 1 1\n"), names=folder / "deep.json")

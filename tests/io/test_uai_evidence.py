@@ -73,3 +73,9 @@ def test_unknown_columns_and_states_are_not_written(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="a list of one or more"):
             write_evidence(samples, tmp_path / "e", names=NAMES)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("space", ["\u2028", "\x85"])
+def test_spaces_of_other_scripts_do_not_end_a_line(tmp_path: Path, space: str) -> None:
+    (tmp_path / "e").write_text(f"1{space}1{space}0\n", encoding="utf-8")
+    assert read_evidence(tmp_path / "e") == [{"x1": 0}]

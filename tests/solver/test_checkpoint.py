@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from sklearn.base import clone
 
 from sparsefield import FitCallbacks, MarkovField, MeanField, Relational, RelationalField, Solver
-from sparsefield.errors import DataError
-from sparsefield.solver.checkpoint import NAME, Checkpoint
+from sparsefield.errors import CheckpointWarning, DataError
+from sparsefield.solver.checkpoint import NAME, Checkpoint, CheckpointFile
 
 
 class Killed(BaseException):
@@ -164,3 +166,51 @@ def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
         tmp_path / "m"
     )
     assert b"here" not in (tmp_path / "m").read_bytes()
+
+
+def interrupted(folder: Path) -> MarkovField:
+    field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=folder))
+    field.callbacks = FitCallbacks(on_iteration=killer(12))
+    with pytest.raises(Killed):
+        field.fit(table())
+    field.callbacks = None
+    return field
+
+
+@pytest.mark.parametrize("change", ["weights", "facts", "lost array"])
+def test_an_altered_checkpoint_is_named_and_refused(tmp_path, change) -> None:
+    field, path = interrupted(tmp_path), tmp_path / NAME
+    with safe_open(path, framework="np") as file:
+        metadata, arrays = dict(file.metadata()), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if change == "weights":
+        arrays["theta"] = arrays["theta"] * 2.0
+    elif change == "facts":
+        metadata["facts"] = metadata["facts"].replace('"converged": false', '"converged": true')
+    else:
+        del arrays["gradient"]
+    save_file(arrays, path, metadata)
+    altered = path.read_bytes()
+    with pytest.raises(DataError, match=rf"{NAME}: this checkpoint is damaged.*delete it to start again"):
+        field.fit(table())
+    assert path.read_bytes() == altered
+
+
+def test_on_a_full_disk_the_fit_goes_on_with_a_note(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    wanted = MarkovField(l1=2.0).set_params(**OPTIONS).fit(table())
+    monkeypatch.setattr(os, "fsync", fail)
+    field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
+    with pytest.warns(CheckpointWarning, match=f"{NAME}: .*No space left on device.*The fit goes on"):
+        field.fit(table())
+    assert np.array_equal(field.field_.theta, wanted.field_.theta)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_a_checkpoint_on_a_full_device_is_a_note(tmp_path) -> None:
+    with pytest.warns(CheckpointWarning, match="No space left on device"):
+        assert not CheckpointFile(Path("/dev/full"), "mark").save({"a": np.zeros(3)}, {})

@@ -30,6 +30,7 @@ from sparsefield.cli import (
 )
 from sparsefield.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError
+from sparsefield.interrupts import interrupts_as_such
 
 __all__ = ["app", "main"]
 
@@ -98,6 +99,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     try:
         with (
             warnings_as_notes(),
+            interrupts_as_such(),
             silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
         ):
             code = app(kept or ["--help"], prog_name=name, standalone_mode=False) or 0

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class _Silence:
     messages: bool = False
     """Notes and progress."""
     results: bool = False
+    results_on_stderr: bool = False
+    """Whether results are messages, because standard output has the file that was asked for."""
 
 
 _silence = _Silence()
@@ -44,12 +46,17 @@ _silence = _Silence()
 @contextmanager
 def silenced(*, messages: bool, results: bool) -> Iterator[None]:
     """Print no notes and progress, or no results, while the context is open; errors are always printed."""
-    before = _silence.messages, _silence.results
-    _silence.messages, _silence.results = messages, results
+    before = replace(_silence)
+    _silence.messages, _silence.results, _silence.results_on_stderr = messages, results, False
     try:
         yield
     finally:
-        _silence.messages, _silence.results = before
+        _silence.__dict__.update(before.__dict__)
+
+
+def send_results_to_stderr() -> None:
+    """Print results like notes from here on, because standard output has the file that was asked for."""
+    _silence.results_on_stderr = True
 
 
 @cache
@@ -62,9 +69,9 @@ def _console(*, stderr: bool) -> Console:
 
 def show(what: str | Table = "") -> None:
     """Print a result."""
-    if _silence.results:
+    if _silence.results or (_silence.results_on_stderr and _silence.messages):
         return
-    _console(stderr=False).print(what, soft_wrap=isinstance(what, str))
+    _console(stderr=_silence.results_on_stderr).print(what, soft_wrap=isinstance(what, str))
 
 
 def show_json(value: Any) -> None:

@@ -17,6 +17,7 @@ from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.errors import DataError
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
 
@@ -70,7 +71,7 @@ def explore(
 def _redirect_page(folder: Path, address: str) -> Path:
     """Write a page that redirects to the address, because other users can see the arguments of a process."""
     path = folder / "explore.html"
-    path.write_text(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+    write_atomically(path, f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={address}">'.encode())
     return path
 
 

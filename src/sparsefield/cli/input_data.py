@@ -281,7 +281,7 @@ def _parquet(data: Path, columns: ColumnOptions) -> InputData:
 def _read_weight_column(files: Sequence[Path], name: str) -> Any:
     import polars as pl
 
-    return read_weights(pl.concat([pl.read_parquet(file, columns=[name]) for file in files]), name)
+    return read_weights(pl.concat([pl.read_parquet(file, columns=[name], glob=False) for file in files]), name)
 
 
 def _refuse_checks(data: Path, columns: ColumnOptions, what: str) -> None:

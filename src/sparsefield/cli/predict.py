@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine
+from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
 from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.read_options import ReadOptions
 
@@ -85,7 +85,7 @@ def predict(
             answer = fill_table(table, prepared, _impute(field, prepared, fill), schema, found.decimal)
     write_table(answer, output, replace(found, header=True) if proba else found, data)
     filled = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
-    show_written(f"{filled} and {table.height:,} rows; wrote {output}.", output)
+    show(f"{filled} and {table.height:,} rows; wrote {output}.")
 
 
 def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:

@@ -12,7 +12,7 @@ from sparsefield.cli.basket_data import BasketOptions, check_basket_options, rea
 from sparsefield.cli.console import new_table, show, show_json
 from sparsefield.cli.input_data import is_matrix
 from sparsefield.cli.model_input import open_model, require_estimator
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, UnknownItemError
 from sparsefield.io.files import ReadOptions
 
@@ -89,7 +89,7 @@ def recommend(
         _show(found, several=len(given) > 1)
         return
     rows = given.shape[0] if hasattr(given, "shape") else len(given)
-    show_written(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.", output)
+    show(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.")
 
 
 def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:

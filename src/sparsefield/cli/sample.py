@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import ProgressBar, note
+from sparsefield.cli.console import ProgressBar, note, show
 from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.model_input import OpenModel, open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
@@ -116,7 +116,7 @@ def sample(
         refuse_overwriting_inputs([output], [given])
         drawn, found = _draw_missing(saved, given, reading, rows, plan, jobs)
     write_table(drawn, output, found, given)
-    show_written(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.", output)
+    show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
 
 
 def _load(model: OpenModel, jobs: int | None) -> MarkovField:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.cli.console import inform, note, show
+from sparsefield.cli.console import note, send_results_to_stderr
 from sparsefield.errors import DataError
+from sparsefield.io.atomic_write import is_standard_output, is_stream, write_atomically
 from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat, encoding_title
 from sparsefield.io.file_kinds import PARQUET, is_parquet
@@ -40,14 +41,30 @@ def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> l
 
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
-    """Refuse an output file that cannot be written, before any long computation."""
-    if suffixes and path == STANDARD_OUTPUT:
+    """Refuse an output file that cannot be written, before any long computation.
+
+    Where the output is standard output, everything else is printed on stderr. Devices and pipes need no suffix.
+    """
+    if is_printed(path, suffixes):
+        send_results_to_stderr()
+        return
+    if is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise DataError(f"{path}: this device or pipe is not writable.")
         return
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder: give a file.")
-    _check_writable(path.parent, path)
+    target = Path(os.path.realpath(path))
+    _check_writable(target.parent, path)
+    if target.is_file() and not os.access(target, os.W_OK):
+        raise DataError(f"{path}: the file is write-protected: choose another name, or change its mode.")
+
+
+def is_printed(path: Path, suffixes: Sequence[str] = ()) -> bool:
+    """Return whether an output is standard output: ``/dev/stdout`` and, for tables, ``-``."""
+    return is_standard_output(path) or (path == STANDARD_OUTPUT and suffixes == TABLES)
 
 
 def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
@@ -72,11 +89,6 @@ def _check_writable(folder: Path, path: Path) -> None:
         raise DataError(f"{path}: the folder '{folder}' is not writable.")
 
 
-def show_written(line: str, output: Path) -> None:
-    """Print what was written: on stderr if standard output has the table."""
-    (inform if output == STANDARD_OUTPUT else show)(line)
-
-
 def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None, read: Path | None = None) -> None:
     """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically.
 
@@ -87,8 +99,6 @@ def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None
     found : format of the file that was read; a CSV is written in the same format if that was one
     read : the file that was read
     """
-    from sparsefield.io.atomic_write import write_atomically
-
     found = found if found is not None else FileFormat()
     with polars_errors(path):
         if is_parquet(path):

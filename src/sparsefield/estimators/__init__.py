@@ -43,5 +43,5 @@ def restore_estimator(path: str | os.PathLike[str], field: Field, extra: dict[st
         estimator = kind(**{name: from_plain(value) for name, value in extra["params"].items()})
         estimator._restore(field, extra)
         return estimator
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: a sparsefield model with damaged options ({error}).") from error

@@ -21,6 +21,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.nested_parameters import NestedParameters
 from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
+from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
 from sparsefield.solver import (
@@ -30,10 +31,13 @@ from sparsefield.solver import (
     PathPoint,
     PathSelection,
     PathTrainer,
+    SelectionCheckpoint,
     SelectionOptions,
     Trainer,
     TrainingOptions,
     WarmStart,
+    fingerprint,
+    open_path_fold,
     prune_by_wald,
     select_l1,
 )
@@ -158,15 +162,18 @@ class TrainingMethods(NestedParameters):
         self._check_targets(data.dataset)
         dataset = data.dataset
         merged = deduplicate_rows(dataset)
-        options, selection = self._training_options(), None
-        with self._open_engine(data) as engine:
+        options, selection, saved = self._training_options(), None, None
+        with interrupts_as_such(), self._open_engine(data) as engine:
             if self.l1 == "auto":
-                selection = self._select_l1(data, engine)
+                saved = self._selection_checkpoint(data)
+                selection = self._select_l1(data, engine, checkpoint=saved)
                 options = replace(options, l1=selection.l1)
             trainer = self._make_trainer(merged, options, engine, self._resolve("solver").checkpoint, data.start)
             result = trainer.run()
             if self.refit:
                 result = replace(result, field=self._refit(trainer))
+        if saved is not None:
+            saved.clear()
         if not result.converged:
             self._warn_not_converged(len(result.iterations), result.kkt_violation)
         self._warn_if_inexact(len(result.iterations), result.mc_error)
@@ -262,20 +269,40 @@ class TrainingMethods(NestedParameters):
             on_rows_read=callbacks.on_rows_read or (lambda n_rows: _print(f"{n_rows:,} rows read")),
         )
 
-    def _select_l1(self, data: TrainingData, engine: Engine, patience: int | None = None) -> PathSelection:
-        """Follow the regularization path and select l1; ``patience`` is the number of worse values that ends it."""
+    def _selection_checkpoint(self, data: TrainingData) -> SelectionCheckpoint | None:
+        """Return where a choice of l1 is saved; None unless the solver has a checkpoint."""
+        folder = self._resolve("solver").checkpoint
+        if folder is None:
+            return None
         dataset = data.dataset if data.without_latent is None else data.without_latent
-        self._check_targets(dataset)
-        options = replace(self._training_options(), certify=True, rough=True)
-        ways = SelectionOptions(
+        parts = [self._resolve(name) for name in ("induction", "missing", "inference")]
+        parts += [choose(OBJECTIVES, self.objective, "objective")(), self._training_options()]
+        ways = replace(self._selection_options(dataset), n_threads=1)  # threads change nothing
+        return SelectionCheckpoint(folder, fingerprint(dataset, *parts, ways, data.groups))
+
+    def _selection_options(self, dataset: Dataset) -> SelectionOptions:
+        return SelectionOptions(
             criterion=self._resolve("selection"),
             kkt_tol=self._resolve("solver").kkt_tol,
             seed=as_seed(self.random_state) or 0,
             n_threads=self._fold_threads(dataset),
             refit_l2=max(self.l2, MIN_REFIT_L2) if self.refit else None,
         )
+
+    def _select_l1(
+        self,
+        data: TrainingData,
+        engine: Engine,
+        patience: int | None = None,
+        checkpoint: SelectionCheckpoint | None = None,
+    ) -> PathSelection:
+        """Follow the regularization path and select l1; ``patience`` is the number of worse values that ends it."""
+        dataset = data.dataset if data.without_latent is None else data.without_latent
+        self._check_targets(dataset)
+        options, ways = replace(self._training_options(), certify=True, rough=True), self._selection_options(dataset)
         if patience is not None:
             ways = replace(ways, patience=patience)
+        open_fold = open_path_fold if checkpoint is None else checkpoint.open_fold
 
         def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer:
             at = replace(options, l1=l1, kkt_tol=kkt_tol)
@@ -283,7 +310,7 @@ class TrainingMethods(NestedParameters):
 
         inference, callbacks = self._resolve("inference"), self._callbacks()
         with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
-            return select_l1(dataset, make, inference, used, ways, callbacks, data.groups)
+            return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, open_fold)
 
     def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""

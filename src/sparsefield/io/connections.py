@@ -7,14 +7,14 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from sparsefield.errors import DataError
+from sparsefield.io.declared_keys import DeclaredKeys, ForeignKeyConstraint, TableName
 from sparsefield.io.file_kinds import PARQUET
 
 if TYPE_CHECKING:
@@ -26,35 +26,8 @@ SHOWN_TABLES = 8
 TEXT = (".csv", ".tsv", ".txt")
 _POSTGRES = ("postgresql://", "postgres://")
 _QUERY = re.compile(r"\s*\(?\s*(select|with|from|values)\s", re.IGNORECASE)
+_GLOB_MARK = re.compile(r"([\[*?])")
 _HOME_SCHEMAS = ("main", "public")
-
-
-class TableName(NamedTuple):
-    """A table is identified by its schema and name."""
-
-    schema: str
-    name: str
-
-    def folded(self) -> TableName:
-        """Return the case-folded name, because SQL ignores case."""
-        return TableName(self.schema.casefold(), self.name.casefold())
-
-
-class ForeignKeyConstraint(NamedTuple):
-    """A foreign key: columns of a table that reference columns of another table."""
-
-    table: TableName
-    columns: tuple[str, ...]
-    to: TableName
-    referred: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class DeclaredKeys:
-    """The primary and foreign keys that a database declares."""
-
-    primary: dict[TableName, tuple[str, ...]]
-    foreign: list[ForeignKeyConstraint]
 
 
 class Connection(ABC):
@@ -115,14 +88,20 @@ def _quote_literal(value: str) -> str:
 class DuckDBConnection(Connection):
     """A database that DuckDB has attached as its current catalog."""
 
-    def __init__(self, place: str, connection: Any, catalog: str, *, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, place: str, connection: Any, catalog: str, *, secrets: Sequence[str] = (), files: Sequence[str] = ()
+    ) -> None:
         super().__init__(place)
         self._connection = connection
         self._catalog = catalog
         self._secrets = secrets
+        self.files = files
+        """Files that views of this connection read."""
 
-    def forbid_other_files(self) -> None:
-        """Refuse views of the database that read other files or addresses."""
+    def forbid_other_files(self, allowed: Sequence[str] = ()) -> None:
+        """Refuse queries and views of the database that read other files or addresses than the allowed ones."""
+        if allowed:
+            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quote_literal, allowed))}]")
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
@@ -236,8 +215,19 @@ class _SQLiteViaDuckDB(DuckDBConnection):
 
 
 @contextmanager
-def connect(database: Path | str) -> Iterator[Connection]:
-    """Open a database for reading: a file, a folder or glob pattern of Parquet files, or an address."""
+def connect(database: Path | str, *, other_files: bool) -> Iterator[Connection]:
+    """Open a database for reading: a file, a folder or glob pattern of Parquet files, or an address.
+
+    Without ``other_files``, queries and views that read other files or addresses are refused.
+    """
+    with _open(database) as connection:
+        if isinstance(connection, DuckDBConnection) and not other_files:
+            connection.forbid_other_files(connection.files)
+        yield connection
+
+
+@contextmanager
+def _open(database: Path | str) -> Iterator[Connection]:
     address, path = str(database), Path(database)
     if address.startswith(_POSTGRES):
         with _open_duckdb() as connection:
@@ -264,6 +254,12 @@ def connect(database: Path | str) -> Iterator[Connection]:
             yield DuckDBConnection(address, connection, CATALOG)
 
 
+OTHER_FILES_REMEDY = (
+    "queries may not read files or addresses outside of the database; in Python, other_files=True of read_database and "
+    "read_schema permits it"
+)
+
+
 @contextmanager
 def duckdb_errors(place: str, secrets: Sequence[str] = ()) -> Iterator[None]:
     """Raise DuckDB's errors as one-line `DataError` with the name of the database and without passwords."""
@@ -271,6 +267,9 @@ def duckdb_errors(place: str, secrets: Sequence[str] = ()) -> Iterator[None]:
 
     try:
         yield
+    except duckdb.PermissionException as error:
+        line = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{place}: {line}: {OTHER_FILES_REMEDY}.") from None
     except duckdb.Error as error:
         line = str(error).strip().splitlines()[0].rstrip(".")
         for secret in secrets:
@@ -360,11 +359,14 @@ def _parquet(connection: Any, address: str, path: Path) -> Connection:
         before = known.setdefault(file.stem.casefold(), file)
         if before != file:
             raise DataError(f"{address}: {before} and {file} would both be the table {file.stem!r}: rename one.")
+        # DuckDB takes names such as a[b] for patterns, which cannot be permitted one by one: these are read at once.
+        escaped = _GLOB_MARK.sub(r"[\1]", str(file))
+        what = "VIEW" if escaped == str(file) else "TABLE"
         with duckdb_errors(str(file)):
             connection.execute(
-                f"CREATE VIEW {quote_identifier(file.stem)} AS SELECT * FROM read_parquet({_quote_literal(str(file))})"
+                f"CREATE {what} {quote_identifier(file.stem)} AS SELECT * FROM read_parquet({_quote_literal(escaped)})"
             )
-    return DuckDBConnection(address, connection, "memory")
+    return DuckDBConnection(address, connection, "memory", files=[str(file) for file in files])
 
 
 def _postgres(connection: Any, address: str) -> Connection:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.data.links import Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.connections import Connection, DeclaredKeys, TableName, connect
+from sparsefield.io.connections import Connection, connect
+from sparsefield.io.declared_keys import DeclaredKeys, TableName
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +25,7 @@ def read_database(
     observed: Mapping[str, Sequence[str]] | None = None,
     ignore: Mapping[str, Sequence[str]] | None = None,
     templates: Sequence[Any] | None = None,
+    other_files: bool = False,
 ) -> Relational:
     """Read linked tables from a database, which is opened read-only.
 
@@ -46,6 +48,9 @@ def read_database(
         name of its column, or ``table.column`` if several tables have a column of that name. Declared keys are read
         from DuckDB and SQLite files, not from PostgreSQL.
     observed, ignore, templates : as for `Relational`
+    other_files : bool
+        Whether queries, and views of the database, may read other files and addresses, as DuckDB's ``read_csv`` does.
+        They then read whatever this process can read: permit it only for queries that you trust.
 
     Returns
     -------
@@ -63,7 +68,7 @@ def read_database(
     """
     if not tables:
         raise DataError("No tables were given: pass tables={name: table or query, ...}.")
-    with connect(database) as connection:
+    with connect(database, other_files=other_files) as connection:
         found = {name: connection.find(text) for name, text in tables.items()}
         frames = {name: _read(connection, name, text, found[name]) for name, text in tables.items()}
         declared = connection.declared_keys() if keys is None or links is None else DeclaredKeys({}, [])

@@ -192,6 +192,8 @@ def _is_json_object(head: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:
         return not newline and len(head) >= HEAD_BYTES
+    except RecursionError:
+        return line.startswith(b"{")
 
 
 def _is_binary(head: bytes) -> bool:

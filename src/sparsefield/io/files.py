@@ -221,7 +221,7 @@ def _read_typed(content: FileContent, kind: str) -> pl.DataFrame:
         with content.as_file() as path:
             return read_statistical(path, kind, content.name)
     if kind == "parquet":
-        return pl.read_parquet(content.path if content.data is None else io.BytesIO(content.data))
+        return pl.read_parquet(content.path if content.data is None else io.BytesIO(content.data), glob=False)
     if kind == "jsonl":
         return pl.read_ndjson(io.BytesIO(content.bytes().removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
     reader = pl.read_ipc if kind == "arrow" else pl.read_ipc_stream
@@ -284,8 +284,9 @@ def _with_whole_numbers(table: pl.DataFrame) -> pl.DataFrame:
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
     """Return a table of a database file, and its name."""
-    from sparsefield.io.connections import SQLiteConnection, TableName, connect, open_sqlite
+    from sparsefield.io.connections import SQLiteConnection, connect, open_sqlite
     from sparsefield.io.database import with_plain_types
+    from sparsefield.io.declared_keys import TableName
 
     with content.as_file() as path:
         if kind == "sqlite":
@@ -302,9 +303,7 @@ def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tup
             except sqlite3.Error as error:
                 raise DataError(f"{content.name}: this SQLite file cannot be read ({error}).") from None
         else:
-            with connect(path) as opened_file:
-                database = opened_file
-                database.forbid_other_files()
+            with connect(path, other_files=False) as database:
                 tables = {one.name: one for one in database.tables}
                 name = _choose(list(tables), reading.table or reading.sheet, content.name, "table")
                 table = database.table(tables[name])

@@ -1,4 +1,8 @@
-"""This module saves fields as safetensors files with the schema as JSON in the header; loading runs no code."""
+"""This module saves fields as safetensors files; loading runs no code.
+
+The schema and the record of the fit are JSON in an array of bytes, because the header of such a file is limited to
+100 MB.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,9 @@ from sparsefield.io.model_header import FORMAT, VERSION, read_header
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
+MAX_WEIGHT = 1e100
+"""The largest weight that is read: sums and squares of weights must be finite."""
+
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
 
@@ -45,8 +52,9 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "record": field.record.as_plain(),
         "extra": extra or {},
     }
-    metadata = {"format": FORMAT, "version": str(VERSION), "document": json.dumps(document)}
+    metadata = {"format": FORMAT, "version": str(VERSION)}
     tensors: dict[str, np.ndarray] = {
+        "document": np.frombuffer(json.dumps(document).encode(), dtype=np.uint8),
         "biases": np.ascontiguousarray(field.biases),
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
@@ -74,7 +82,9 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
         ) from error
     try:
         return _build(header.document, tensors)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except RecursionError:
+        raise ModelFileError(f"{path}: this sparsefield model has damaged contents (too many nested values).") from None
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
 
 
@@ -109,7 +119,18 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
     field = Field(layout, **{name: tensors[name] for name in names}, record=record)
     check_field(field)
+    _check_stability(field)
     return field, extra
+
+
+def _check_stability(field: Field) -> None:
+    """Raise ValueError unless the stability record is about the features and the columns of the field."""
+    found = field.record.stability
+    if found is None:
+        return
+    columns = [column for one in found.left_out for column in one.columns]
+    if len(found.frequencies) != len(field.features) or max(columns, default=-1) >= field.layout.n_columns:
+        raise ValueError("the stability record does not match the features")
 
 
 def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
@@ -273,5 +294,8 @@ def check_field(field: Field) -> None:
         raise ValueError("a feature refers to a column that does not exist")
     if field.conjunctions.dtype.kind != "i" or not layout.are_valid_conjunctions(field.conjunctions):
         raise ValueError("a conjunction refers to a column that does not exist")
-    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.biases, weights, others)):
-        raise ValueError("a weight is not a finite number")
+    for array in (field.biases, weights, others):
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError("a weight is not a finite number")
+        if np.abs(array).max(initial=0.0) > MAX_WEIGHT:
+            raise ValueError(f"a weight is {np.abs(array).max():.3g}, more than {MAX_WEIGHT:g}")

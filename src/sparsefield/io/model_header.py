@@ -1,4 +1,4 @@
-"""This module reads the header of a model file without numpy, so that a file that is no model is refused at once."""
+"""This module reads the JSON of a model file without numpy, so that a file that is no model is refused at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparsefield.errors import ModelFileError
 from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
 
 FORMAT = "sparsefield"
-VERSION = 8
+VERSION = 9
 LENGTH_BYTES = 8
 """A safetensors file begins with the length of its header, a little-endian integer."""
 
@@ -44,7 +44,7 @@ def read_header(path: str | os.PathLike[str]) -> ModelHeader:
         raise ModelFileError(f"{path}: this is a folder: give a model file.")
     if not path.is_file():
         raise ModelFileError(f"{path}: there is no such file.")
-    metadata = _metadata(path)
+    metadata, content = _metadata_and_document(path)
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path}: this is a safetensors file, but not a sparsefield model.")
     version = str(metadata.get("version", ""))
@@ -58,28 +58,37 @@ def read_header(path: str | os.PathLike[str]) -> ModelHeader:
             f"{VERSION}: fit the model again."
         )
     try:
-        document = json.loads(metadata["document"])
-    except (KeyError, TypeError, ValueError) as error:
+        document = json.loads(content)
+    except RecursionError:
+        raise ModelFileError(f"{path}: this sparsefield model has damaged contents (too many nested values).") from None
+    except ValueError as error:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
     if not isinstance(document, dict):
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents (no document).")
     return ModelHeader(document)
 
 
-def _metadata(path: Path) -> dict[str, Any]:
-    """Return the metadata of a safetensors file, and require that the file has the size that its header tells."""
+def _metadata_and_document(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the metadata of a safetensors file and the bytes of its array "document", if it has one.
+
+    The file must have the size that its header tells.
+    """
     try:
         with path.open("rb") as file:
             length, size = int.from_bytes(file.read(LENGTH_BYTES), "little"), path.stat().st_size
             if not 0 < length <= size - LENGTH_BYTES:
                 raise ValueError("the header is incomplete")
             header = json.loads(file.read(length))
-        metadata = header.pop("__metadata__", {})
-        ends = [tensor["data_offsets"][1] for tensor in header.values()]
-        if LENGTH_BYTES + length + max(ends, default=0) != size:
-            raise ValueError("the arrays are incomplete")
-        return dict(metadata)
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            metadata, start = header.pop("__metadata__", {}), LENGTH_BYTES + length
+            ends = [tensor["data_offsets"][1] for tensor in header.values()]
+            if start + max(ends, default=0) != size:
+                raise ValueError("the arrays are incomplete")
+            first, end = header["document"]["data_offsets"] if "document" in header else (0, 0)
+            if not 0 <= first <= end:
+                raise ValueError("the document has no size")
+            file.seek(start + first)
+            return dict(metadata), file.read(end - first)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ModelFileError(_describe_no_model(path)) from error
 
 

@@ -123,7 +123,7 @@ class SchemaFile:
     """All files that were read, including the schema file."""
 
 
-def read_schema(path: Path | str) -> Relational:
+def read_schema(path: Path | str, *, other_files: bool = False) -> Relational:
     """Read linked tables as a schema file describes them.
 
     The file is TOML; paths in it are relative to its folder::
@@ -174,6 +174,8 @@ def read_schema(path: Path | str) -> Relational:
     Parameters
     ----------
     path : the file, or a folder that contains ``schema.toml``
+    other_files : bool
+        Whether queries may read files outside of the database, as for `read_database`; the file itself cannot say so.
 
     Returns
     -------
@@ -189,10 +191,10 @@ def read_schema(path: Path | str) -> Relational:
     >>> read_schema("nations/schema.toml")  # doctest: +SKIP
     Relational(nation: 14 rows, 111 variables; pair: 182 rows, 56 variables; links subject, object)
     """
-    return parse_schema_file(path).data
+    return parse_schema_file(path, other_files=other_files).data
 
 
-def parse_schema_file(path: Path | str) -> SchemaFile:
+def parse_schema_file(path: Path | str, *, other_files: bool = False) -> SchemaFile:
     """Parse a schema file, and read its tables as `read_schema` does."""
     path = Path(path)
     path = path / SCHEMA_NAME if path.is_dir() else path
@@ -208,7 +210,11 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
         if name in content and (sources != ["tables"] or (name in _READING and "database" in content)):
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
-    parsed = _from_tables(content, path) if sources == ["tables"] else _from_statements(content, path, sources[0])
+    parsed = (
+        _from_tables(content, path, other_files)
+        if sources == ["tables"]
+        else _from_statements(content, path, sources[0])
+    )
     data = parsed.data
     if "templates" in content:
         with _prefix_errors(path):
@@ -229,6 +235,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as text: {error}.") from None
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from None
+    except RecursionError:
+        raise DataError(
+            f"{path}: values are nested too deeply: a schema file has sections of lists and words."
+        ) from None
 
 
 def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, ...] = ()) -> None:
@@ -245,7 +255,7 @@ def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, 
             raise DataError(f"{where}: the key {key!r} is missing.")
 
 
-def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
+def _from_tables(content: Mapping[str, Any], path: Path, other_files: bool) -> SchemaFile:
     tables, database = content["tables"], content.get("database")
     for name, table in tables.items():
         where = f"{path}, [tables.{name}]"
@@ -267,7 +277,9 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         place = database if "://" in database else str(path.parent / database)
         inputs = () if "://" in database else (Path(place),)
         with _prefix_errors(path):
-            data = read_database(place, queries, keys=keys or None, links=links or None, **options)
+            data = read_database(
+                place, queries, keys=keys or None, links=links or None, **options, other_files=other_files
+            )
     else:
         for name, table in tables.items():
             with _prefix_errors(f"{path}, [tables.{name}]"):

@@ -209,6 +209,8 @@ def _names(names: Names | Place | None) -> Names | None:
         known = json.loads(Path(names).read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{names}: this is not a JSON file ({error}).") from None
+    except RecursionError:
+        raise DataError(f"{names}: values are nested too deeply; a mapping of columns to states is expected.") from None
     if not isinstance(known, dict) or not all(
         isinstance(states, list)
         and all(isinstance(state, (str, int, float)) for state in states)
@@ -235,6 +237,7 @@ class UAIModel:
 
     states: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
+    """The variables of each factor that have more than one state."""
     tables: tuple[np.ndarray, ...]
 
 
@@ -252,9 +255,10 @@ class TokenReader:
         if "#" in text or "c" in text:
             text = COMMENT.sub("", text)
         if "_" in text or not text.isascii():  # Python would accept 1_000 and digits of other scripts as numbers
-            odd = next(word for word in text.split() if "_" in word or not word.isascii())
-            raise self.error(f"{odd[:20]!r} is not a number")
-        self.lines = [line.split() for line in text.splitlines()]
+            odd = next((word for word in text.split() if "_" in word or not word.isascii()), None)
+            if odd is not None:  # others have only spaces that are not ASCII, such as U+2028 and U+0085
+                raise self.error(f"{odd[:20]!r} is not a number")
+        self.lines = [line.split() for line in text.split("\n")]
         self.tokens = [word for line in self.lines for word in line]
         self.position = 0
 
@@ -316,7 +320,11 @@ def parse_uai(path: str | os.PathLike[str]) -> UAIModel:
         raise tokens.error(
             f"{tokens.remaining:,} unexpected token(s) after the last table, from {tokens.tokens[tokens.position]!r}"
         )
-    return UAIModel(tuple(states), scopes, tables)
+    # A variable of one state has no columns, and numpy's arrays have at most 64 dimensions.
+    varied = tuple(tuple(v for v in scope if states[v] > 1) for scope in scopes)
+    shapes = [tuple(states[v] for v in scope) for scope in varied]
+    tables = tuple(table.reshape(shape) for table, shape in zip(tables, shapes, strict=True))
+    return UAIModel(tuple(states), varied, tables)
 
 
 def _scope(tokens: TokenReader, k: int, n_variables: int) -> tuple[int, ...]:
@@ -330,7 +338,7 @@ def _scope(tokens: TokenReader, k: int, n_variables: int) -> tuple[int, ...]:
 
 
 def _table(tokens: TokenReader, k: int, shape: tuple[int, ...], scope: tuple[int, ...]) -> np.ndarray:
-    """Read the table of a factor after checking its size."""
+    """Read the numbers of a factor, (numbers,), after checking how many there are."""
     count, size = tokens.integer(f"size of table {k}"), math.prod(shape)
     if count != size:
         sides = " x ".join(map(str, shape))
@@ -338,4 +346,4 @@ def _table(tokens: TokenReader, k: int, shape: tuple[int, ...], scope: tuple[int
     table = tokens.numbers(count, f"table {k}")
     if not table.any():
         raise tokens.error(f"all entries of table {k} are 0, so no assignment has positive probability")
-    return table.reshape(shape)
+    return table

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
+from sparsefield.model.record_checks import check_record
 from sparsefield.model.source_record import SourceRecord
 
 
@@ -131,11 +132,9 @@ class FitRecord:
         Raises
         ------
         ValueError, TypeError
-            Where entries are missing, or unknown.
+            Where entries are missing or unknown, of another type, or out of range.
         """
-        missing = {field.name for field in fields(cls)} ^ set(plain)
-        if missing:
-            raise ValueError(f"entries of the fit record that are missing or unknown: {', '.join(sorted(missing))}")
+        check_record(plain)
         plain = dict(plain)
         plain["iterations"] = tuple(IterationRecord(**row) for row in plain["iterations"])
         plain["path"] = tuple(PathRow(**row) for row in plain["path"])

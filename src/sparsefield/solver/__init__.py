@@ -1,8 +1,10 @@
 """This package contains the training loop, its optimizer, and the choice of l1."""
 
+from sparsefield.solver.checkpoint import fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, PathPoint, TrainingOptions, WarmStart
 from sparsefield.solver.model_selection import PathSelection, prune_by_wald, select_l1
-from sparsefield.solver.regularization_path import PathTrainer
+from sparsefield.solver.regularization_path import PathTrainer, open_path_fold
+from sparsefield.solver.selection_checkpoint import SelectionCheckpoint
 from sparsefield.solver.selection_folds import SelectionOptions
 from sparsefield.solver.solver_options import EBIC, SELECTIONS, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.trainer import Trainer
@@ -16,12 +18,15 @@ __all__ = [
     "PathPoint",
     "PathSelection",
     "PathTrainer",
+    "SelectionCheckpoint",
     "SelectionCriterion",
     "SelectionOptions",
     "Solver",
     "Trainer",
     "TrainingOptions",
     "WarmStart",
+    "fingerprint",
+    "open_path_fold",
     "prune_by_wald",
     "select_l1",
 ]

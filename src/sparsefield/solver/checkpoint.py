@@ -5,22 +5,98 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import is_dataclass
+import warnings
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsefield.data import Dataset
-from sparsefield.errors import DataError
-from sparsefield.io.atomic_write import write_atomically
+from sparsefield.errors import CheckpointWarning, DataError
+from sparsefield.io.atomic_write import remove_leftovers, write_atomically
 
 NAME = "fit.checkpoint"
-VERSION = "3"
+VERSION = "4"
+
+Arrays = dict[str, np.ndarray]
+Facts = dict[str, Any]
+"""Values that JSON can express."""
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """A file with arrays and plain values, which is replaced as a whole and verified when it is read."""
+
+    path: Path
+    mark: str
+    """`fingerprint` of the fit; the file of another fit is refused."""
+
+    def save(self, arrays: Arrays, facts: Facts) -> bool:
+        """Replace the file; where that fails, as on a full disk, warn and return False, so that the fit goes on."""
+        from safetensors.numpy import save
+
+        text = json.dumps(facts)
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        metadata = {"version": VERSION, "mark": self.mark, "facts": text, "digest": self._digest(arrays, text)}
+        try:
+            write_atomically(self.path, save(arrays, metadata))
+        except OSError as error:
+            warnings.warn(
+                f"{self.path}: the state of the fit could not be saved ({error.strerror or error}). The fit goes on; "
+                "if it is interrupted, it continues from the last state that was saved, if any.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+            return False
+        return True
+
+    def load(self) -> tuple[Arrays, Facts] | None:
+        """Return what was saved last, or None when nothing was.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged, or belongs to another fit. It is left as it is: to start again without asking
+            would discard a long fit.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        if not self.path.is_file():
+            return None
+        try:
+            with safe_open(self.path, framework="np") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            version, mark, text = (metadata[name] for name in ("version", "mark", "facts"))
+            intact = version != VERSION or metadata["digest"] == CheckpointFile(self.path, mark)._digest(arrays, text)
+            facts = json.loads(text)
+        except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
+            raise DataError(f"{self.path}: not a complete checkpoint: delete it to start again.") from error
+        if not intact:
+            raise DataError(
+                f"{self.path}: this checkpoint is damaged, since its content differs from what was saved: delete it to "
+                "start again."
+            )
+        if version != VERSION or mark != self.mark:
+            raise DataError(
+                f"{self.path}: belongs to a fit of other data or options, or of another version of sparsefield: choose "
+                "another folder, or delete the file."
+            )
+        return arrays, facts
+
+    def _digest(self, arrays: Arrays, facts: str) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        for word in (VERSION, self.mark, facts):
+            digest.update(hashlib.blake2b(word.encode()).digest())
+        for name in sorted(arrays):
+            digest.update(repr((name, arrays[name].dtype.str, arrays[name].shape)).encode())
+            digest.update(_bytes_of(arrays[name]))
+        return digest.hexdigest()
 
 
 class Checkpoint:
-    """One file in a folder, which is replaced as a whole.
+    """The state of one fit, in a file of a folder.
 
     Parameters
     ----------
@@ -30,58 +106,49 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | os.PathLike[str], mark: str, every: int = 5) -> None:
-        self.path = Path(folder) / NAME
-        self.mark, self.every = mark, every
+        self._file = CheckpointFile(make_folder(folder) / NAME, mark)
+        self.every = every
         self._stages = 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"checkpoint: the folder '{self.path.parent}' cannot be created ({error.strerror})."
-            ) from None
 
     def due(self) -> bool:
         """Count a stage, and return whether to save now."""
         self._stages += 1
         return self._stages % self.every == 0
 
-    def save(self, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
+    def save(self, arrays: Arrays, facts: Facts) -> None:
         """Replace the file."""
-        from safetensors.numpy import save
+        self._file.save(arrays, facts)
 
-        metadata = {"version": VERSION, "mark": self.mark, "facts": json.dumps(facts)}
-        write_atomically(self.path, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
-
-    def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    def load(self) -> tuple[Arrays, Facts] | None:
         """Return what was saved last, or None when nothing was."""
-        from safetensors import SafetensorError, safe_open
-
-        if not self.path.is_file():
-            return None
-        try:
-            with safe_open(self.path, framework="np") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            facts = json.loads(metadata["facts"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise DataError(f"{self.path}: not a complete checkpoint: delete it to start again.") from error
-        if metadata.get("version") != VERSION or metadata.get("mark") != self.mark:
-            raise DataError(
-                f"{self.path}: belongs to a fit of other data or options: choose another folder, or delete the file."
-            )
-        return arrays, facts
+        return self._file.load()
 
     def clear(self) -> None:
-        """Delete the file, and partial files that an interrupted process left behind."""
-        self.path.unlink(missing_ok=True)
-        for partial in self.path.parent.glob(f".{NAME}.*.partial"):
-            partial.unlink(missing_ok=True)
+        """Delete the file, and temporary files that a killed process left behind."""
+        self._file.path.unlink(missing_ok=True)
+        remove_leftovers(self._file.path.parent, min_age=0.0)
+
+
+def make_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the folder of checkpoints, which is created if necessary."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"checkpoint: the folder '{path}' cannot be created ({error.strerror}).") from None
+    return path
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def fingerprint(sample: Dataset, *parts: Any) -> str:
     """Return a digest of the data and of everything else that determines the bits of a fit."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(_bytes_of(part))
         digest.update((repr(part) if is_dataclass(part) else type(part).__name__).encode())
     layout = sample.layout
     digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())

@@ -17,7 +17,7 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.solver.fit_state import FitCallbacks, PathPoint
-from sparsefield.solver.regularization_path import PathTrainer, ebic_costs, follow_path
+from sparsefield.solver.regularization_path import OpenFold, PathTrainer, ebic_costs, follow_path, open_path_fold
 from sparsefield.solver.selection_folds import PATH_LENGTH, PATIENCE, SelectionOptions, make_folds
 from sparsefield.solver.solver_options import EBIC, SelectionCriterion
 from sparsefield.solver.trainer import Trainer
@@ -84,6 +84,7 @@ def select_l1(
     options: SelectionOptions,
     callbacks: FitCallbacks | None = None,
     groups: np.ndarray | None = None,
+    open_fold: OpenFold = open_path_fold,
 ) -> PathSelection:
     """Follow the regularization path and choose l1.
 
@@ -92,6 +93,7 @@ def select_l1(
     make : ``make(dataset, l1, kkt_tol, first)`` returns a trainer; ``first`` is true for the first fold
     callbacks : ``on_path_point`` is called after each value of l1
     groups : (rows,) numbers of groups, whose rows are held out together
+    open_fold : returns a fold, as `SelectionCheckpoint.open_fold` does for one that can be continued
     """
     plan = make_folds(sample, inference, engine, options, groups)
     path, criterion = [], plan.criterion
@@ -102,6 +104,7 @@ def select_l1(
         kkt_tol=options.kkt_tol,
         ends=partial(_ends, criterion=criterion, options=options),
         n_threads=options.n_threads,
+        open_fold=open_fold,
     )
     for point in points:
         path.append(point)

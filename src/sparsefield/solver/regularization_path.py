@@ -105,6 +105,32 @@ class BatchScores:
 Scorer = Callable[[PathTrainer], BatchScores]
 """Scores the current field of a path."""
 
+
+class PathFold:
+    """The path of one fold: a trainer, and the scorer of its fields."""
+
+    def __init__(self, path: PathTrainer, score: Scorer) -> None:
+        self.path, self.score = path, score
+
+    def begin(self) -> float:
+        """Fit the field without pairs, and return the smallest l1 that selects nothing."""
+        self.path.trainer.run()
+        return self.path.l1_max()
+
+    def proceed(self, l1: float) -> tuple[FitResult, BatchScores]:
+        """Fit at a smaller l1, and score the field."""
+        return self.path.step_to(l1), self.score(self.path)
+
+
+OpenFold = Callable[[int, PathTrainer, Scorer], PathFold]
+"""``open_fold(number, path, score)`` returns a fold."""
+
+
+def open_path_fold(number: int, path: PathTrainer, score: Scorer) -> PathFold:
+    """Return a fold of which nothing is saved."""
+    return PathFold(path, score)
+
+
 EndOfPath = Callable[[Sequence[PathPoint]], bool]
 """Returns whether a path ends after some points."""
 
@@ -117,6 +143,7 @@ def follow_path(
     kkt_tol: float,
     ends: EndOfPath,
     n_threads: int = 1,
+    open_fold: OpenFold = open_path_fold,
 ) -> Iterator[PathPoint]:
     """Yield fields at falling values of l1, from the smallest that selects nothing, each ``step`` times the last.
 
@@ -127,21 +154,23 @@ def follow_path(
     count : number of values at most
     ends : called after each point with all points so far
     n_threads : number of threads that share the folds; the result does not depend on it
+    open_fold : returns the fold of a number, which may continue an interrupted selection
     """
-    paths = [PathTrainer(make(EMPTY_FIELD_L1, max(kkt_tol, PATH_KKT_TOLERANCE))) for make, _ in learners]
-    scorers = [score for _, score in learners]
+    tolerance = max(kkt_tol, PATH_KKT_TOLERANCE)
+    folds = [
+        open_fold(k, PathTrainer(make(EMPTY_FIELD_L1, tolerance)), score) for k, (make, score) in enumerate(learners)
+    ]
     points: list[PathPoint] = []
 
     def begin(k: int) -> float:
-        paths[k].trainer.run()
-        return paths[k].l1_max()
+        return folds[k].begin()
 
     def proceed(k: int, l1: float) -> tuple[FitResult, BatchScores]:
-        return paths[k].step_to(l1), scorers[k](paths[k])
+        return folds[k].proceed(l1)
 
-    with _open_pool(min(n_threads, len(paths)) - 1) as pool:
-        for l1 in path_values(max(_for_each_fold(begin, len(paths), pool)), count, step).tolist():
-            fits, found = zip(*_for_each_fold(partial(proceed, l1=l1), len(paths), pool), strict=True)
+    with _open_pool(min(n_threads, len(folds)) - 1) as pool:
+        for l1 in path_values(max(_for_each_fold(begin, len(folds), pool)), count, step).tolist():
+            fits, found = zip(*_for_each_fold(partial(proceed, l1=l1), len(folds), pool), strict=True)
             scores, weights = (np.concatenate([getattr(f, name) for f in found]) for name in ("values", "weights"))
             points.append(PathPoint(l1, scores, fits[0], weights))
             yield points[-1]

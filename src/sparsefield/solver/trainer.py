@@ -23,7 +23,7 @@ from sparsefield.induction import (
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
 from sparsefield.objectives import EM, Evaluator, Objective, make_evaluator
-from sparsefield.solver.checkpoint import Checkpoint, fingerprint
+from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
 from sparsefield.solver.penalty import Penalty
@@ -108,8 +108,11 @@ class Trainer:
 
     def run(self) -> FitResult:
         """Learn from the start, or from the checkpoint where there is one."""
-        self._initialize()
-        self._resume()
+        saved = self._checkpoint.load() if self._checkpoint is not None else None
+        if saved is None:
+            self._initialize()
+        else:
+            self.resume_from(*saved)
         return self._loop()
 
     # -- for paths -----------------------------------------------------------------------------------------------
@@ -173,7 +176,7 @@ class Trainer:
         while self.state.stage != "end":
             stages[self.state.stage]()
             if self._checkpoint is not None and self._checkpoint.due():
-                self._save(self._checkpoint)
+                self._checkpoint.save(*self.snapshot())
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
@@ -428,9 +431,11 @@ class Trainer:
 
     # -- checkpoint ----------------------------------------------------------------------------------------------
 
-    def _save(self, checkpoint: Checkpoint) -> None:
+    def snapshot(self) -> tuple[Arrays, Facts]:
+        """Return the state of the fit, from which `resume_from` continues to the bit."""
         arrays, missing = self.missing.state()
         facts = {
+            "l1": float(self.options.l1),
             "value": self.problem.point.value,
             "state": asdict(self.state),
             "iterations": [record.as_row() for record in self.log.records],
@@ -438,14 +443,13 @@ class Trainer:
             "scoring_seconds": self.log.scoring_seconds,
             "missing": missing,
         }
-        checkpoint.save(self.problem.state() | arrays, facts)
+        return self.problem.state() | arrays, facts
 
-    def _resume(self) -> None:
-        """Continue from the checkpoint, if there is one."""
-        saved = self._checkpoint.load() if self._checkpoint is not None else None
-        if saved is None:
-            return
-        arrays, facts = saved
+    def resume_from(self, arrays: Arrays, facts: Facts) -> None:
+        """Continue a new trainer from a snapshot of one with the same data and options, but for l1."""
+        self._initialize()
+        self.options = replace(self.options, l1=facts["l1"])
+        self.problem.penalty = replace(self.problem.penalty, l1=facts["l1"])
         self.missing.restore(arrays, facts["missing"])
         self.problem.restore(arrays, facts["value"])
         self.state = FitState(**facts["state"])
