@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.spelling import spell_labels
+from sparsefield.cli.spelling import spell_column, spell_labels
 from sparsefield.cli.table_checks import OTHER_LEVEL
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.file_format import FileFormat
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.data.schema import Schema, Variable
+    from sparsefield.model.text_style import ColumnSpelling
 
 
 SHOWN_STATES = 6
@@ -99,15 +100,27 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat
 
 
 def fill_table(
-    table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, schema: Schema, decimal: str = "."
+    table: pl.DataFrame,
+    prepared: TableToFill,
+    answer: pl.DataFrame,
+    schema: Schema,
+    found: FileFormat,
+    remembered: Sequence[ColumnSpelling] = (),
 ) -> pl.DataFrame:
-    """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table."""
+    """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table.
+
+    Values of columns without any are spelled as in the table of the fit: ``remembered``.
+    """
     columns, variables = [], {variable.name: variable for variable in schema.targets}
+    spellings = {spelling.name: spelling for spelling in remembered}
     for name, missing_cell in prepared.missing.items():
-        labels = _labels(variables[name], answer[name])
+        labels, variable = as_written(variables[name], answer[name]), variables[name]
         if name in table.columns:
-            labels = spell_labels(variables[name], table[name], prepared.table[name], labels, decimal)
+            values, own = prepared.table[name], spellings.get(name)
+            labels = spell_labels(variable, table[name], values, labels, found.decimal, own)
             labels = _fill(table[name], missing_cell, labels)
+        elif found.is_text:
+            labels = spell_column(variable, labels, spellings.get(name), found.decimal)
         columns.append(labels.alias(name))
     return table.with_columns(columns)
 
@@ -194,7 +207,7 @@ def _with_other_level(variable: Variable, values: pl.Series) -> pl.Series:
     return values.set(~values.is_in(list(map(str, variable.states))), OTHER_LEVEL)
 
 
-def _labels(variable: Variable, column: pl.Series) -> pl.Series:
+def as_written(variable: Variable, column: pl.Series) -> pl.Series:
     """Convert labels to integers if the states are whole numbers, and to text if they are numbers and text."""
     import polars as pl
 

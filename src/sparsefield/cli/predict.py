@@ -13,10 +13,12 @@ from sparsefield.cli.console import StatusLine
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.remembered_reading import read_for_model, spellings_of_fit
+from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 Proba = Annotated[
     bool,
@@ -58,28 +60,31 @@ def predict(
     """
     if is_matrix(data):
         raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
+    if is_linked(data):
+        check_linked_output(output, proba)
+    else:
+        check_table_output(output)
+        refuse_overwriting_inputs([output], [data, model])
     field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
     if is_linked(data):
-        check_linked_output(output, proba)
-        predict_linked(field, read_linked(data, reading), output, proba, fill)
+        predict_linked(field, model, read_linked(data, reading), output, proba, fill)
         return
-    check_output(output, TABLES)
-    refuse_overwriting_inputs([output], [data, model])
     from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
     schema = field.field_.schema
     source = read_for_model(data, reading, field)
     table, found = source.table, source.format
     prepared = prepare_table(table, schema, found)
-    with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
+    missing, rows = count(prepared.n_missing, "missing value"), count(table.height, "row")
+    with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
             answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
         else:
-            answer = fill_table(table, prepared, _impute(field, prepared, fill), schema, found.decimal)
+            imputed = _impute(field, prepared, fill)
+            answer = fill_table(table, prepared, imputed, schema, found, spellings_of_fit(field))
     write_table(answer, output, replace(found, header=True) if proba else found, data)
-    filled = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
-    show_written(f"{filled} and {table.height:,} rows; wrote {output}.", output)
+    show_written(f"{missing} in {count(len(prepared.missing), 'column')} and {rows}", output)
 
 
 def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:

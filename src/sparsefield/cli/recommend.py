@@ -11,9 +11,11 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_orders
 from sparsefield.cli.console import new_table, show
 from sparsefield.cli.input_data import is_matrix
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, show_written, write_table
+from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import ReadOptions
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.viz.fit_summary import count as count_of
 
 Orders = Annotated[
     Path | None,
@@ -67,8 +69,8 @@ def recommend(
     if data is not None and output is None:
         raise DataError("--output FILE is needed for the baskets of DATA.")
     if output is not None:
-        check_output(output, TABLES)
-        refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
+        check_table_output(output)
+        refuse_overwriting_inputs([output], [model, data])
     field: Any = load(model)
     if not isinstance(field, MarkovField):
         raise ModelFileError(f"{model}: holds a {type(field).__name__}; items are recommended by a MarkovField.")
@@ -80,7 +82,7 @@ def recommend(
         return
     write_table(found, output)
     rows = given.shape[0] if hasattr(given, "shape") else len(given)
-    show_written(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.", output)
+    show_written(f"Up to {count_of(count, 'item')} for each of {count_of(rows, 'basket')}", output)
 
 
 def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:

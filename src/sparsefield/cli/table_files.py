@@ -1,19 +1,25 @@
-"""This module validates output paths and writes tables as CSV or Parquet files atomically."""
+"""This module validates output paths and writes tables to files atomically."""
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import inform, note, show
+from sparsefield.cli.spelling import TIME_FORMAT
+from sparsefield.cli.table_writers import (
+    TAB_FILES,
+    check_output_format,
+    compress,
+    find_output_format,
+    write_typed,
+)
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat, encoding_title
-from sparsefield.io.file_kinds import PARQUET, is_parquet
 from sparsefield.io.files import STANDARD_INPUT, list_columns, polars_errors
 from sparsefield.io.typed_text import type_columns
 
@@ -21,8 +27,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-TABLES = (".csv", ".tsv", *PARQUET)
-TAB_FILES = (".tsv", ".tab")
 STANDARD_OUTPUT = Path(STANDARD_INPUT)
 NUMBER_CELL = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
@@ -40,8 +44,6 @@ def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> l
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation."""
-    if suffixes and path == STANDARD_OUTPUT:
-        return
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
     if path.is_dir():
@@ -49,12 +51,17 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     _check_writable(path.parent, path)
 
 
-def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Refuse outputs that are also inputs."""
-    existing = [path for path in inputs if path.is_file()]
-    for path in outputs:
-        if path.is_file() and any(path.samefile(read) for read in existing):
-            raise DataError(f"{path}: this is one of the files that are read: write to another file.")
+def check_table_output(path: Path) -> None:
+    """Refuse an output for a table that cannot be written, before any long computation."""
+    if path != STANDARD_OUTPUT:
+        check_output_format(path)
+        check_output(path)
+
+
+def is_text_output(path: Path) -> bool:
+    """Return whether an output for a table is text with separated cells."""
+    found = find_output_format(path)
+    return path == STANDARD_OUTPUT or (found is not None and found.is_text)
 
 
 def check_folder(path: Path) -> None:
@@ -72,12 +79,15 @@ def _check_writable(folder: Path, path: Path) -> None:
 
 
 def show_written(line: str, output: Path) -> None:
-    """Print what was written: on stderr if standard output has the table."""
-    (inform if output == STANDARD_OUTPUT else show)(line)
+    """Print what was written, and where; on stderr if standard output has the table."""
+    if output == STANDARD_OUTPUT:
+        inform(f"{line}; wrote to standard output.")
+    else:
+        show(f"{line}; wrote {output}.")
 
 
 def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None, read: Path | None = None) -> None:
-    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically.
+    """Write a table in the format that the suffix asks for; an existing file is replaced atomically.
 
     Parameters
     ----------
@@ -89,26 +99,27 @@ def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None
     from sparsefield.io.atomic_write import write_atomically
 
     found = found if found is not None else FileFormat()
+    output = find_output_format(path)
     with polars_errors(path):
-        if is_parquet(path):
-            buffer = io.BytesIO()
-            (type_columns(table, (), found.decimal) if found.is_text else table).write_parquet(buffer)
-            content = buffer.getvalue()
+        if output is None or output.is_text:
+            content = format_text(table, _text_format("" if output is None else output.suffix, found, read))
         else:
-            content = format_text(table, _text_format(path, found, read))
+            typed = type_columns(table, (), found.decimal) if found.is_text else table
+            content = write_typed(typed, output.kind, str(path), header=found.header)
     if path == STANDARD_OUTPUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        write_atomically(path, content)
+        write_atomically(path, compress(content, None if output is None else output.compression))
 
 
-def _text_format(path: Path, found: FileFormat, read: Path | None) -> FileFormat:
+def _text_format(suffix: str, found: FileFormat, read: Path | None) -> FileFormat:
     """Return the format of an output: that of the input, except that the suffix may ask for tabs or commas."""
     found = found if found.is_text else FileFormat(header=found.header)
-    if path.suffix.lower() in TAB_FILES:
+    if suffix in TAB_FILES:
         return replace(found, separator="\t")
-    if found.separator == "\t" and path.suffix and read is not None and read.suffix.lower() in TAB_FILES:
+    input_format = None if read is None else find_output_format(read)
+    if found.separator == "\t" and suffix == ".csv" and input_format is not None and input_format.suffix in TAB_FILES:
         return replace(found, separator="," if found.decimal == "." else ";")
     return found
 
@@ -119,7 +130,7 @@ def format_text(table: pl.DataFrame, found: FileFormat) -> bytes:
     import polars.selectors as cs
 
     numbers = [name for name, dtype in table.schema.items() if dtype.is_float()]
-    table = table.with_columns(cs.duration().dt.to_string())
+    table = _with_written_times(table.with_columns(cs.duration().dt.to_string()))
     if found.decimal == ",":
         table = table.with_columns(pl.col(numbers).cast(pl.String).str.replace(".", ",", literal=True))
     style: Any = "always" if found.quoting == "always" else "necessary"
@@ -138,6 +149,19 @@ def format_text(table: pl.DataFrame, found: FileFormat) -> bytes:
     if found.line_ending == "\r":
         lines = lines.replace("\n", "\r")
     return _encode(("\ufeff" if found.bom else "") + lines, found.encoding)
+
+
+def _with_written_times(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with times as text: dates where all are midnight, and fractions of seconds where there are any."""
+    import polars as pl
+    import polars.selectors as cs
+
+    written = [cs.time().dt.to_string("%H:%M:%S%.f")]
+    for column in table.select(cs.datetime()).get_columns():
+        dates = column.is_not_null().any() and (column.dt.time() == pl.time(0)).fill_null(True).all()
+        zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
+        written.append(pl.col(column.name).dt.to_string("%Y-%m-%d" if dates and not zone else TIME_FORMAT + zone))
+    return table.with_columns(written)
 
 
 def _quoted_names(names: Sequence[str], found: FileFormat) -> str:

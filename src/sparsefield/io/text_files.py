@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
+from sparsefield.io.column_spelling import find_spellings
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
@@ -59,7 +60,9 @@ def read_text(
     found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words)
     table, spaces = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
     if not as_text:
-        table = type_columns(table, words, found.decimal, strip=spaces)
+        texts = table
+        table = type_columns(texts, words, found.decimal, strip=spaces)
+        found = replace(found, spellings=find_spellings(texts, table, found.decimal))
     return table, found
 
 
