@@ -266,7 +266,7 @@ def test_errors_are_one_line_and_precede_sampling(
         run("sample", made, *out, option, 0).one_error(option, "1")
     run("sample", made, *out, "--seed", -1).one_error("--seed")
     run("sample", made, "-o", tmp_path / "no" / "o.csv").one_error("does not exist; create it first")
-    run("sample", made, "-o", tmp_path / "o.xlsx").one_error("should end in .csv")
+    run("sample", made, "-o", tmp_path / "o.pdf").one_error("should end in .csv")
     run("sample", made, "-o", tmp_path).one_error("should end in .csv")
     run("sample", weather, *out).one_error("observed columns: heat", "--given")
     given = (*out, "--given", tmp_path / "t.csv")

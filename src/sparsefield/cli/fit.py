@@ -30,6 +30,7 @@ from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -175,7 +176,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
 def _fit_with_progress(field: AnyField, given: InputData) -> float:
     """Fit and return the seconds that it took."""
     started = time.perf_counter()
-    with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
+    with StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch:
         field.callbacks = opt.report_to(watch)
         field.fit(given.X, **given.roles)
     field.callbacks = None
@@ -193,5 +194,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         threads = sum(worker["nthreads"] for worker in workers)
-        note(f"{len(workers)} worker(s) with {threads} thread(s); Dask's dashboard: {client.dashboard_link}")
+        note(
+            f"{count(len(workers), 'worker')} with {count(threads, 'thread')}; Dask's dashboard: {client.dashboard_link}"
+        )
         yield client

@@ -15,6 +15,7 @@ from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
 from sparsefield.io.missing_words import missing_cells
 from sparsefield.io.typed_text import numbers_of
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -94,7 +95,7 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat
             more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
             where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
             raise DataError(
-                f"{where} has {len(odd):,} cell(s) with values that are not states of the model, such as {odd[0]!r}; "
+                f"{where} has {count(len(odd), 'cell')} with values that are not states of the model, such as {odd[0]!r}; "
                 f"its states are {states}{more}: correct these cells, or leave them empty."
             )
 
@@ -163,7 +164,7 @@ def _with_type_of(
         )
     if len(odd):
         warnings.warn(
-            f"{where} has {len(odd)} cell(s) with values that do not occur in training "
+            f"{where} has {count(len(odd), 'cell')} with values that do not occur in training "
             f"(such as {odd[0]!r}); they are treated as missing and left unchanged.",
             UnknownStateWarning,
             stacklevel=2,

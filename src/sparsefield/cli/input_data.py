@@ -14,6 +14,7 @@ from sparsefield.errors import DataError
 from sparsefield.io.column_kinds import find_kinds
 from sparsefield.io.files import SourceTable, read_source
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.codebook import Codebook
@@ -234,7 +235,7 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
         odd = column.filter(numbers.is_null() & column.is_not_null())
         if len(odd):
             raise DataError(
-                f"Column {name!r} has {len(odd):,} cells that are not numbers, such as {odd[0]!r}: correct them, give "
+                f"Column {name!r} has {count(len(odd), 'cell')} that are not numbers, such as {odd[0]!r}: correct them, give "
                 f"words for missing values with --missing, or drop --numeric {name}."
             )
         found.append(numbers)

@@ -15,6 +15,7 @@ from sparsefield.cli.input_data import ColumnOptions, linked_inputs
 from sparsefield.cli.table_files import check_output, write_table
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
@@ -51,7 +52,7 @@ def path(
     given = read_any_data(data, reading, replace(columns, weight=weight, group=group), baskets)
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)
-    with StatusLine(f"Learning from {given.rows:,} rows") as watch:
+    with StatusLine(f"Learning from {count(given.rows, 'row')}") as watch:
         field.callbacks = opt.report_to(watch)
         found = field.regularization_path(given.X, **given.roles)
     _show(found, output, f"Regularization path of {data.name}")
