@@ -283,7 +283,7 @@ def test_errors_are_one_line_and_precede_sampling(
         ("1,bad,1,x", "umbrella", "x"),
     ):
         (tmp_path / "t.csv").write_text(f"heat,mood,wet,umbrella\n1,,,\n{row}\n{row}\n")
-        words = (f"Column {column!r}", "2 cell(s)", f"{value!r}", "its states are", "leave them empty")
+        words = (f"Column {column!r}", "2 cells", f"{value!r}", "its states are", "leave them empty")
         run("sample", weather, *given).one_error(*words)
     run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no missing values to sample")
     run("sample", made, "-o", tmp_path / "t.csv", "--given", tmp_path / "t.csv").one_error("files that are read")

@@ -42,7 +42,7 @@ def people() -> pl.DataFrame:
 def as_german_text(people: pl.DataFrame) -> bytes:
     def cells(row: dict) -> list[str]:
         height, weight = ("" if row[k] is None else f"{row[k]:.1f}".replace(".", ",") for k in ("height", "weight"))
-        income = "NA" if row["income"] is None else f"{row['income']:,}".replace(",", ".") + ",00"
+        income = "" if row["income"] is None else f"{row['income']:,}".replace(",", ".") + ",00"
         return [height, weight, income, "" if row["member"] is None else str(row["member"]).upper()]
 
     lines = ["Größe;Gewicht;Einkommen;Mitglied", *(";".join(cells(row)) for row in people.iter_rows(named=True))]
@@ -129,19 +129,8 @@ def test_times_are_dates_only_at_midnight(tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text() == "day,time\n2024-01-29,2024-01-29 07:30:00\n,\n"
 
 
-SUFFIXES = (
-    ".csv",
-    ".txt",
-    ".tsv",
-    ".jsonl",
-    ".csv.gz",
-    ".tsv.bz2",
-    ".csv.xz",
-    ".jsonl.zst",
-    ".pq",
-    ".feather",
-    ".xlsx",
-)
+TEXT_SUFFIXES = (".csv", ".txt", ".tsv", ".csv.gz", ".tsv.bz2", ".csv.xz")
+SUFFIXES = (*TEXT_SUFFIXES, ".jsonl", ".jsonl.zst", ".pq", ".feather", ".xlsx")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -156,13 +145,8 @@ def test_the_name_of_the_output_decides_its_format(german: Path, tmp_path: Path,
     expected = read_table(german)
     for name in expected.columns:
         kept = expected[name].is_not_null()
-        assert (
-            written[name]
-            .filter(kept)
-            .cast(pl.String)
-            .str.strip_suffix(".0")
-            .equals(expected[name].filter(kept).cast(pl.String).str.strip_suffix(".0"))
-        )
+        assert written[name].null_count() == expected[name].null_count()
+        assert (written[name] == expected[name]).filter(kept).all()
 
 
 def test_formats_that_cannot_be_written_are_refused_before_work(

@@ -54,7 +54,8 @@ def read_any_data(data: Path, reading: ReadOptions, columns: ColumnOptions, bask
     matrix = read_matrix(data)
     if len(names) != matrix.shape[1]:
         raise DataError(
-            f"{baskets.column_names}: there are {count(len(names), 'name')}, but {data} has {count(matrix.shape[1], 'column')}."
+            f"{baskets.column_names}: there are {count(len(names), 'name')}, but {data} has "
+            f"{count(matrix.shape[1], 'column')}."
         )
     return _as_input(data, matrix, names, columns, (Path(str(baskets.column_names)),))
 

@@ -194,7 +194,6 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         threads = sum(worker["nthreads"] for worker in workers)
-        note(
-            f"{count(len(workers), 'worker')} with {count(threads, 'thread')}; Dask's dashboard: {client.dashboard_link}"
-        )
+        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
+        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
         yield client

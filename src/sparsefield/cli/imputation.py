@@ -95,8 +95,8 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat
             more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
             where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
             raise DataError(
-                f"{where} has {count(len(odd), 'cell')} with values that are not states of the model, such as {odd[0]!r}; "
-                f"its states are {states}{more}: correct these cells, or leave them empty."
+                f"{where} has {count(len(odd), 'cell')} with values that are not states of the model, such as "
+                f"{odd[0]!r}; its states are {states}{more}: correct these cells, or leave them empty."
             )
 
 

@@ -37,7 +37,8 @@ IgnoreUnknown = Annotated[
     bool, typer.Option("--ignore-unknown", help="Ignore items that the model does not have, instead of stopping.")
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; needed for DATA.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="File to write, such as .csv or .parquet; needed for DATA."),
 ]
 
 
