@@ -70,7 +70,7 @@ def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, 
     done = run("predict", model, folder, "-o", tmp_path / "out")
     assert text(tmp_path / "out" / "visit.csv")["fun"][0] == "much"
     assert text(tmp_path / "out" / "visit.csv")["fun"][1] in ("0", "1")
-    assert "Note: Column 'fun' of table 'visit' has 1 cell(s)" in done.err
+    assert "Note: Column 'fun' of table 'visit' has 1 cell with" in done.err
 
 
 def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: Path) -> None:

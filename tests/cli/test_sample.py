@@ -266,7 +266,7 @@ def test_errors_are_one_line_and_precede_sampling(
         run("sample", made, *out, option, 0).one_error(option, "1")
     run("sample", made, *out, "--seed", -1).one_error("--seed")
     run("sample", made, "-o", tmp_path / "no" / "o.csv").one_error("does not exist; create it first")
-    run("sample", made, "-o", tmp_path / "o.xlsx").one_error("should end in .csv")
+    run("sample", made, "-o", tmp_path / "o.pdf").one_error("should end in .csv")
     run("sample", made, "-o", tmp_path).one_error("should end in .csv")
     run("sample", weather, *out).one_error("observed columns: heat", "--given")
     given = (*out, "--given", tmp_path / "t.csv")
@@ -283,7 +283,7 @@ def test_errors_are_one_line_and_precede_sampling(
         ("1,bad,1,x", "umbrella", "x"),
     ):
         (tmp_path / "t.csv").write_text(f"heat,mood,wet,umbrella\n1,,,\n{row}\n{row}\n")
-        words = (f"Column {column!r}", "2 cell(s)", f"{value!r}", "its states are", "leave them empty")
+        words = (f"Column {column!r}", "2 cells", f"{value!r}", "its states are", "leave them empty")
         run("sample", weather, *given).one_error(*words)
     run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no missing values to sample")
     run("sample", made, "-o", tmp_path / "t.csv", "--given", tmp_path / "t.csv").one_error("files that are read")

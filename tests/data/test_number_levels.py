@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from sparsefield.data import Variable, as_source, compile_table, learn_schema
-from sparsefield.data.number_levels import MAX_BINS, MAX_LEVELS, Levels, find_levels
+from sparsefield.data.number_levels import MAX_BINS, MAX_LEVELS, Levels, find_decimals, find_levels
 from sparsefield.errors import DataError
 
 NUMBERS = npst.arrays(
@@ -248,3 +248,12 @@ def test_missing_numbers_are_missing_cells() -> None:
     table = compile_table(as_source(np.column_stack([X, [0, 1, 0, 1]])), covariate)
     given = table.blocks[0].covariates[:, 1]
     assert given == pytest.approx(covariate.variables[-1].column_means, abs=1e-12)
+
+
+def test_decimals_are_those_of_the_longest_number() -> None:
+    assert find_decimals(np.array([3.0, 1e300, -7.0])) == 0
+    assert find_decimals(np.array([168.8, 0.1, 12.0])) == 1
+    assert find_decimals(np.array([1e-5, 0.25, 123_456.7])) == 5
+    assert find_decimals(np.array([168.8, 0.1], dtype=np.float32).astype(float)) == 1
+    assert find_decimals(np.random.default_rng(0).normal(size=20)) is None
+    assert find_decimals(np.array([1e16 / 3, 1e-13])) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -154,3 +155,18 @@ def test_tiny_numbers_have_answers_in_their_unit(unit) -> None:
         np.testing.assert_allclose(values[0] / unit, values[1], rtol=1e-3)
     assert np.isfinite(fields[0].score(small))
     assert np.isfinite(fields[0].sample(50)["a"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_filled_and_drawn_numbers_have_the_decimals_of_their_column(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    height = np.round(rng.normal(170, 9, 200), 1)
+    table = pd.DataFrame({"height": height, "weight": np.round(height - 100 + rng.normal(size=200), 2)}).astype(kind)
+    field = MarkovField(l1=5.0).fit(table)
+    assert [variable.decimals for variable in field.field_.schema.variables] == [1, 2]
+    for fill in ("mean", "median", "mode"):
+        filled = field.transform(table.mask(rng.random(table.shape) < 0.3), fill=fill)
+        assert (filled.round({"height": 1, "weight": 2}) == filled).all(axis=None)
+    drawn = field.sample(50, burn_in=5, random_state=0)
+    assert (drawn.round({"height": 1, "weight": 2}) == drawn).all(axis=None)
+    assert drawn["height"].nunique() > 20

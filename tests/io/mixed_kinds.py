@@ -25,7 +25,7 @@ FLAG = Variable(
 )
 AGE = Variable(
     "age", "observed", (20.0, 40.0, 60.0), 0, (0.3, 0.4, 0.3), 40.0, 15.5, kind="numeric",
-    scores=(-1.29, 0.0, 1.29), cuts=(30.0, 50.0), bins=(0, 1, 2), whole=True,
+    scores=(-1.29, 0.0, 1.29), cuts=(30.0, 50.0), bins=(0, 1, 2), decimals=0,
 )  # fmt: skip
 TARGETS = (SEX, CITY, ANSWER, INCOME, FLAG)
 

@@ -18,6 +18,7 @@ from sparsefield.cli.input_data import (
 from sparsefield.errors import DataError
 from sparsefield.io.files import list_columns, read_table
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.io.baskets import Baskets
@@ -53,7 +54,8 @@ def read_any_data(data: Path, reading: ReadOptions, columns: ColumnOptions, bask
     matrix = read_matrix(data)
     if len(names) != matrix.shape[1]:
         raise DataError(
-            f"{baskets.column_names}: there are {len(names):,} names, but {data} has {matrix.shape[1]:,} columns."
+            f"{baskets.column_names}: there are {count(len(names), 'name')}, but {data} has "
+            f"{count(matrix.shape[1], 'column')}."
         )
     return _as_input(data, matrix, names, columns, (Path(str(baskets.column_names)),))
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.viz.visible_text import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -71,7 +73,8 @@ def show(what: str | Table = "") -> None:
     """Print a result."""
     if _silence.results or (_silence.results_on_stderr and _silence.messages):
         return
-    _console(stderr=_silence.results_on_stderr).print(what, soft_wrap=isinstance(what, str))
+    shown = visible(what) if isinstance(what, str) else what
+    _console(stderr=_silence.results_on_stderr).print(shown, soft_wrap=isinstance(what, str))
 
 
 def show_json(value: Any) -> None:
@@ -89,7 +92,7 @@ def _finite(value: Any) -> Any:
 
 def print_message(line: str) -> None:
     """Print a line on stderr."""
-    _console(stderr=True).print(line, soft_wrap=True)
+    _console(stderr=True).print(visible(line), soft_wrap=True)
 
 
 def inform(line: str) -> None:
@@ -103,11 +106,22 @@ def note(line: str) -> None:
     inform(f"Note: {line}")
 
 
-def new_table(*headings: str, left: int = 1) -> Table:
-    """Return an empty plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
+@cache
+def _table_class() -> type[Table]:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    class VisibleTable(Table):
+        """A table whose cells have no control characters, which a terminal would obey."""
+
+        def add_row(self, *cells: Any, **more: Any) -> None:
+            super().add_row(*(visible(cell) if isinstance(cell, str) else cell for cell in cells), **more)
+
+    return VisibleTable
+
+
+def new_table(*headings: str, left: int = 1) -> Table:
+    """Return an empty plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
+    table = _table_class()(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for position, heading in enumerate(headings):
         table.add_column(heading, justify="left" if position < left else "right", no_wrap=True)
     return table
@@ -147,7 +161,7 @@ class StatusLine:
         if _silence.messages:
             self._next = math.inf
         elif console.is_terminal:
-            self._status = console.status(self.title)
+            self._status = console.status(visible(self.title))
             self._status.start()
         else:
             print_message(f"{self.title} ...")
@@ -164,7 +178,7 @@ class StatusLine:
     def update(self, state: str) -> None:
         """Show the current state."""
         seconds = time.perf_counter() - self._started
-        line = f"{self.title}: {state}, {seconds:.1f} s"
+        line = visible(f"{self.title}: {state}, {seconds:.1f} s")
         if self._status is not None:
             self._status.update(line)
         elif seconds >= self._next:
@@ -189,7 +203,7 @@ class ProgressBar(StatusLine):
 
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         self._bar = Progress(*columns, console=console, transient=True)
-        self._bar.add_task(self.title, total=None)
+        self._bar.add_task(visible(self.title), total=None)
         self._bar.start()
         return self
 

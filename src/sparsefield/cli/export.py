@@ -10,8 +10,9 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
 from sparsefield.cli.model_input import open_model
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
         raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
-    refuse_overwriting_inputs([output, *([names] if names else [])], [model])
+    refuse_overwriting_inputs([output, names], [model])
     field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
         field.to_graphml(output)
@@ -80,7 +81,7 @@ def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
     from sparsefield import MarkovField
 
     check_output(output)
-    refuse_overwriting_inputs([output], [network, *([names] if names else [])])
+    refuse_overwriting_inputs([output], [network, names])
     field = MarkovField.from_uai(network, names=names)
     field.save(output)
     show(f"Wrote {output}: {_size(field)}.")

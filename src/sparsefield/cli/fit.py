@@ -21,19 +21,24 @@ from sparsefield.cli.input_data import (
     InputData,
     distribute_data,
     is_matrix,
+    linked_inputs,
     stream_data,
     workers_can_read,
 )
 from sparsefield.cli.remembered_reading import remember_reading
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.hold_out import Evaluation
 
 CHECKED_SHARE = 0.1
+CHECKPOINT_NAME = "fit.checkpoint"
+"""The file in the folder of --checkpoint, as `sparsefield.solver.checkpoint`, which is slow to import, names it."""
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -115,6 +120,8 @@ def fit(
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
+    saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
+    refuse_overwriting_inputs([output, saved_state], [data, baskets.column_names, *linked_inputs(data)])
     check_basket_options(data, baskets)
     if stream and baskets.long is not None:
         raise DataError("--stream and --long cannot be used together: remove one.")
@@ -124,7 +131,6 @@ def fit(
         given = (distribute_data if on_workers else stream_data)(data, reading, columns)
     else:
         given = read_any_data(data, reading, columns, baskets)
-    refuse_overwriting_inputs([output], [data, *given.inputs])
     _show_codebook(given, data)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
@@ -180,7 +186,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
 def _fit_with_progress(field: AnyField, given: InputData) -> float:
     """Fit and return the seconds that it took."""
     started = time.perf_counter()
-    with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
+    with StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch:
         field.callbacks = opt.report_to(watch)
         field.fit(given.X, **given.roles)
     field.callbacks = None
@@ -198,5 +204,6 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         threads = sum(worker["nthreads"] for worker in workers)
-        note(f"{len(workers)} worker(s) with {threads} thread(s); Dask's dashboard: {client.dashboard_link}")
+        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
+        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
         yield client

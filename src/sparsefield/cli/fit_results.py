@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sparsefield.cli.console import new_table, show, show_json
 from sparsefield.cli.info import describe_estimator, model_content, show_features
-from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
+from sparsefield.viz.fit_summary import count, describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
     from sparsefield.cli.input_data import InputData
@@ -45,7 +45,7 @@ def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluat
     show_features(field.field_, SHOWN_FEATURES)
     show()
     _show_options(field)
-    show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
+    show(f"Learned {describe_size(field.field_)}; {count(field.n_iter_, 'iteration')}, {seconds:.1f} s.")
     sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
@@ -100,7 +100,7 @@ def _show_options(field: AnyField) -> None:
         tried, by = len(record.path), SELECTIONS[record.criterion].description
         extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        show(f"Selected l1 = {field.l1_:.3g} among {tried} values{extended}, by {by}{whose}.")
+        show(f"Selected l1 = {field.l1_:.3g} among {count(tried, 'value')}{extended}, by {by}{whose}.")
 
 
 def _show_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> None:
@@ -109,7 +109,9 @@ def _show_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> Non
 
     (fold,) = checked.folds
     chosen = " (its l1 is that of the fit above)" if auto else ""
-    show(f"\nOn {fold.cells:,} held-out cells, predicted from all others by a field fitted without them{chosen}:")
+    show(
+        f"\nOn {count(fold.cells, 'held-out cell')}, predicted from all others by a field fitted without them{chosen}:"
+    )
     forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
     table = new_table("", *(heading for heading, _ in forms.values()))
     baseline = name_baseline(numbers="rmse" in forms)

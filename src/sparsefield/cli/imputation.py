@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.spelling import spell_labels
+from sparsefield.cli.spelling import spell_column, spell_labels
 from sparsefield.cli.table_checks import OTHER_LEVEL
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.date_text import date_formats, parse_dates
@@ -16,11 +16,13 @@ from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
 from sparsefield.io.missing_words import missing_cells
 from sparsefield.io.typed_text import numbers_of
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.data.schema import Schema, Variable
+    from sparsefield.model.text_style import ColumnSpelling
 
 
 SHOWN_STATES = 6
@@ -94,21 +96,33 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, found: FileFormat
             more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
             where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
             raise DataError(
-                f"{where} has {len(odd):,} cell(s) with values that are not states of the model, such as {odd[0]!r}; "
-                f"its states are {states}{more}: correct these cells, or leave them empty."
+                f"{where} has {count(len(odd), 'cell')} with values that are not states of the model, such as "
+                f"{odd[0]!r}; its states are {states}{more}: correct these cells, or leave them empty."
             )
 
 
 def fill_table(
-    table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, schema: Schema, decimal: str = "."
+    table: pl.DataFrame,
+    prepared: TableToFill,
+    answer: pl.DataFrame,
+    schema: Schema,
+    found: FileFormat,
+    remembered: Sequence[ColumnSpelling] = (),
 ) -> pl.DataFrame:
-    """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table."""
+    """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table.
+
+    Values of columns without any are spelled as in the table of the fit: ``remembered``.
+    """
     columns, variables = [], {variable.name: variable for variable in schema.targets}
+    spellings = {spelling.name: spelling for spelling in remembered}
     for name, missing_cell in prepared.missing.items():
-        labels = _labels(variables[name], answer[name])
+        labels, variable = as_written(variables[name], answer[name]), variables[name]
         if name in table.columns:
-            labels = spell_labels(variables[name], table[name], prepared.table[name], labels, decimal)
+            values, own = prepared.table[name], spellings.get(name)
+            labels = spell_labels(variable, table[name], values, labels, found.decimal, own)
             labels = _fill(table[name], missing_cell, labels)
+        elif found.is_text:
+            labels = spell_column(variable, labels, spellings.get(name), found.decimal)
         columns.append(labels.alias(name))
     return table.with_columns(columns)
 
@@ -151,7 +165,7 @@ def _with_type_of(
         )
     if len(odd):
         warnings.warn(
-            f"{where} has {len(odd)} cell(s) with values that do not occur in training "
+            f"{where} has {count(len(odd), 'cell')} with values that do not occur in training "
             f"(such as {odd[0]!r}); they are treated as missing and left unchanged.",
             UnknownStateWarning,
             stacklevel=2,
@@ -209,7 +223,7 @@ def _with_other_level(variable: Variable, values: pl.Series) -> pl.Series:
     return values.set(~values.is_in(list(map(str, variable.states))), OTHER_LEVEL)
 
 
-def _labels(variable: Variable, column: pl.Series) -> pl.Series:
+def as_written(variable: Variable, column: pl.Series) -> pl.Series:
     """Convert labels to integers if the states are whole numbers, and to text if they are numbers and text."""
     import polars as pl
 

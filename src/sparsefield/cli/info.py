@@ -15,6 +15,7 @@ from sparsefield.io.model_header import read_header
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.viz.fit_summary import (
+    count,
     describe_convergence,
     describe_kinds,
     describe_number,
@@ -59,11 +60,11 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {saved.estimator}, written by sparsefield {record.version}")
-    show(f"Learned from {record.n_rows:,} rows in {record.n_iter:,} iterations." if learned else sentence)
+    show(f"Learned from {count(record.n_rows, 'row')} in {count(record.n_iter, 'iteration')}." if learned else sentence)
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
-    show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
+    show(f"Variables: {targets:,} predicted, with {count(states, 'state')}; {observed:,} observed.")
     show(f"Kinds: {describe_kinds(field)}.")
     show(f"Features: {describe_size(field)}.")
     show(describe_edges(field))

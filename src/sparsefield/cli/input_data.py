@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,18 @@ from sparsefield.errors import DataError
 from sparsefield.io.column_kinds import find_kinds
 from sparsefield.io.files import SourceTable, read_source
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from sparsefield.codebook import Codebook
     from sparsefield.io.file_format import FileFormat
     from sparsefield.io.schema_file import SchemaFile
+    from sparsefield.model.text_style import TextStyle
 
 CELLS_TO_HOLD_OUT = 10_000_000
 """Largest number of cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
+
+LONGEST_PATH = 1000
 
 SCHEMA_FILE_KEYS = {
     "--observed": "observed = [...] under [tables.NAME]",
@@ -151,6 +153,8 @@ class InputData:
     """What the options say about the columns of one table."""
     date_order: str | None = None
     """What comes first in dates that were text, if that was found: "day-first" or "month-first"."""
+    style: TextStyle | None = None
+    """How the file of one table is written if it is text."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -166,6 +170,30 @@ def is_linked(data: Path) -> bool:
     return data.is_dir() or data.suffix.lower() == ".toml"
 
 
+def linked_inputs(data: Path | None) -> list[Path]:
+    """Return the schema file of linked tables and the existing files that it names, without reading tables."""
+    if data is None or not is_linked(data):
+        return []
+    import tomllib
+
+    path = data / "schema.toml" if data.is_dir() else data
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # which reading it will explain
+        return [path]
+    named = (path.parent / text for text in _texts_in(content) if "\0" not in text and len(text) < LONGEST_PATH)
+    return [path, *(file for file in named if file.is_file())]
+
+
+def _texts_in(content: Any) -> Iterator[str]:
+    """Yield all texts in the content of a schema file."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, (dict, list)):
+        for inner in content.values() if isinstance(content, dict) else content:
+            yield from _texts_in(inner)
+
+
 def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
     """Read a table without its identifiers, a sparse matrix, or linked tables."""
     if is_linked(data):
@@ -176,7 +204,8 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         return _read_matrix(data, columns)
     source = read_noted(data, reading)
     roles = columns.find(source.table.columns)
-    table = _with_given_numbers(source, roles.kinds)
+    source = _with_given_numbers(source, roles.kinds)
+    table = source.table
     weight = None if roles.weight is None else read_weights(table, roles.weight)
     found = check_table(
         table.drop(dict.fromkeys(roles.not_learned)),
@@ -188,14 +217,16 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
-    return replace(given, weight=weight, groups=groups, date_order=source.format.date_order)
+    found_format = source.format
+    return replace(given, weight=weight, groups=groups, date_order=found_format.date_order, style=found_format.style)
 
 
-def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> pl.DataFrame:
+def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> SourceTable:
     """Return a table whose columns of text that an option calls numeric are numbers, as the file writes numbers."""
     import polars as pl
 
     from sparsefield.data.kinds import given_kinds
+    from sparsefield.io.column_spelling import find_spellings
     from sparsefield.io.typed_text import numbers_of
 
     table, found = source.table, []
@@ -207,11 +238,13 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> pl.Dat
         odd = column.filter(numbers.is_null() & column.is_not_null())
         if len(odd):
             raise DataError(
-                f"Column {name!r} has {len(odd):,} cells that are not numbers, such as {odd[0]!r}: correct them, give "
-                f"words for missing values with --missing, or drop --numeric {name}."
+                f"Column {name!r} has {count(len(odd), 'cell')} that are not numbers, such as {odd[0]!r}: correct them, "
+                f"give words for missing values with --missing, or drop --numeric {name}."
             )
         found.append(numbers)
-    return table.with_columns(found)
+    typed = table.with_columns(found)
+    spellings = find_spellings(table, typed.select(column.name for column in found), source.format.decimal)
+    return SourceTable(typed, replace(source.format, spellings=(*source.format.spellings, *spellings)))
 
 
 def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:

@@ -10,9 +10,10 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show, show_json
 from sparsefield.cli.input_data import is_linked, is_matrix
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.files import read_source
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import ProgressBar, StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
-from sparsefield.cli.table_files import TABLES, check_folder, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.table_files import check_folder, check_table_output, show_written, write_table
+from sparsefield.cli.table_writers import find_output_format
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.file_kinds import PARQUET
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,13 +46,10 @@ class LinkedTables:
         """Return all original tables, with missing values replaced by those of ``answers``."""
         tables, schemas = answers.tables, _schemas(field)
         filled = {
-            name: fill_table(self.raw[name], one, tables[name], schemas[name], self._decimal(name))
+            name: fill_table(self.raw[name], one, tables[name], schemas[name], self.formats.get(name, FileFormat()))
             for name, one in self.prepared.items()
         }
         return self.raw | filled
-
-    def _decimal(self, name: str) -> str:
-        return self.formats[name].decimal if name in self.formats else "."
 
 
 def _schemas(field: RelationalField) -> dict[str, Schema]:
@@ -79,39 +79,51 @@ def prepare_linked(
 def check_linked_output(output: Path, proba: bool) -> None:
     """Require a folder for imputed tables and a file for probabilities."""
     if proba:
-        check_output(output, TABLES)
-    elif output.is_file() or (output.suffix.lower() in TABLES and not output.is_dir()):
+        check_table_output(output)
+    elif output.is_file() or (find_output_format(output) is not None and not output.is_dir()):
         raise DataError(f"{output}: several tables are written: give a folder, such as 'imputed'.")
     else:
         check_folder(output)
 
 
-def predict_linked(field: RelationalField, parsed: SchemaFile, output: Path, proba: bool, fill: Any) -> None:
+def predict_linked(
+    field: RelationalField, model: Path, parsed: SchemaFile, output: Path, proba: bool, fill: Any
+) -> None:
     """Impute the missing values of all tables, or write the probabilities of their states."""
     paths = {} if proba else _output_files(output, parsed)
-    refuse_overwriting_inputs([output, *paths.values()], parsed.inputs)
+    refuse_overwriting_inputs([output, *paths.values()], [model, *parsed.inputs])
     given = prepare_linked(field, parsed)
     columns = sum(len(one.missing) for one in given.prepared.values())
-    with StatusLine(f"Imputing {given.n_missing:,} missing values in {len(given.raw):,} linked tables"):
+    with StatusLine(f"Imputing {_cells_of_tables(given)}"):
         if proba:
             write_table(_probabilities(field, given), output)
         else:
             _write_all(given.fill(field, field.transform(given.data, fill=fill)), paths, parsed)
-    written = ", ".join(map(str, paths.values() or [output]))
-    show(f"{given.n_missing:,} missing values in {columns:,} columns of {len(given.raw):,} tables; wrote {written}.")
+    missing, tables = count(given.n_missing, "missing value"), count(len(given.raw), "table")
+    line = f"{missing} in {count(columns, 'column')} of {tables}"
+    if proba:
+        show_written(line, output)
+    else:
+        show(f"{line}; wrote {', '.join(map(str, paths.values()))}.")
 
 
-def sample_linked(field: RelationalField, parsed: SchemaFile, output: Path, *, sweeps: int, seed: int) -> None:
+def sample_linked(
+    field: RelationalField, model: Path, parsed: SchemaFile, output: Path, *, sweeps: int, seed: int
+) -> None:
     """Sample the missing values of all tables with one chain over all rows."""
     paths = _output_files(output, parsed)
-    refuse_overwriting_inputs(paths.values(), parsed.inputs)
+    refuse_overwriting_inputs(paths.values(), [model, *parsed.inputs])
     given = prepare_linked(field, parsed, known_states=True)
-    with ProgressBar(f"Sampling {given.n_missing:,} missing values in {len(given.raw):,} linked tables") as meter:
+    with ProgressBar(f"Sampling {_cells_of_tables(given)}") as meter:
         drawn = field.sample(given.data, sweeps=sweeps, random_state=seed, progress=meter.show_progress)
         _write_all(given.fill(field, drawn), paths, parsed)
     rows, written = sum(table.height for table in given.raw.values()), ", ".join(map(str, paths.values()))
-    how = f"{rows:,} rows of {len(given.raw):,} tables sampled with 1 chain of {sweeps:,} sweeps"
-    show(f"{given.n_missing:,} missing values in {how}; wrote {written}.")
+    how = f"{count(rows, 'row')} of {count(len(given.raw), 'table')} sampled with 1 chain of {count(sweeps, 'sweep')}"
+    show(f"{count(given.n_missing, 'missing value')} in {how}; wrote {written}.")
+
+
+def _cells_of_tables(given: LinkedTables) -> str:
+    return f"{count(given.n_missing, 'missing value')} in {count(len(given.raw), 'linked table')}"
 
 
 def _output_files(output: Path, parsed: SchemaFile) -> dict[str, Path]:

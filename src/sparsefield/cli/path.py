@@ -11,9 +11,11 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, read_any_data
 from sparsefield.cli.console import StatusLine, new_table, show, show_json
-from sparsefield.cli.input_data import ColumnOptions
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.input_data import ColumnOptions, linked_inputs
+from sparsefield.cli.table_files import check_output, write_table
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
@@ -48,11 +50,11 @@ def path(
     sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
+    refuse_overwriting_inputs([output], [data, baskets.column_names, *linked_inputs(data)])
     given = read_any_data(data, reading, replace(columns, weight=weight, group=group), baskets)
-    refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)
-    with StatusLine(f"Learning from {given.rows:,} rows") as watch:
+    with StatusLine(f"Learning from {count(given.rows, 'row')}") as watch:
         field.callbacks = opt.report_to(watch)
         found = field.regularization_path(given.X, **given.roles)
     rows = _write(found, output, f"Regularization path of {data.name}")

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.console import StatusLine
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
 from sparsefield.cli.model_input import open_model, require_estimator
-from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.remembered_reading import read_for_model, spellings_of_fit
+from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
 
 Proba = Annotated[
     bool,
@@ -62,14 +64,14 @@ def predict(
     if linked:
         check_linked_output(output, proba)
     else:
-        check_output(output, TABLES)
+        check_table_output(output)
         refuse_overwriting_inputs([output], [data, model])
     saved = open_model(model, data)
     able = "can impute linked tables" if linked else "can impute one table"
     require_estimator(saved, "RelationalField" if linked else "MarkovField", what=able)
     if linked:
         parsed = read_linked(data, reading)
-        predict_linked(saved.load(jobs), parsed, output, proba, fill)
+        predict_linked(saved.load(jobs), model, parsed, output, proba, fill)
         return
     schema = saved.field_.schema
     source = read_for_model(data, reading, saved)
@@ -78,14 +80,15 @@ def predict(
     field = saved.load(jobs)
     from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
-    with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
+    missing, rows = count(prepared.n_missing, "missing value"), count(table.height, "row")
+    with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
             answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
         else:
-            answer = fill_table(table, prepared, _impute(field, prepared, fill), schema, found.decimal)
+            imputed = _impute(field, prepared, fill)
+            answer = fill_table(table, prepared, imputed, schema, found, spellings_of_fit(field))
     write_table(answer, output, replace(found, header=True) if proba else found, data)
-    filled = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
-    show(f"{filled} and {table.height:,} rows; wrote {output}.")
+    show_written(f"{missing} in {count(len(prepared.missing), 'column')} and {rows}", output)
 
 
 def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:

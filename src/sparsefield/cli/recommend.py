@@ -12,9 +12,11 @@ from sparsefield.cli.basket_data import BasketOptions, check_basket_options, rea
 from sparsefield.cli.console import new_table, show, show_json
 from sparsefield.cli.input_data import is_matrix
 from sparsefield.cli.model_input import open_model, require_estimator
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError, UnknownItemError
 from sparsefield.io.files import ReadOptions
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.viz.fit_summary import count as count_of
 
 Orders = Annotated[
     Path | None,
@@ -36,7 +38,8 @@ IgnoreUnknown = Annotated[
     bool, typer.Option("--ignore-unknown", help="Ignore items that the model does not have, instead of stopping.")
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; needed for DATA.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="File to write, such as .csv or .parquet; needed for DATA."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -68,8 +71,8 @@ def recommend(
     if data is not None and output is None:
         raise DataError("--output FILE is needed for the baskets of DATA.")
     if output is not None:
-        check_output(output, TABLES)
-        refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
+        check_table_output(output)
+        refuse_overwriting_inputs([output], [model, data])
     saved = open_model(model, data)
     require_estimator(saved, "MarkovField", what="recommends items")
     field = saved.load()
@@ -89,7 +92,7 @@ def recommend(
         _show(found, several=len(given) > 1)
         return
     rows = given.shape[0] if hasattr(given, "shape") else len(given)
-    show(f"Up to {count:,} items for each of {rows:,} baskets; wrote {output}.")
+    show_written(f"Up to {count_of(count, 'item')} for each of {count_of(rows, 'basket')}", output)
 
 
 def _named_baskets(field: Any, words: list[str]) -> dict[str, list[str]]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.input_data import note_format
 from sparsefield.errors import DataError
+from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import STANDARD_INPUT, SourceTable, list_columns, read_source
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.model.text_style import ColumnSpelling, TextStyle
 
 if TYPE_CHECKING:
     from sparsefield.cli.basket_data import BasketOptions
@@ -37,6 +39,7 @@ def remember_reading(
         long=baskets.long,
         min_support=_as_whole(baskets.min_support),
         columns=None if baskets.column_names is None else str(baskets.column_names),
+        style=given.style,
     )
     field.field_ = replace(field.field_, record=replace(field.field_.record, source=source))
 
@@ -62,6 +65,24 @@ def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: boo
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
     note_format(data, source.format)
     return source
+
+
+def spellings_of_fit(field: Any) -> tuple[ColumnSpelling, ...]:
+    """Return how columns were spelled in the table of the fit, if that was text."""
+    source = field.field_.record.source
+    return () if source is None or source.style is None else source.style.spellings
+
+
+def format_of_fit(field: Any, reading: ReadOptions) -> FileFormat:
+    """Return the format of the file of the fit, for text that no other file decides about, with the given options."""
+    source = field.field_.record.source
+    style = TextStyle() if source is None or source.style is None else source.style
+    given = {name: getattr(reading, name) for name in ("separator", "encoding", "decimal", "header")}
+    found = FileFormat(**{one.name: getattr(style, one.name) for one in fields(style)})
+    found = replace(found, **{name: value for name, value in given.items() if value is not None})
+    if found.separator != found.decimal:
+        return found
+    return replace(found, **({"separator": ";"} if reading.separator is None else {"decimal": "."}))
 
 
 def _is_file_of_fit(data: Path, field: Any) -> bool:

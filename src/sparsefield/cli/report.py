@@ -11,13 +11,14 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
-from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.input_data import is_linked, is_matrix, linked_inputs, read_linked
 from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import list_columns
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
@@ -68,7 +69,7 @@ def report(
         )
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
-    refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
+    refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading, orders)
     field = saved.load(jobs)

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import ProgressBar, note, show
+from sparsefield.cli.console import ProgressBar, note
 from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.model_input import OpenModel, open_model, require_estimator
-from sparsefield.cli.remembered_reading import read_for_model
-from sparsefield.cli.table_files import TABLES, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.remembered_reading import format_of_fit, read_for_model, spellings_of_fit
+from sparsefield.cli.table_files import check_table_output, is_text_output, show_written, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.parameters import BURN_IN, THIN
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,9 +102,10 @@ def sample(
             )
         check_linked_output(output, proba=False)
         parsed = read_linked(given, reading)
-        sample_linked(saved.load(jobs), parsed, output, sweeps=burn_in, seed=seed)
+        sample_linked(saved.load(jobs), model, parsed, output, sweeps=burn_in, seed=seed)
         return
-    check_output(output, TABLES)
+    check_table_output(output)
+    refuse_overwriting_inputs([output], [model, given])
     rows = rows or (ROWS if given is None else 1)
     plan = {
         "chains": min(chains or rows, rows),
@@ -111,12 +114,14 @@ def sample(
         "random_state": seed,
     }
     if given is None:
-        drawn, found = _draw_rows(saved, rows, plan, jobs), FileFormat(separator=reading.separator or ",")
+        found = format_of_fit(saved, reading)
+        drawn = _draw_rows(saved, rows, plan, jobs)
+        if is_text_output(output):
+            drawn = _spelled_as_in_fit(drawn, saved, found)
     else:
-        refuse_overwriting_inputs([output], [given])
         drawn, found = _draw_missing(saved, given, reading, rows, plan, jobs)
     write_table(drawn, output, found, given)
-    show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
+    show_written(_summary(drawn.height, given, rows, plan), output)
 
 
 def _load(model: OpenModel, jobs: int | None) -> MarkovField:
@@ -132,9 +137,18 @@ def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | No
     if observed:
         raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
     field = _load(model, jobs)
-    with ProgressBar(f"Drawing {rows:,} rows") as meter:
+    with ProgressBar(f"Drawing {count(rows, 'row')}") as meter:
         drawn: Any = field.sample(rows, **plan, progress=meter.show_progress)
         return drawn
+
+
+def _spelled_as_in_fit(drawn: pl.DataFrame, model: OpenModel, found: FileFormat) -> pl.DataFrame:
+    """Return drawn rows whose values are spelled as in the table of the fit."""
+    from sparsefield.cli.spelling import spell_table
+
+    variables = {variable.name: variable for variable in model.field_.schema.targets}
+    spellings = {spelling.name: spelling for spelling in found.spellings}
+    return spell_table(drawn, variables, spellings, found.decimal)
 
 
 def _draw_missing(
@@ -158,15 +172,17 @@ def _draw_missing(
         note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
     field = _load(model, jobs)
     times = f", {rows:,} times" if rows > 1 else ""
-    with ProgressBar(f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows{times}") as meter:
+    cells = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
+    with ProgressBar(f"Sampling {cells}{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = table[np.repeat(np.arange(table.height), rows)]
-    return fill_table(repeated, prepared.repeated(rows), drawn, schema, found.decimal), found
+    filled = fill_table(repeated, prepared.repeated(rows), drawn, schema, found, spellings_of_fit(field))
+    return filled, found
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:
     """Return a sentence with the numbers of rows, chains and sweeps."""
     chains, each = plan["chains"], "" if given is None else f", {rows:,} for each row of {given},"
     sweeps = plan["burn_in"] + plan["thin"] * (-(-rows // chains) - 1)
-    how = f"1 chain of {sweeps:,} sweeps" if chains == 1 else f"{chains:,} chains of {sweeps:,} sweeps each"
-    return f"{height:,} rows drawn{each} with {how}"
+    how = f"{count(chains, 'chain')} of {count(sweeps, 'sweep')}" + (" each" if chains > 1 else "")
+    return f"{count(height, 'row')} drawn{each} with {how}"

@@ -1,27 +1,44 @@
-"""This module spells the values that are filled into a column of text as the column spells its own."""
+"""This module spells values as text: as their column spells its own, or as that of the fit did."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from sparsefield.io.column_spelling import MOST_DECIMALS, find_spelling
+from sparsefield.model.text_style import ColumnSpelling
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.data.schema import Variable
 
-NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)\s*$"
+TIME_FORMATS = {
+    r"^\d{4}-\d\d-\d\d$": "%Y-%m-%d",
+    r"^\d{4}-\d\d-\d\dT\d\d:\d\d$": "%Y-%m-%dT%H:%M",
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d$": "%Y-%m-%d %H:%M",
+    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d": "%Y-%m-%dT%H:%M:%S%.f",
+}
+"""{cells of dates and times: the format that writes them}"""
 
-MOST_DECIMALS = 15
-"""Numbers with more decimals are written with all their digits."""
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.f"
+"""Seconds have a fraction only where it is not 0."""
 
 
 def spell_labels(
-    variable: Variable, column: pl.Series, values: pl.Series, labels: pl.Series, decimal: str = "."
+    variable: Variable,
+    column: pl.Series,
+    values: pl.Series,
+    labels: pl.Series,
+    decimal: str = ".",
+    remembered: ColumnSpelling | None = None,
 ) -> pl.Series:
     """Return labels as the text that a column has for them.
 
-    A state has its most frequent spelling, such as TRUE, 030 or 3.0; a number has as many decimals as the column.
+    A state has its most frequent spelling, such as TRUE, 030 or 3.0; a number has the decimals of the column, and its
+    marks between thousands.
 
     Parameters
     ----------
@@ -30,35 +47,31 @@ def spell_labels(
     values : (rows,) the same cells with the types of the model; null if missing or unknown
     labels : labels to spell
     decimal : decimal mark of the cells
+    remembered : the spelling of the fit, for a column without any value
     """
     import polars as pl
 
-    if column.dtype == pl.String and labels.dtype in (pl.Date, pl.Datetime):
-        return _spell_dates(column.filter(values.is_not_null()).str.strip_chars(), values.drop_nulls(), labels)
-    if column.dtype != pl.String or labels.dtype == pl.Null or labels.dtype.is_temporal():
-        return labels
-    if {type(state) for state in variable.states} == {str}:
+    if column.dtype not in (pl.String, pl.Null) or labels.dtype == pl.Null:
         return labels
     known = values.is_not_null()
-    text = column.filter(known)
-    if not len(text):
+    text = column.cast(pl.String).filter(known).str.strip_chars()
+    if labels.dtype in (pl.Date, pl.Datetime) and len(text):
+        return _spell_dates(text, values.filter(known), labels)
+    if labels.dtype.is_temporal():
+        return _spell_times(labels, text)
+    if {type(state) for state in variable.states} == {str}:
         return labels
+    if not len(text):
+        return spell_column(variable, labels, remembered, decimal)
     spelled = {} if variable.numeric else _spellings(values.filter(known), text)
-    if labels.dtype == pl.Boolean:
-        spelled = _booleans(text[0]) | spelled
-    points = text.str.replace(",", ".", literal=True) if decimal == "," else text
-    decimals = None if labels.dtype in (pl.Boolean, pl.String) else _decimals(variable, points)
-    plain = labels.cast(pl.String)
-    if decimals is not None:
-        plain = pl.Series([_format(label, decimals) for label in labels], dtype=pl.String)
-    if decimal == "," and labels.dtype.is_numeric():
-        plain = plain.str.replace(".", ",", literal=True)
-    found = [spelled.get(label) or word for label, word in zip(labels, plain, strict=True)]
+    spelling = find_spelling(text.alias(labels.name), decimal)
+    plain = spell_column(variable, labels, spelling, decimal)
+    found = [spelled.get(label) or word for label, word in zip(labels, plain.cast(pl.String), strict=True)]
     return pl.Series(labels.name, found, dtype=pl.String)
 
 
 def _spell_dates(text: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Series:
-    """Return dates in the format of the cells of a column; as they are if it has none."""
+    """Return dates in the format of the cells of a column."""
     import polars as pl
 
     from sparsefield.io.date_text import date_formats, parse_dates, write_dates
@@ -67,7 +80,39 @@ def _spell_dates(text: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Se
     for format in date_formats(text):
         if bool((parse_dates(text, format).cast(pl.Datetime("us")) == known.cast(pl.Datetime("us"))).all()):
             return write_dates(labels, format, text).alias(labels.name)
-    return labels
+    return _spell_times(labels, text)
+
+
+def spell_column(
+    variable: Variable, labels: pl.Series, spelling: ColumnSpelling | None, decimal: str = "."
+) -> pl.Series:
+    """Return numbers and booleans as text in a spelling; other labels, and those without a spelling, as they are."""
+    import polars as pl
+
+    if spelling is None or labels.dtype.is_temporal():
+        return labels
+    if labels.dtype == pl.Boolean:
+        words: Mapping[Any, str | None] = {True: spelling.true or "true", False: spelling.false or "false", None: None}
+        return pl.Series(labels.name, [words[label] for label in labels], dtype=pl.String)
+    if not labels.dtype.is_numeric():
+        return labels
+    shown = _decimals(variable, spelling)
+    found = [None if label is None else _format(label, shown, spelling.thousands) for label in labels]
+    if decimal == ",":
+        marks = str.maketrans(",.", ".,")
+        found = [None if text is None else text.translate(marks) for text in found]
+    return pl.Series(labels.name, found, dtype=pl.String)
+
+
+def spell_table(
+    table: pl.DataFrame, variables: Mapping[str, Variable], spellings: Mapping[str, ColumnSpelling], decimal: str
+) -> pl.DataFrame:
+    """Return a table whose numbers and booleans are text, spelled as in the table of the fit."""
+    return table.with_columns(
+        spell_column(variables[name], table[name], spellings[name], decimal)
+        for name in table.columns
+        if name in spellings and name in variables
+    )
 
 
 def _spellings(values: pl.Series, text: pl.Series) -> dict[Any, str]:
@@ -83,25 +128,28 @@ def _spellings(values: pl.Series, text: pl.Series) -> dict[Any, str]:
     return dict(reversed(pairs))
 
 
-def _booleans(word: str) -> dict[bool, str]:
-    """Return the spelling of both booleans, given that of one."""
-    change = str.upper if word.isupper() else str.title if word.istitle() else str.lower
-    return {True: change("true"), False: change("false")}
-
-
-def _decimals(variable: Variable, text: pl.Series) -> int | None:
-    """Return the largest number of decimals of the cells, and of the limits of training; None if some have none."""
-    if not text.str.contains(NUMBER).all():
+def _decimals(variable: Variable, spelling: ColumnSpelling) -> int | None:
+    """Return the number of decimals to write, at least those of the values of the fit; None for as many as needed."""
+    if spelling.decimals is None:
         return None
-    most: Any = text.str.strip_chars().str.extract(r"\.(\d*)$").str.len_chars().max()
-    of_limits = [len(repr(limit).partition(".")[2]) for limit in variable.limits if not float(limit).is_integer()]
-    decimals = max([int(most or 0), *of_limits])
-    return decimals if decimals <= MOST_DECIMALS else None
+    least = variable.decimals or 0
+    if variable.numeric and variable.decimals is None:  # values of the fit were not rounded: three digits of their SD
+        least = max(2 - math.floor(math.log10(variable.scale)), 0)
+    return min(max(spelling.decimals, least), MOST_DECIMALS)
 
 
-def _format(number: float | None, decimals: int) -> str | None:
-    if number is None:
-        return None
-    if isinstance(number, int):
-        return str(number) + ("." + "0" * decimals if decimals else "")
-    return f"{round(number, decimals) + 0.0:.{decimals}f}"
+def _format(number: float, decimals: int | None, thousands: bool) -> str:
+    mark = "," if thousands else ""
+    if decimals is None or (decimals == 0 and isinstance(number, int)):
+        return f"{number:{mark}}".removesuffix(".0")
+    return f"{round(number, decimals) + 0.0:{mark}.{decimals}f}"
+
+
+def _spell_times(labels: pl.Series, text: pl.Series) -> pl.Series:
+    """Return dates and times as text in the format of the cells; times of day and durations as they are."""
+    import polars as pl
+
+    if labels.dtype != pl.Datetime:
+        return labels
+    form = next((form for cell, form in TIME_FORMATS.items() if len(text) and text.str.contains(cell).all()), None)
+    return labels.dt.to_string(form or TIME_FORMAT)

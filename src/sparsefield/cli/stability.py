@@ -10,13 +10,14 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
-from sparsefield.cli.input_data import is_linked, read_linked
+from sparsefield.cli.input_data import linked_inputs
 from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_checks import read_weights
-from sparsefield.cli.table_files import check_output, find_columns, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output, find_columns
 from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
@@ -59,10 +60,8 @@ def stability(
     """
     target = model if output is None else output
     check_output(target)
-    refuse_overwriting_inputs([target], [data])
+    refuse_overwriting_inputs([target], [data, *linked_inputs(data)])
     saved = open_model(model, data)
-    if is_linked(data) and not orders.given:
-        refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
     rows = read_rows(saved, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")

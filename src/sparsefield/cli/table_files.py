@@ -1,21 +1,27 @@
-"""This module validates output paths and writes tables as CSV or Parquet files atomically."""
+"""This module validates output paths and writes tables to files atomically."""
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.cli.console import note, send_results_to_stderr
+from sparsefield.cli.console import note, send_results_to_stderr, show
+from sparsefield.cli.spelling import TIME_FORMAT
+from sparsefield.cli.table_writers import (
+    TAB_FILES,
+    check_output_format,
+    compress,
+    find_output_format,
+    write_typed,
+)
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import is_standard_output, is_stream, write_atomically
 from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat, encoding_title
-from sparsefield.io.file_kinds import PARQUET, is_parquet
 from sparsefield.io.files import STANDARD_INPUT, list_columns, polars_errors
 from sparsefield.io.typed_text import type_columns
 
@@ -23,8 +29,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-TABLES = (".csv", ".tsv", *PARQUET)
-TAB_FILES = (".tsv", ".tab")
 STANDARD_OUTPUT = Path(STANDARD_INPUT)
 NUMBER_CELL = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
@@ -45,7 +49,7 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
 
     Where the output is standard output, everything else is printed on stderr. Devices and pipes need no suffix.
     """
-    if is_printed(path, suffixes):
+    if is_standard_output(path):
         send_results_to_stderr()
         return
     if is_stream(path):
@@ -62,17 +66,20 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
         raise DataError(f"{path}: the file is write-protected: choose another name, or change its mode.")
 
 
-def is_printed(path: Path, suffixes: Sequence[str] = ()) -> bool:
-    """Return whether an output is standard output: ``/dev/stdout`` and, for tables, ``-``."""
-    return is_standard_output(path) or (path == STANDARD_OUTPUT and suffixes == TABLES)
+def check_table_output(path: Path) -> None:
+    """Refuse an output for a table that cannot be written, before any long computation."""
+    if path == STANDARD_OUTPUT:
+        send_results_to_stderr()
+        return
+    if not is_stream(path):
+        check_output_format(path)
+    check_output(path)
 
 
-def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Refuse outputs that are also inputs."""
-    existing = [path for path in inputs if path.is_file()]
-    for path in outputs:
-        if path.is_file() and any(path.samefile(read) for read in existing):
-            raise DataError(f"{path}: this is one of the files that are read: write to another file.")
+def is_text_output(path: Path) -> bool:
+    """Return whether an output for a table is text with separated cells, as devices and pipes are."""
+    found = find_output_format(path)
+    return found is None or found.is_text
 
 
 def check_folder(path: Path) -> None:
@@ -89,8 +96,13 @@ def _check_writable(folder: Path, path: Path) -> None:
         raise DataError(f"{path}: the folder '{folder}' is not writable.")
 
 
+def show_written(line: str, output: Path) -> None:
+    """Print what was written, and where."""
+    show(f"{line}; wrote {'to standard output' if output == STANDARD_OUTPUT else output}.")
+
+
 def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None, read: Path | None = None) -> None:
-    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically.
+    """Write a table in the format that the suffix asks for; an existing file is replaced atomically.
 
     Parameters
     ----------
@@ -100,27 +112,27 @@ def write_table(table: pl.DataFrame, path: Path, found: FileFormat | None = None
     read : the file that was read
     """
     found = found if found is not None else FileFormat()
+    output = find_output_format(path)
     with polars_errors(path):
-        if is_parquet(path):
-            buffer = io.BytesIO()
-            table = read_dates(type_columns(table, (), found.decimal), found.date_order)[0] if found.is_text else table
-            table.write_parquet(buffer)
-            content = buffer.getvalue()
+        if output is None or output.is_text:
+            content = format_text(table, _text_format("" if output is None else output.suffix, found, read))
         else:
-            content = format_text(table, _text_format(path, found, read))
+            typed = read_dates(type_columns(table, (), found.decimal), found.date_order)[0] if found.is_text else table
+            content = write_typed(typed, output.kind, str(path), header=found.header)
     if path == STANDARD_OUTPUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        write_atomically(path, content)
+        write_atomically(path, compress(content, None if output is None else output.compression))
 
 
-def _text_format(path: Path, found: FileFormat, read: Path | None) -> FileFormat:
+def _text_format(suffix: str, found: FileFormat, read: Path | None) -> FileFormat:
     """Return the format of an output: that of the input, except that the suffix may ask for tabs or commas."""
     found = found if found.is_text else FileFormat(header=found.header)
-    if path.suffix.lower() in TAB_FILES:
+    if suffix in TAB_FILES:
         return replace(found, separator="\t")
-    if found.separator == "\t" and path.suffix and read is not None and read.suffix.lower() in TAB_FILES:
+    input_format = None if read is None else find_output_format(read)
+    if found.separator == "\t" and suffix == ".csv" and input_format is not None and input_format.suffix in TAB_FILES:
         return replace(found, separator="," if found.decimal == "." else ";")
     return found
 
@@ -131,7 +143,7 @@ def format_text(table: pl.DataFrame, found: FileFormat) -> bytes:
     import polars.selectors as cs
 
     numbers = [name for name, dtype in table.schema.items() if dtype.is_float()]
-    table = table.with_columns(cs.duration().dt.to_string())
+    table = _with_written_times(table.with_columns(cs.duration().dt.to_string()))
     if found.decimal == ",":
         table = table.with_columns(pl.col(numbers).cast(pl.String).str.replace(".", ",", literal=True))
     style: Any = "always" if found.quoting == "always" else "necessary"
@@ -150,6 +162,19 @@ def format_text(table: pl.DataFrame, found: FileFormat) -> bytes:
     if found.line_ending == "\r":
         lines = lines.replace("\n", "\r")
     return _encode(("\ufeff" if found.bom else "") + lines, found.encoding)
+
+
+def _with_written_times(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with times as text: dates where all are midnight, and fractions of seconds where there are any."""
+    import polars as pl
+    import polars.selectors as cs
+
+    written = [cs.time().dt.to_string("%H:%M:%S%.f")]
+    for column in table.select(cs.datetime()).get_columns():
+        dates = column.is_not_null().any() and (column.dt.time() == pl.time(0)).fill_null(True).all()
+        zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
+        written.append(pl.col(column.name).dt.to_string("%Y-%m-%d" if dates and not zone else TIME_FORMAT + zone))
+    return table.with_columns(written)
 
 
 def _quoted_names(names: Sequence[str], found: FileFormat) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from sparsefield.codebook.codebook_contents import CodebookContents
 from sparsefield.codebook.codebook_text import describe_findings, summarize_findings, summarize_size
 from sparsefield.codebook.column_entries import ColumnEntry
+from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
 from sparsefield.viz.palette import BLUE, GREY
 from sparsefield.viz.svg import shorten
@@ -63,7 +64,7 @@ def draw_levels(entry: ColumnEntry) -> str:
     for k, level in enumerate(entry.levels):
         height = HEIGHT * level.rows / most
         place = f'x="{k * step:.1f}" y="{HEIGHT - height:.1f}" width="{max(step - 1, 0.5):.1f}" height="{height:.1f}"'
-        hint = f"<title>{escape(level.label)}: {level.rows:,} rows</title>"
+        hint = f"<title>{escape(level.label)}: {count(level.rows, 'row')}</title>"
         bars.append(f'<rect {place} fill="{BLUE}">{hint}</rect>')
     line = f'<line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" stroke="{GREY}"/>'
     label = escape(f"distribution of {entry.name}", quote=True)

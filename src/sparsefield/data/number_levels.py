@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from sparsefield.data.schema import Transform
+from sparsefield.data.schema import MOST_DECIMALS, Transform
 
 MAX_LEVELS = 64
 """Levels of a number. The variance within 64 levels is about 0.15% of that of a normal variable;
@@ -36,6 +36,9 @@ SMALL_DEVIATION = 1e-150
 
 NEGLIGIBLE = 1e-50
 """Ratio of the standard deviation to the largest deviation below which weights of cells are rounding errors."""
+
+SIGNIFICANT_DIGITS = 15
+"""Digits of a decimal number that floats keep."""
 
 ITERATIONS = 30
 """Iterations of Lloyd's algorithm, which converges fast from quantiles."""
@@ -86,6 +89,28 @@ def find_levels(values: np.ndarray, weights: np.ndarray, transform: Transform | 
     if len(means) > MAX_BINS:
         bins = np.unique(np.minimum((middle * MAX_BINS).astype(np.int64), MAX_BINS - 1), return_inverse=True)[1]
     return Levels(means, cuts, frequencies, standardize(scores, frequencies), bins, transform)
+
+
+def find_decimals(values: np.ndarray) -> int | None:
+    """Return the number of decimals of numbers, 0 for whole ones; None if they are not rounded to decimals.
+
+    Numbers that were stored with 32 bits have the decimals of their shortest text.
+
+    Examples
+    --------
+    >>> find_decimals(np.array([1.5, 2.25, 3.0])), find_decimals(np.array([1.0, 1 / 3]))
+    (2, None)
+    """
+    if (values == np.floor(values)).all():
+        return 0
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    kind, digits = (np.float32, 7) if (single == values).all() else (np.float64, SIGNIFICANT_DIGITS)
+    before_point = int(np.floor(np.log10(max(np.abs(values).max(), 1.0)))) + 1
+    for decimals in range(1, min(MOST_DECIMALS, digits - before_point) + 1):
+        if (np.round(values, decimals).astype(kind) == values.astype(kind)).all():
+            return decimals
+    return None
 
 
 def standardize(scores: np.ndarray, frequencies: np.ndarray) -> np.ndarray:

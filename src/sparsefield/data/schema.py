@@ -24,6 +24,9 @@ LARGEST_SCORE = 1e6
 Transform = Literal["linear-scores", "normal-scores"]
 """How numbers become scores: standardized values, or normal quantiles of ranks."""
 
+MOST_DECIMALS = 12
+"""Numbers with more decimals are results of measurements or computations that nobody rounded."""
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -55,8 +58,8 @@ class Variable:
     transform: Transform = "linear-scores"
     limits: tuple[float, ...] = ()
     """Smallest and largest value of a numeric variable whose levels are groups of values; else empty."""
-    whole: bool = False
-    """Whether all values of a numeric variable are whole numbers."""
+    decimals: int | None = None
+    """Decimals of the values of a numeric variable, 0 if all are whole; None if they are not rounded to decimals."""
     dtype: str = ""
     """The type of a column of dates, times, durations or categories: see `ColumnType`; empty for other columns."""
     categories: tuple[Label, ...] = ()
@@ -65,6 +68,11 @@ class Variable:
     @property
     def numeric(self) -> bool:
         return self.kind == "numeric"
+
+    @property
+    def whole(self) -> bool:
+        """Whether all values of a numeric variable are whole numbers."""
+        return self.decimals == 0
 
     @property
     def column_type(self) -> ColumnType:
@@ -153,6 +161,16 @@ class Variable:
         """Return the codes of numbers, int32: those of the levels in which they are."""
         levels = np.searchsorted(np.asarray(self.cuts), numbers, side="left")
         return np.argsort(self.position_of_code)[levels].astype(np.int32)
+
+    def round(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers with no more decimals than the values of a numeric variable.
+
+        Examples
+        --------
+        >>> Variable("height", "target", kind="numeric", decimals=1).round(np.array([1.26, 3.0]))
+        array([1.3, 3. ])
+        """
+        return numbers if self.decimals is None else np.round(numbers, self.decimals)
 
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return the columns of an observed numeric variable for numbers, (width, numbers)."""

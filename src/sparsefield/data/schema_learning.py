@@ -21,12 +21,13 @@ from sparsefield.data.column_summaries import (
     summarize_columns,
     summarize_numbers,
 )
+from sparsefield.data.column_types import family_of
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.kinds import ColumnKind, Kinds, given_kinds, in_given_order, kind_of
 from sparsefield.data.label_orders import check_orders
 from sparsefield.data.labels import Label, as_label, label_sort_key
-from sparsefield.data.number_levels import SMALL_DEVIATION, find_deviation, find_levels, standardize
+from sparsefield.data.number_levels import SMALL_DEVIATION, find_decimals, find_deviation, find_levels, standardize
 from sparsefield.data.schema import Role, Schema, Transform, Variable
 from sparsefield.errors import CovariateWarning, DataError
 
@@ -119,7 +120,10 @@ def learn_from_parts(
     def typed_variable(name: str) -> Variable:
         dtype, categories = types[name]
         categories = tuple(as_label(label, name) for label in categories)
-        return replace(variable(name), dtype=dtype, categories=categories)
+        found = variable(name)
+        # Of times, which are numbers of days, only whole days are rounded values.
+        decimals = found.decimals if found.whole or not family_of(dtype) else None
+        return replace(found, dtype=dtype, categories=categories, decimals=decimals)
 
     def variable(name: str) -> Variable:
         summary, role = found[name], "observed" if name in covariates else "target"
@@ -155,8 +159,8 @@ def make_numeric(
     levels = find_levels(values, totals, transform)
     if deviation < SMALL_DEVIATION:  # squares may have been rounded to 0
         deviation = find_deviation(values, totals / totals.sum())
-    whole = bool((values == np.floor(values)).all())
-    half = 0.5 if whole else 0.0  # draws from the outermost levels are rounded
+    decimals = find_decimals(values)
+    half = 0.5 if decimals == 0 else 0.0  # draws from the outermost levels are rounded
     return Variable(
         name,
         role,
@@ -171,7 +175,7 @@ def make_numeric(
         bins=tuple(levels.bins.tolist()) if len(levels.values) > 2 else (),
         transform=levels.transform,
         limits=(float(values[0]) - half, float(values[-1]) + half) if len(levels.values) < len(values) else (),
-        whole=whole,
+        decimals=decimals,
     )
 
 

@@ -59,7 +59,8 @@ def quantile(variable: Variable, probabilities: np.ndarray, q: float) -> np.ndar
     inside = probabilities[cells, place]
     before = np.cumsum(probabilities, axis=1)[cells, place] - inside
     share = np.clip((q - before) / np.maximum(inside, np.finfo(float).tiny), 0.0, 1.0)
-    return _as_whole(variable, _within_levels(variable, place, share))
+    found = _within_levels(variable, place, share)
+    return np.round(found) if variable.whole else found
 
 
 def shares_below(variable: Variable, bound: float, *, included: bool) -> np.ndarray:
@@ -103,7 +104,7 @@ def fill_labels(variable: Variable, probabilities: np.ndarray, fill: Fill) -> li
             found = np.array(variable.states, dtype=float)[(probabilities / variable.widths).argmax(axis=1)]
         else:
             found = mean(variable, probabilities) if fill == "mean" else quantile(variable, probabilities, 0.5)
-        found = _as_whole(variable, found)
+        found = variable.round(found)
         return [int(number) for number in found] if variable.whole else found.tolist()
     if fill == "mean":
         place = np.round(probabilities @ np.arange(probabilities.shape[1])).astype(np.int64)
@@ -120,9 +121,5 @@ def labels_of_codes(variable: Variable, codes: np.ndarray, rng: np.random.Genera
     found = np.array(variable.states, dtype=float)[place]
     if variable.limits and rng is not None:
         found = _within_levels(variable, place, rng.random(len(place)))
-    found = _as_whole(variable, found)
+    found = variable.round(found)
     return [int(number) for number in found] if variable.whole else found.tolist()
-
-
-def _as_whole(variable: Variable, numbers: np.ndarray) -> np.ndarray:
-    return np.round(numbers) if variable.whole else numbers

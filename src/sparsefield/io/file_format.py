@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sparsefield.io.date_text import describe_dates
+from sparsefield.model.text_style import TextStyle
 
 SEPARATED_BY = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", " ": "spaces"}
 
@@ -23,8 +24,10 @@ TEXT_KIND = "csv"
 
 
 @dataclass(frozen=True)
-class FileFormat:
+class FileFormat(TextStyle):
     """The format of a file, all of it plain values; fields that a kind of file does not have keep their defaults.
+
+    Those of text files are in `TextStyle`.
 
     Attributes
     ----------
@@ -32,17 +35,6 @@ class FileFormat:
         The kind of the file, such as "csv", "parquet" or "excel", as in `sparsefield.io.file_kinds.KINDS`.
     title : str
         The kind in words, such as "CSV" or "Parquet".
-    encoding : str
-        Python's name of the encoding.
-    bom : bool
-        Whether a byte order mark precedes the text.
-    separator, quote, decimal : str
-        The separator of cells, the quotation mark, and the decimal mark.
-    quoting : str
-        Which cells are in quotes: "necessary", "text" (all but numbers) or "always".
-    header : bool
-        Whether the first line has the names of the columns.
-    line_ending : str
     compression : str or None
         Such as "gzip".
     table : str or None
@@ -57,14 +49,6 @@ class FileFormat:
 
     kind: str = TEXT_KIND
     title: str = "CSV"
-    encoding: str = "utf-8"
-    bom: bool = False
-    separator: str = ","
-    quote: str = '"'
-    decimal: str = "."
-    quoting: str = "necessary"
-    header: bool = True
-    line_ending: str = "\n"
     compression: str | None = None
     table: str | None = None
     missing: tuple[str, ...] = ()
@@ -75,6 +59,11 @@ class FileFormat:
     def is_text(self) -> bool:
         """Whether the file is text with separated cells."""
         return self.kind == TEXT_KIND
+
+    @property
+    def style(self) -> TextStyle | None:
+        """How the file is written as text; None if it is not text."""
+        return TextStyle(**{one.name: getattr(self, one.name) for one in fields(TextStyle)}) if self.is_text else None
 
     @property
     def is_plain(self) -> bool:

@@ -255,7 +255,7 @@ def _read_sheet(content: FileContent, reading: ReadOptions) -> tuple[pl.DataFram
     else:
         table.columns = [f"x{k}" for k in range(table.width)]
     if table.width and texts.height == table.height:
-        table = _with_whole_numbers(_with_lost_text(table, texts))
+        table = _with_dates(_with_whole_numbers(_with_lost_text(table, texts)))
         table = table.filter(texts.select(pl.any_horizontal(pl.all().is_not_null())).to_series())
     return table, sheet, header
 
@@ -280,6 +280,20 @@ def _with_whole_numbers(table: pl.DataFrame) -> pl.DataFrame:
         if column.is_not_null().any() and ((column == column.round()) & (column.abs() < 2**53)).fill_null(True).all()
     ]
     return table.with_columns(pl.col(whole).cast(pl.Int64)) if whole else table
+
+
+def _with_dates(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a sheet whose columns of times at midnight are dates; spreadsheets store both as one type."""
+    import polars as pl
+    import polars.selectors as cs
+
+    times = table.select(cs.datetime(time_zone=None))
+    dates = [
+        column.name
+        for column in times.get_columns()
+        if column.is_not_null().any() and (column == column.dt.truncate("1d")).fill_null(True).all()
+    ]
+    return table.with_columns(pl.col(dates).cast(pl.Date)) if dates else table
 
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:

@@ -20,7 +20,7 @@ from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
-from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
+from sparsefield.data.schema import MOST_DECIMALS, Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.model_header import FORMAT, VERSION, read_header
@@ -216,7 +216,7 @@ def _check_variable(variable: Variable) -> None:
     fits = (
         isinstance(variable.name, str)
         and (variable.role in get_args(Role) and variable.kind in get_args(Kind))
-        and (isinstance(variable.symmetric, bool) and isinstance(variable.whole, bool))
+        and (isinstance(variable.symmetric, bool) and _are_decimals(variable.decimals))
         and all(isinstance(state, (str, int, float)) for state in variable.states)
         and (len(shares) == n and bool((shares >= 0.0).all()))
         and _is_in(variable.reference, n or 1)
@@ -226,6 +226,10 @@ def _check_variable(variable: Variable) -> None:
     )
     if not fits:
         raise ValueError(f"column {variable.name!r} is inconsistent")
+
+
+def _are_decimals(number: Any) -> bool:
+    return number is None or _is_in(number, MOST_DECIMALS + 1)
 
 
 def _is_nominal(variable: Variable) -> bool:

@@ -97,7 +97,7 @@ def _describe_no_model(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     kind = KINDS[kind_of(head, path)]
-    if b"\n" not in head and kind.title == "CSV" or kind.remedy:
+    if (b"\n" not in head and kind.title == "CSV") or kind.remedy:
         return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
     return (
         f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
+from sparsefield.io.column_spelling import find_spellings
 from sparsefield.io.date_text import read_dates
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.read_options import SEPARATOR_WORDS, ReadOptions
@@ -59,10 +60,11 @@ def read_text(
         data = data.replace(b"\r", b"\n")
     words = reading.missing_words(has_nulls=False)
     found = replace(found, encoding=encoding.name, bom=encoding.bom, missing=words, date_order=reading.dates)
-    table, scan = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
+    texts, scan = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
     if as_text:
-        return table, found
-    return with_dates(type_columns(table, words, found.decimal, strip=scan.spaces, zeros=scan.zeros), found)
+        return texts, found
+    table = type_columns(texts, words, found.decimal, strip=scan.spaces, zeros=scan.zeros)
+    return with_dates(table, replace(found, spellings=find_spellings(texts, table, found.decimal)))
 
 
 def with_dates(table: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, FileFormat]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from sparsefield.model.text_style import TextStyle
+
 TEXTS = ("missing", "missing_only", "identifiers", "left_out")
 
 
@@ -47,6 +49,9 @@ class SourceRecord:
     columns: str | None = None
     """The path of the file with the names of the columns of a matrix."""
 
+    style: TextStyle | None = None
+    """How the file is written if it is text, so that rows drawn from the model are written alike."""
+
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
         """Return the record that ``dataclasses.asdict`` and JSON made plain.
@@ -57,6 +62,8 @@ class SourceRecord:
             Where entries are unknown, or have another type.
         """
         values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
+        if values.get("style") is not None:
+            values["style"] = TextStyle.from_plain(values["style"])
         found = cls(**values)
         for field in fields(cls):
             value = getattr(found, field.name)
@@ -68,6 +75,8 @@ class SourceRecord:
 def _fits(name: str, value: Any) -> bool:
     if name in TEXTS:
         return all(isinstance(word, str) for word in value)
+    if name == "style":
+        return value is None or isinstance(value, TextStyle)
     if name == "header":
         return value is None or isinstance(value, bool)
     if name in ("top_levels", "min_support"):

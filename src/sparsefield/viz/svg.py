@@ -5,6 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.viz.palette import FONT, INK, PALE, WHITE
+from sparsefield.viz.visible_text import visible
 
 
 class Drawing:
@@ -27,8 +28,8 @@ class Drawing:
 
     def shape(self, tag: str, *, hint: str | None = None, text: str | None = None, **attributes: object) -> None:
         """Add an element; ``hint`` is its tooltip. Underscores in attribute names become hyphens."""
-        inside = "" if hint is None else f"<title>{escape(hint)}</title>"
-        inside += "" if text is None else escape(text)
+        inside = "" if hint is None else f"<title>{escape(visible(hint))}</title>"
+        inside += "" if text is None else escape(visible(text))
         written = _attributes(attributes)
         self._parts.append(f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>")
 
@@ -74,7 +75,7 @@ def shorten(text: str, longest: int) -> str:
 
 
 def _attributes(values: dict[str, object]) -> str:
-    return "".join(f" {key.replace('_', '-')}={quoteattr(_plain(value))}" for key, value in values.items())
+    return "".join(f" {key.replace('_', '-')}={quoteattr(visible(_plain(value)))}" for key, value in values.items())
 
 
 def _plain(value: object) -> str:

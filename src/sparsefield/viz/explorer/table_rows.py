@@ -264,7 +264,12 @@ def _missing_value(variable: Variable, belief: np.ndarray) -> MissingValue:
     if not variable.numeric:
         return MissingValue(variable.name, states, grouped)
     mean, spread = number_range(variable, belief)
-    return MissingValue(variable.name, states, grouped, round(mean) if variable.whole else mean, spread)
+    return MissingValue(variable.name, states, grouped, _rounded(variable, mean), spread)
+
+
+def _rounded(variable: Variable, number: float) -> float:
+    found = float(variable.round(np.array(number)))
+    return int(found) if variable.whole else found
 
 
 def _replace_cell(column: pl.Series, row: int, state: Label) -> pl.Series:
