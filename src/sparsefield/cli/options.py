@@ -38,7 +38,7 @@ TableOutput = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard output. "
+        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is standard output. "
         "For linked tables, a folder.",
     ),
 ]
