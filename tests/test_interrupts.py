@@ -6,7 +6,6 @@ import pytest
 
 from sparsefield import FitCallbacks, MarkovField
 
-
 ROWS = [[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 0]] * 20
 
 
