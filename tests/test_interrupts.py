@@ -6,6 +6,8 @@ import pytest
 
 from sparsefield import FitCallbacks, MarkovField
 
+ROWS = [[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 0]] * 20
+
 
 def interrupt_like_compiled_code(record: object) -> None:
     try:
@@ -17,7 +19,7 @@ def interrupt_like_compiled_code(record: object) -> None:
 def test_an_interruption_of_compiled_code_is_one_of_the_fit() -> None:
     field = MarkovField(l1=1.0, callbacks=FitCallbacks(on_iteration=interrupt_like_compiled_code))
     with pytest.raises(KeyboardInterrupt):
-        field.fit([[0, 0], [1, 1], [0, 1], [1, 1]])
+        field.fit(ROWS)
 
 
 def test_other_system_errors_stay() -> None:
@@ -25,4 +27,4 @@ def test_other_system_errors_stay() -> None:
         raise SystemError("a bug")
 
     with pytest.raises(SystemError, match="a bug"):
-        MarkovField(l1=1.0, callbacks=FitCallbacks(on_iteration=fail)).fit([[0, 0], [1, 1], [0, 1], [1, 1]])
+        MarkovField(l1=1.0, callbacks=FitCallbacks(on_iteration=fail)).fit(ROWS)

@@ -139,8 +139,8 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def fingerprint(sample: Dataset, *parts: Any) -> str:

@@ -150,6 +150,7 @@ class _SavedPathFold(PathFold):
                 "fold again."
             )
         arrays, facts = saved
-        field = Field(self.path.trainer.layout, **{name: arrays[name] for name in _FIELD_ARRAYS})
+        biases, pairs, weights, conjunctions, conjunction_weights = (arrays[name] for name in _FIELD_ARRAYS)
+        field = Field(self.path.trainer.layout, biases, pairs, weights, conjunctions, conjunction_weights)
         fit = FitResult(field, (), facts["objective"], facts["kkt_violation"], facts["converged"], facts["mc_error"])
         return _PointRecord(facts["l1"], fit, BatchScores(arrays["scores"], arrays["score_weights"]))
