@@ -6,7 +6,7 @@ from sparsefield.errors import DataError
 
 
 def refuse_half_characters(text: object, where: str) -> None:
-    """Raise a DataError about a label that is text with half of a surrogate pair, which no file and no frame can hold."""
+    """Raise a DataError about a label that is text with half of a surrogate pair, which no file can hold."""
     if not isinstance(text, str) or text.isascii():
         return
     try:
