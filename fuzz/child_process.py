@@ -31,7 +31,8 @@ class Child:
     """A child process that answers recipes one by one."""
 
     def __init__(self, variant: Variant = "plain", seconds: float = CASE_SECONDS) -> None:
-        self.variant, self.seconds = variant, seconds * (SLOW_FACTOR if variant == "boundscheck" else 1)
+        self.variant: Variant = variant
+        self.seconds = seconds * (SLOW_FACTOR if variant == "boundscheck" else 1)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Child:

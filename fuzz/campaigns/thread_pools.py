@@ -6,6 +6,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fuzz.campaigns.model_files import make_field, table
 from fuzz.recipes import Campaign, Step, WrongResultError, steps_named
@@ -41,7 +42,8 @@ def _act(name: str, path: Path) -> None:
         if load(path).features_.shape != _field().features_.shape:
             raise WrongResultError("a loaded field differs")
     elif name == "score":
-        if load(path).score(table()) != _field().score(table()):
+        loaded: Any = load(path)
+        if loaded.score(table()) != _field().score(table()):
             raise WrongResultError("a score differs between threads")
     else:
         _field().transform(table())

@@ -237,8 +237,9 @@ def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[A
     n_rows = parts.source.n_rows
     if sample_weight is None or np.isscalar(sample_weight):
         if sample_weight is not None:
-            refuse_odd_weights(np.array([sample_weight], dtype=config.FLOAT))
-            refuse_small_weights(float(sample_weight))
+            one = np.array([sample_weight], dtype=config.FLOAT)
+            refuse_odd_weights(one)
+            refuse_small_weights(float(one[0]))
         return [sample_weight] * len(parts.counts)
     ends = np.cumsum(parts.counts).tolist()
     runs = list(zip([0, *ends[:-1]], ends, strict=True))

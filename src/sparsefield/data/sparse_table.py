@@ -206,7 +206,7 @@ def refuse_large_fit(X: Any, what: str) -> None:
     """
     if X.ndim != 2 or X.shape[1] < MANY_COLUMNS:
         return
-    matrix = as_checked_csr(X, what)
+    matrix: Any = as_checked_csr(X, what)
     occurs = np.zeros(matrix.shape[1], dtype=bool)
     occurs[matrix.indices] = True
     n_states = int(np.count_nonzero(occurs))

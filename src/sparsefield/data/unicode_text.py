@@ -5,9 +5,9 @@ from __future__ import annotations
 from sparsefield.errors import DataError
 
 
-def refuse_half_characters(text: str, where: str) -> None:
-    """Raise a DataError about text with half of a surrogate pair, which no file and no frame can hold."""
-    if text.isascii():
+def refuse_half_characters(text: object, where: str) -> None:
+    """Raise a DataError about a label that is text with half of a surrogate pair, which no file can hold."""
+    if not isinstance(text, str) or text.isascii():
         return
     try:
         text.encode()
