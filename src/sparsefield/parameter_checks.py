@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
 
@@ -51,15 +51,18 @@ class Number:
     most: float = math.inf
     above: bool = False
     """Whether ``least`` itself is refused."""
+    below: bool = False
+    """Whether ``most`` itself is refused."""
     words: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> str:
         words = "".join(f" or {word!r}" for word in self.words)
         if self.most < math.inf:
-            return f"a number between {self.least:g} and {self.most:g}{words}"
+            ends = f"{self.least:g} {'<' if self.above else '<='} number {'<' if self.below else '<='} {self.most:g}"
+            return f"a number between {self.least:g} and {self.most:g} ({ends}){words}"
         if self.least > 0.0:
-            return f"a number from {self.least:g}{words}"
+            return f"a number {'above' if self.above else 'from'} {self.least:g}{words}"
         return f"{'a positive number' if self.above else 'a number that is not negative'}{words}"
 
     def accepts(self, value: Any) -> bool:
@@ -68,7 +71,9 @@ class Number:
         if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
             return False
         number = float(value)
-        return (self.least < number if self.above else self.least <= number) and number <= self.most
+        return (self.least < number if self.above else self.least <= number) and (
+            number < self.most if self.below else number <= self.most
+        )
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ RULES: dict[str, Rule] = {
     "stages": Choice((1, 2)),
     "checkpoint": Attributes("None or the path of a folder", (str,), ("__fspath__",)),
     "folds": Whole(1, words=("auto",)),
-    "fraction": Number(0.0, 1.0, above=True),
+    "fraction": Number(0.0, 1.0, above=True, below=True),
     "gamma": Number(),
     # of EM and of inference methods
     "copies": Whole(2, 65536),
@@ -184,13 +189,13 @@ RULES: dict[str, Rule] = {
     "tolerance": Number(),
     "max_updates": COUNT,
     "max_sweeps": COUNT,
-    "damping": Number(0.0, 1.0),
+    "damping": Number(0.0, 1.0, below=True),
     "max_cells": Whole(1, 2**63 - 1),
     "retry": Flag(),
     "chains": Whole(2),
     "burn_in": Whole(0),
-    "sweeps": COUNT,
-    "max_r_hat": Number(1.0),
+    "sweeps": Whole(4),
+    "max_r_hat": Number(1.0, above=True),
 }
 """What each parameter accepts, by its name. Names mean the same wherever they occur."""
 
@@ -203,6 +208,8 @@ def problems_of(values: Mapping[str, Any], *, left_out: Iterable[str] = ()) -> l
 
 def option_problems(option: Any) -> list[str]:
     """Return a sentence for each option of an option object that its rule refuses."""
+    if not is_dataclass(option):
+        return []
     return problems_of({field.name: getattr(option, field.name) for field in fields(option)})
 
 

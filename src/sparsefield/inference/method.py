@@ -17,7 +17,7 @@ from sparsefield.inference.missing_problem import (
     one_hot_states,
 )
 from sparsefield.model import Adjacency
-from sparsefield.parameter_checks import option_problems
+from sparsefield.parameter_checks import option_problems, raise_problems
 
 
 class InferenceMethod(ABC):
@@ -26,6 +26,9 @@ class InferenceMethod(ABC):
     name: ClassVar[str]
     advice: ClassVar[str] = "Raise the caps of the inference method"
     """Advice for the warning about rows that did not converge, without a full stop."""
+
+    def __post_init__(self) -> None:
+        raise_problems(self.problems())
 
     def problems(self) -> list[str]:
         """Return a sentence for each option that makes no sense."""
