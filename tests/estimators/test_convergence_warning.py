@@ -23,13 +23,10 @@ def table(n_rows: int = 80) -> np.ndarray:
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
 def test_every_estimator_warns(kind, certify: bool) -> None:
     X, field = table(), kind(l1=0.1, solver=Solver(max_iter=2, certify=certify))
+    linked = Relational({"a": pl.DataFrame(X, schema=list("abcd"))})
+    given = {RelationalField: (linked,), CRFClassifier: (X[:, 1:], X[:, 0])}.get(kind, (X,))
     with pytest.warns(ConvergenceWarning, match="The fit stopped after 2 iterations"):
-        if kind is RelationalField:
-            field.fit(Relational({"a": pl.DataFrame(X, schema=list("abcd"))}))
-        elif kind is CRFClassifier:
-            field.fit(X[:, 1:], X[:, 0])
-        else:
-            field.fit(X)
+        field.fit(*given)
     assert not field.converged_
 
 
