@@ -1,4 +1,4 @@
-"""This module measures what a new user waits for: the import, and the first fit, which compiles."""
+"""This module measures what a user waits for: imports, short commands, and the first fit, which compiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,6 +48,37 @@ X = sp.csr_matrix(X.astype(np.int8))
 }
 """Small enough that nearly all of a first fit is compiling; in the sparse one 1.6% of the cells are on."""
 
+COMMANDS = {
+    "--version": "--version",
+    "--help": "--help",
+    "fit --help": "fit --help",
+    "info MODEL": "info model",
+    "unknown option": "fit --nonsense",
+    "misspelt command": "fitt",
+    "fit, no such file": "fit absent.csv -o new",
+    "fit, no such column": "fit table.csv -o new --observed z",
+    "predict, no such table": "predict model absent.csv -o new.csv",
+    "predict, not a model": "predict table.csv table.csv -o new.csv",
+    "predict, a folder in place of a model": "predict . table.csv -o new.csv",
+    "report, no column of the model": "report model --data other.csv -o new.html",
+}
+"""Calls of the command line that should answer at once; most of them are refused."""
+
+PREPARE_FILES = """
+import polars as pl
+from sparsefield import MarkovField
+table = pl.DataFrame({"a": [0, 1] * 20, "b": [0, 0, 1, 1] * 10})
+table.write_csv("table.csv")
+table.rename({"a": "c", "b": "d"}).write_csv("other.csv")
+MarkovField(l1=1.0).fit(table).save("model")
+"""
+CALL = """
+import os, sys
+from sparsefield.cli import app, run_app
+run_app(app, "sparsefield", {words!r})
+print("seconds", sum(os.times()[:2]))
+"""
+
 TIMED = """
 import time
 {before}
@@ -58,9 +89,10 @@ print("seconds", time.perf_counter() - started)
 
 
 def run_startup(*, repeats: int = 3, time_limit: float | None = 600.0, report: Report = print) -> list[Row]:
-    """Return a row per import or fit, each in a fresh process.
+    """Return a row per import, call of the command line or fit, each in a fresh process.
 
-    Imports: the best of ``repeats``, since the first one may wait for the disk. Fits: the first in a process whose
+    Imports: the best of ``repeats``, since the first one may wait for the disk. Commands: the least
+    processor time, user and system, of ``repeats`` whole processes. Fits: the first in a process whose
     folder of compiled code is empty, then the best of ``repeats`` fits, each the first of its own process, with the
     folder that the first one left. The time is that of ``fit`` alone, after imports.
 
@@ -77,6 +109,9 @@ def run_startup(*, repeats: int = 3, time_limit: float | None = 600.0, report: R
         beside = table[0]["seconds"] if "MarkovField" in name else None
         table.append(_row("import", name, seconds, beside))
         report(_line(table[-1]))
+    for row in _time_commands(repeats, time_limit):
+        table.append(row)
+        report(_line(row))
     for name, before in FITS.items():
         with tempfile.TemporaryDirectory(prefix="sparsefield-startup-") as folder:
             cache = {"NUMBA_CACHE_DIR": folder}
@@ -89,10 +124,20 @@ def run_startup(*, repeats: int = 3, time_limit: float | None = 600.0, report: R
     return table
 
 
+def _time_commands(repeats: int, time_limit: float | None) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="sparsefield-startup-") as folder:
+        subprocess.run([sys.executable, "-c", PREPARE_FILES], cwd=folder, check=True, timeout=time_limit)
+        for name, words in COMMANDS.items():
+            code = CALL.format(words=words.split())
+            yield _row("command", name, [_run(code, {}, time_limit, folder) for _ in range(repeats)], None)
+
+
 def draw_startup(table: Sequence[Row]) -> dict[str, Figure]:
     """Draw the rows of :func:`run_startup` as bars."""
     bars = [
-        Bar(row["method"] if row["data"] == "import" else f"{row['data']}, {row['method']}", row["seconds"])
+        Bar(
+            row["method"] if row["data"] in ("import", "command") else f"{row['data']}, {row['method']}", row["seconds"]
+        )
         if row["status"] == "done"
         else Bar(row["method"], 0.0, note=row["status"])
         for row in table
@@ -103,10 +148,15 @@ def draw_startup(table: Sequence[Row]) -> dict[str, Figure]:
 
 def _seconds(before: str, timed: str, more: dict[str, str], time_limit: float | None) -> float | str:
     """Return the seconds that ``timed`` takes in a fresh process after ``before``, or why there are none."""
-    code = TIMED.format(before=before, timed=timed)
+    return _run(TIMED.format(before=before, timed=timed), more, time_limit)
+
+
+def _run(code: str, more: dict[str, str], time_limit: float | None, folder: str | None = None) -> float | str:
+    """Return the number that the code of a fresh process prints last, or why there is none."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", code],
+            cwd=folder,
             env=os.environ | more,
             capture_output=True,
             text=True,
@@ -139,7 +189,7 @@ def command(
     as_json: Json = False,
     output: Output = RESULTS,
 ) -> None:
-    """Measure imports, and the first fit with nothing compiled yet, in fresh processes."""
+    """Measure imports, short commands, and the first fit with nothing compiled yet, in fresh processes."""
     found = run_startup(repeats=1 if short else 3, report=print_message)
     write_charts(draw_startup, found, output)
     print_rows(found, ("data", "method", "seconds", "beyond"), as_json)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
+from sparsefield.parameter_checks import option_problems, raise_problems
+
 
 class OptionObject:
     """Base class of option objects: dataclasses whose fields scikit-learn can read, set and clone.
@@ -15,6 +17,14 @@ class OptionObject:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # pyright: ignore[reportArgumentType]
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each option that makes no sense."""
+        return option_problems(self)
+
+    def check(self) -> None:
+        """Raise a ValueError with all options that make no sense."""
+        raise_problems(self.problems())
 
     def set_params(self, **params: Any) -> Self:
         """Change some options in place and return the object."""

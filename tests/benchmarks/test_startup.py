@@ -23,6 +23,7 @@ def test_rows_come_with_what_lies_beyond(monkeypatch: pytest.MonkeyPatch) -> Non
         return 10.0 if "fit" in timed and asked.count(asked[-1]) == 1 else len(timed) / 100
 
     monkeypatch.setattr(startup, "_seconds", seconds)
+    monkeypatch.setattr(startup, "_time_commands", lambda repeats, limit: iter(()))
     table = startup.run_startup(repeats=2, report=lambda line: None)
     assert [row["data"] for row in table] == ["import"] * 3 + ["fit, dense table"] * 2 + ["fit, sparse matrix"] * 2
     assert table[2]["beyond"] == pytest.approx(table[2]["seconds"] - table[0]["seconds"])
@@ -38,3 +39,10 @@ def test_the_fits_that_are_timed_run() -> None:
         names: dict = {}
         exec(before + "field = MarkovField().fit(X)", names)
         assert names["field"].converged_
+
+
+def test_commands_are_timed_by_their_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "COMMANDS", {"version": "--version"})
+    (row,) = startup._time_commands(1, 60.0)
+    assert (row["data"], row["method"], row["status"]) == ("command", "version", "done")
+    assert row["seconds"] > 0.0

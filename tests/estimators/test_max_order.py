@@ -62,10 +62,10 @@ def test_a_fit_that_finds_pairs_alone_has_no_further_columns(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_order": 1}, "max_order must be a whole number from 2, or a HigherOrder such as .*; got 1"),
-        ({"max_order": 2.5}, "max_order must be a whole number from 2, or a HigherOrder such as .*; got 2.5"),
+        ({"max_order": 1}, "max_order must be a whole number from 2 to 100, or a HigherOrder such as .*; got 1"),
+        ({"max_order": 2.5}, "max_order must be a whole number from 2 to 100, or a HigherOrder such as .*; got 2.5"),
         ({"max_order": "3"}, "max_order must be a whole number from 2"),
-        ({"max_order__expand": "x"}, "expand must be 'active' or 'all', got 'x'"),
+        ({"max_order__expand": "x"}, "expand must be one of 'active', 'all', got 'x'"),
         ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
         ({"max_order": 3, "induction": "ideal-parent"}, "needs induction='cfi' or 'grafting'"),
         ({"max_order": 3, "induction": FixedGraph(edges=[(0, 1)])}, "needs induction='cfi' or 'grafting'"),

@@ -143,7 +143,7 @@ def test_whoever_hears_may_interrupt(loose: MarkovField, jobs: int) -> None:
 
 @pytest.mark.parametrize("option", ["n", "chains", "burn_in", "thin"])
 def test_counts_are_at_least_one(loose: MarkovField, option: str) -> None:
-    with pytest.raises(ValueError, match=f"{option} must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=f"{option} must be a whole number of at least 1, got 0"):
         loose.sample(**{option: 0})
 
 

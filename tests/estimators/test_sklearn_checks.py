@@ -228,7 +228,7 @@ def test_names_out_are_the_names_that_came_in(frame) -> None:
             r"selection must be one of 'heldout', 'ebic', or .* EBIC\(.*got Solver\(",
         ),
         ({"solver": 3}, r"solver must be None, or a Solver such as Solver\(max_iter=5000\); got 3"),
-        ({"max_order": "3"}, r"max_order must be a whole number from 2, or a HigherOrder .*got '3'"),
+        ({"max_order": "3"}, r"max_order must be a whole number from 2 to 100, or a HigherOrder .*got '3'"),
         ({"induction__threshold": -0.2}, "threshold"),
         ({"induction__threshold": (0.2, -0.2)}, "threshold"),
         ({"induction__batch_size": 0}, "batch_size"),

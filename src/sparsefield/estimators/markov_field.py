@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
-from sparsefield.data.frames import as_pandas
+from sparsefield.data.frames import as_pandas, as_source
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import (
     drawn_columns,
@@ -55,6 +57,9 @@ from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_stream
 from sparsefield.model import Field, FitRecord
 from sparsefield.parameters import BURN_IN, THIN
+
+BYTES_OF_DRAWN_CELL = 12
+"""Least memory of a cell of a sample: its code, and its label or number in the frame."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -413,8 +418,14 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         """
         check_is_fitted(self)
         for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        rows = n * (1 if given is None else as_source(given).n_rows)
+        refuse_beyond_memory(
+            float(rows) * len(self.field_.schema.variables) * BYTES_OF_DRAWN_CELL,
+            f"A sample of {rows:,} rows",
+            lambda: "draw fewer rows at a time, with other seeds.",
+        )
         chains = n if chains is None else min(chains, n)
         schema = self.field_.schema
         seed = as_seed(self.random_state if random_state is None else random_state)

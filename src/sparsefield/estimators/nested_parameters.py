@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,8 @@ from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM
+from sparsefield.parameter_checks import MOST_COLUMNS_OF_FEATURE
+from sparsefield.parameter_checks import RULES as RULES_OF_PARAMETERS
 from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
@@ -45,8 +46,11 @@ class AbbreviatedOrder(Abbreviated):
     def resolve(self, name: str, value: Any) -> Any:
         if isinstance(value, self.kinds):
             return value
-        if not isinstance(value, Integral) or value < 2:
-            raise ValueError(f"max_order must be a whole number from 2, or {self.example}; got {_describe(value)}.")
+        if not RULES_OF_PARAMETERS["max_order"].accepts(value):
+            most = MOST_COLUMNS_OF_FEATURE
+            raise ValueError(
+                f"max_order must be a whole number from 2 to {most}, or {self.example}; got {_describe(value)}."
+            )
         return HigherOrder(max_order=int(value))
 
 

@@ -18,12 +18,13 @@ from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, deduplicate_rows
 from sparsefield.errors import DataError
-from sparsefield.estimators.nested_parameters import NestedParameters
+from sparsefield.estimators.nested_parameters import PARTS, NestedParameters
 from sparsefield.estimators.row_groups import number_groups
-from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
+from sparsefield.estimators.validation import as_seed, choose, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
+from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
@@ -71,31 +72,36 @@ class TrainingMethods(NestedParameters):
     kind_: str
 
     def _check_parameters(self) -> None:
-        """Refuse invalid parameters before any work is done."""
-        self._training_options()
-        rule, order = self._resolve("induction"), self._resolve("max_order")
-        for part in (rule, order, self._resolve("selection"), self._resolve("solver")):
-            part.check()
-        self._resolve("inference")
-        missing = self._resolve("missing")
-        if isinstance(missing, EM):
-            missing.check()
-            if self.objective != "pl":
-                raise ValueError(
-                    f"missing='em' is for objective='pl', not {self.objective!r}: use missing='mean-field' "
-                    "(--missing-cells mean-field)."
-                )
-        choose(OBJECTIVES, self.objective, "objective")
-        check_engine(self.engine)
-        if isinstance(self._resolve("selection"), EBIC) and self.objective != "pl":
+        """Refuse invalid parameters, all at once, before any work is done."""
+        parts, problems = self._resolve_parts()
+        own = self.get_params(deep=False)
+        problems += problems_of(own, left_out=PARTS)
+        problems += [problem for part in parts.values() for problem in part.problems()]
+        problems += parameter_problems(own)
+        raise_problems(problems)
+        rule, order, missing = parts["induction"], parts["max_order"], parts["missing"]
+        if isinstance(missing, EM) and self.objective != "pl":
+            raise ValueError(
+                f"missing='em' is for objective='pl', not {self.objective!r}: use missing='mean-field' "
+                "(--missing-cells mean-field)."
+            )
+        if isinstance(parts["selection"], EBIC) and self.objective != "pl":
             raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
-        choose(dict.fromkeys(("l1", "group")), self.penalty, "penalty")
-        choose(dict.fromkeys(("symmetric", "reference")), self.coding, "coding")
         if self.penalty == "group" and (order.max_order > 2 or rule.name in ("ideal-parent", "cfi-paper")):
             which = f"max_order={order.max_order}" if order.max_order > 2 else f"induction={rule.name!r}"
             raise ValueError(f"penalty='group' selects edges, not {which}: use penalty='l1'.")
         if order.max_order > 2 and rule.name not in ("cfi", "grafting"):
             raise ValueError(f"max_order={order.max_order} needs induction='cfi' or 'grafting', got {rule.name!r}.")
+
+    def _resolve_parts(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the option objects of parameters, and a sentence for each parameter that is none."""
+        parts, problems = {}, []
+        for name in PARTS:
+            try:
+                parts[name] = self._resolve(name)
+            except ValueError as error:
+                problems.append(str(error))
+        return parts, problems
 
     def _read_groups(self, groups: Any, n_rows: int) -> np.ndarray | None:
         """Return the numbers of the groups of rows, (rows,), and refuse groups where no rows are held out."""
@@ -138,9 +144,6 @@ class TrainingMethods(NestedParameters):
         return self._resolve("induction").supports_sparse and self.objective == "pl" and order == 2
 
     def _training_options(self) -> TrainingOptions:
-        if self.l1 != "auto":
-            check_number("l1", self.l1)
-        check_number("l2", self.l2)
         solver, order = self._resolve("solver"), self._resolve("max_order")
         return TrainingOptions(
             l1=1.0 if isinstance(self.l1, str) else self.l1,

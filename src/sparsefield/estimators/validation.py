@@ -82,11 +82,19 @@ def choose(registry: Mapping[Any, Any], name: Any, what: str) -> Any:
     return registry[name]
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse anything but a finite number that is not negative."""
-    if isinstance(value, str) or not np.isfinite(value) or value < 0:
-        also = " or 'auto'" if name == "l1" else ""
-        raise ValueError(f"{name} must be a number that is not negative{also}, got {value!r}.")
+def parameter_problems(params: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each parameter of an estimator that describes columns and has another type than it must."""
+    problems, kinds = [], params.get("kinds", "auto")
+    if kinds != "auto" and not isinstance(kinds, Mapping):
+        problems.append(f"kinds must be 'auto' or a dict such as {{'age': 'numeric'}}, got {kinds!r}.")
+    latent = params.get("latent")
+    if latent is not None and not isinstance(latent, Mapping):
+        problems.append(f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}.")
+    for name, example in (("observed", "['age', 'sex']"), ("templates", "['within person']")):
+        value = params.get(name)
+        if value is not None and not isinstance(value, str) and not np.iterable(value):
+            problems.append(f"{name} must be None or a list such as {example}, got {value!r}.")
+    return problems
 
 
 def as_seed(random_state: Any) -> int | None:
@@ -98,16 +106,6 @@ def as_seed(random_state: Any) -> int | None:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(np.iinfo(np.int32).max))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def check_engine(engine: Any) -> None:
-    """Refuse an engine that is not None, an address, or a client of a Dask cluster."""
-    if engine is None or isinstance(engine, str) or callable(getattr(engine, "scheduler_info", None)):
-        return
-    raise ValueError(
-        f"engine is None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'; got a "
-        f"{type(engine).__name__}."
-    )
 
 
 def wants_pandas(estimator: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,16 @@ class FixedGraph(FixedCandidatesRule):
     edges: Sequence[Sequence[str | int]] | None = None
     name = "graph"
 
-    def check(self) -> None:
+    def problems(self) -> list[str]:
+        """Return a sentence if the edges are none, or are not pairs of columns."""
+        found = super().problems()
         if self.edges is None:
-            raise ValueError(
+            found.append(
                 "induction='graph' needs the edges, pairs of column names: induction=FixedGraph(edges=[('a', 'b')])."
             )
+        elif not _are_edges(self.edges):
+            found.append(f"edges must be a list of pairs of columns such as [('a', 'b')], got {self.edges!r}.")
+        return found
 
     def start(self, layout: Layout) -> np.ndarray:
         variables: dict[str, VariableIndex] = {}
@@ -130,3 +136,10 @@ def _positions(layout: Layout, table: int, columns: np.ndarray, variable: Variab
         return range(0)
     own = columns[: len(columns) - 1] if len(columns) and columns[-1] == COUNT_COLUMN else columns
     return range(*np.searchsorted(own, layout.schemas[table].offsets[variable[1] : variable[1] + 2]).tolist())
+
+
+def _are_edges(edges: Any) -> bool:
+    """Return whether a value is a collection of edges; which columns they name is checked with the data."""
+    if isinstance(edges, str) or not isinstance(edges, Iterable) or isinstance(edges, Iterator):
+        return False
+    return all(not isinstance(edge, str) and isinstance(edge, Iterable) for edge in edges)

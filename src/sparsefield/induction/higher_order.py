@@ -7,7 +7,6 @@ gradient of its pair with another column is error x expectation + expectation x 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -45,15 +44,6 @@ class HigherOrder(OptionObject):
     max_order: int = 3
     expand: Literal["active", "all"] = "active"
     order_penalty: float = 2.0
-
-    def check(self) -> None:
-        """Raise a ValueError for an option that makes no sense."""
-        if not isinstance(self.max_order, Integral) or self.max_order < 2:
-            raise ValueError(f"max_order must be a whole number from 2, got {self.max_order}.")
-        if self.expand not in ("active", "all"):
-            raise ValueError(f"expand must be 'active' or 'all', got {self.expand!r}.")
-        if not np.isfinite(self.order_penalty) or self.order_penalty < 1.0:
-            raise ValueError(f"order_penalty must be a number from 1, got {self.order_penalty}.")
 
 
 def all_expandable(layout: Layout, width: int) -> np.ndarray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,11 +32,6 @@ class InductionRule(OptionObject, ABC):
     def thresholds(self) -> tuple[float, float]:
         """Errors and signals below these two values are ignored."""
         return 0.0, 0.0
-
-    def check(self) -> None:
-        """Raise a ValueError for an option that makes no sense."""
-        _check_count("batch_size", self.batch_size, "auto")
-        _check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
 
     def start(self, layout: Layout) -> np.ndarray:
         """Return the pairs, (pairs, 2), that are in the working set from the beginning."""
@@ -83,17 +78,6 @@ class ThresholdRule(InductionRule):
         error, signal = self.threshold  # pyright: ignore[reportGeneralTypeIssues]
         return error, signal
 
-    def check(self) -> None:
-        super().check()
-        try:
-            valid = all(value >= 0 for value in self.thresholds)
-        except (TypeError, ValueError):
-            valid = False
-        if not valid:
-            raise ValueError(
-                f"threshold must be a number that is not negative, or two of them, got {self.threshold!r}."
-            )
-
 
 class FixedCandidatesRule(InductionRule):
     """A rule that proposes nothing after its starting pairs."""
@@ -109,11 +93,3 @@ class FixedCandidatesRule(InductionRule):
         limit: int | None = None,
     ) -> Proposals:
         return concatenate_proposals([])
-
-
-def _check_count(name: str, value: Any, *words: str) -> None:
-    if isinstance(value, str) and value in words:
-        return
-    if not isinstance(value, Integral) or int(value) < 1:
-        known = ", ".join(repr(word) for word in words)
-        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")

@@ -58,10 +58,6 @@ class AutomaticInference(InferenceMethod):
     name = "auto"
     advice = "Use inference='exact' or inference=Gibbs(burn_in=..., sweeps=...)"
 
-    def __post_init__(self) -> None:
-        if self.max_cells < 1:
-            raise ValueError(f"max_cells must be at least 1, got {self.max_cells}.")
-
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
         owner, states = component_of_cell(graph), np.diff(graph.offsets)

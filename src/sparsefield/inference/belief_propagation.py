@@ -42,12 +42,6 @@ class BeliefPropagation(InferenceMethod):
     name = "bp"
     advice = "Raise max_updates, or damping: inference=BeliefPropagation(max_updates=..., damping=...)"
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.damping < 1.0:
-            raise ValueError(f"damping must be in [0, 1), got {self.damping}.")
-        if self.tolerance < 0 or self.max_updates < 1:
-            raise ValueError("tolerance must not be negative, and max_updates must be at least 1.")
-
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
         logits, converged = propagate_messages(graph, self, np.arange(graph.n_components))

@@ -30,10 +30,6 @@ class ExactInference(InferenceMethod):
     max_cells: int = MAX_CELLS
     name = "exact"
 
-    def __post_init__(self) -> None:
-        if self.max_cells < 1:
-            raise ValueError(f"max_cells must be at least 1, got {self.max_cells}.")
-
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
         batches = batches_by_shape(graph, self.max_cells)

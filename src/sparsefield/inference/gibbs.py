@@ -138,15 +138,6 @@ class Gibbs(InferenceMethod):
     name = "gibbs"
     advice = "Raise burn_in and sweeps: inference=Gibbs(burn_in=..., sweeps=...)"
 
-    def __post_init__(self) -> None:
-        for name, least in (("chains", 2), ("burn_in", 0), ("sweeps", 4)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
-        if not self.max_r_hat > 1.0:
-            raise ValueError(f"max_r_hat must be larger than 1, got {self.max_r_hat}.")
-        if isinstance(self.seed, bool) or int(self.seed) != self.seed or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must be a non-negative integer, got {self.seed}.")
-
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
         beliefs = normalize(graph, graph.unary_logits)

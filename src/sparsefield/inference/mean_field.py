@@ -33,11 +33,5 @@ class MeanField(InferenceMethod):
     name = "mean-field"
     advice = "Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...)"
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.damping < 1.0:
-            raise ValueError(f"damping must be in [0, 1), got {self.damping}.")
-        if self.tolerance < 0 or self.max_sweeps < 1:
-            raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
-
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         return int(mean_field(problem, theta, self.tolerance, self.max_sweeps, self.damping))

@@ -17,6 +17,7 @@ from sparsefield.inference.missing_problem import (
     one_hot_states,
 )
 from sparsefield.model import Adjacency
+from sparsefield.parameter_checks import option_problems, raise_problems
 
 
 class InferenceMethod(ABC):
@@ -25,6 +26,13 @@ class InferenceMethod(ABC):
     name: ClassVar[str]
     advice: ClassVar[str] = "Raise the caps of the inference method"
     """Advice for the warning about rows that did not converge, without a full stop."""
+
+    def __post_init__(self) -> None:
+        raise_problems(self.problems())
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each option that makes no sense."""
+        return option_problems(self)
 
     @abstractmethod
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:

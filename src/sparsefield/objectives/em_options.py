@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,6 @@ from sparsefield.option_objects import OptionObject
 
 FINAL_FACTOR = 4
 """The final objective has this many times the completions of a round."""
-
-MOST_COPIES = 65536
 
 
 @dataclass(frozen=True)
@@ -63,28 +61,16 @@ class EM(OptionObject):
     shift: Sequence[tuple[str, Any, float]] = ()
     name: ClassVar[str] = "em"
 
-    def check(self) -> None:
-        """Raise a ValueError for an option that makes no sense."""
-        for name, least in (("copies", 2), ("max_copies", FINAL_FACTOR * 2)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST_COPIES:
-                raise ValueError(f"{name} must be a whole number from {least} to {MOST_COPIES:,}, got {value!r}.")
-        if self.max_copies < FINAL_FACTOR * self.copies:
-            raise ValueError(
+    def problems(self) -> list[str]:
+        """Return a sentence for each option that makes no sense."""
+        found = super().problems()
+        if not found and self.max_copies < FINAL_FACTOR * self.copies:
+            found.append(
                 f"max_copies must be at least {FINAL_FACTOR} times copies, got {self.max_copies} and {self.copies}."
             )
-        if isinstance(self.max_error, bool) or not isinstance(self.max_error, Real) or not self.max_error > 0.0:
-            raise ValueError(f"max_error must be a positive number, got {self.max_error!r}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must be a non-negative integer, got {self.seed!r}.")
-        wanted = "shift must be a list such as [('smokes', 'yes', 0.5)]"
-        if isinstance(self.shift, str) or not isinstance(self.shift, Sequence):
-            raise ValueError(f"{wanted}, got {self.shift!r}.")
-        for one in self.shift:
-            parts = tuple(one) if isinstance(one, (tuple, list)) else ()
-            number = parts[2] if len(parts) == 3 else None
-            if isinstance(number, bool) or not isinstance(number, Real) or not np.isfinite(float(number)):
-                raise ValueError(f"{wanted}, got {list(self.shift)!r}.")
+        if not _are_shifts(self.shift):
+            found.append(f"shift must be a list such as [('smokes', 'yes', 0.5)], got {self.shift!r}.")
+        return found
 
     def bias_shifts(self, layout: Layout) -> np.ndarray:
         """Return what ``shift`` adds to the logits of all states, (states of all tables,)."""
@@ -117,3 +103,13 @@ def _targets_by_name(layout: Layout) -> dict[str, tuple[int, int, Variable]]:
         for v, variable in enumerate(schema.targets)
         if variable.role == "target"
     }
+
+
+def _are_shifts(shift: Any) -> bool:
+    if isinstance(shift, str) or not isinstance(shift, Sequence):
+        return False
+    return all(isinstance(one, (tuple, list)) and len(one) == 3 and _is_finite(one[2]) for one in shift)
+
+
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, Real) and not isinstance(number, bool) and bool(np.isfinite(float(number)))

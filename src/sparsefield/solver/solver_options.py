@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar, Literal
-
-import numpy as np
 
 from sparsefield import config
 from sparsefield.option_objects import OptionObject
@@ -50,19 +46,8 @@ class Solver(OptionObject):
     stages: Literal[1, 2] = 1
     checkpoint: str | os.PathLike[str] | None = None
 
-    def check(self) -> None:
-        """Raise a ValueError for an option that makes no sense."""
-        for name in ("tol", "kkt_tol"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not np.isfinite(value) or value < 0:
-                raise ValueError(f"{name} must be a number that is not negative, got {value}.")
-        if self.stages not in (1, 2):
-            raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
 
-
-class SelectionCriterion(OptionObject, ABC):
+class SelectionCriterion(OptionObject):
     """A criterion for the choice of l1."""
 
     name: ClassVar[str]
@@ -70,10 +55,6 @@ class SelectionCriterion(OptionObject, ABC):
     """Noun phrase for messages: "l1 was selected by ..."."""
     min_improvement: ClassVar[float]
     """Share by which a score must rise to count as better."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise a ValueError for an option that makes no sense."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +95,6 @@ class HeldOut(SelectionCriterion):
         """Return the share that is held out at a time."""
         return self.fraction if n_folds == 1 else 1.0 / n_folds
 
-    def check(self) -> None:
-        if isinstance(self.fraction, str) or not 0.0 < self.fraction < 1.0:
-            raise ValueError(f"fraction must be a number between 0 and 1, got {self.fraction!r}.")
-        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, (bool, str))
-        if self.folds != "auto" and not (whole and int(self.folds) >= 1):
-            raise ValueError(f"folds must be 'auto' or a whole number of at least 1, got {self.folds!r}.")
-
 
 @dataclass(frozen=True)
 class EBIC(SelectionCriterion):
@@ -136,10 +110,6 @@ class EBIC(SelectionCriterion):
     name = "ebic"
     description = "EBIC"
     min_improvement = 0.0
-
-    def check(self) -> None:
-        if not self.gamma >= 0.0:
-            raise ValueError(f"gamma must be a number that is not negative, got {self.gamma}.")
 
 
 SELECTIONS: dict[str, type[SelectionCriterion]] = {criterion.name: criterion for criterion in (HeldOut, EBIC)}
