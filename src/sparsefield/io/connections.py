@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -192,7 +194,8 @@ class SQLiteConnection(Connection):
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise DataError(f"{self.place}, table {name!r}: {error}.") from None
         _refuse_duplicate_columns(names, self.place, name)
-        return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None, strict=False)
+        columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+        return pl.DataFrame([_sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)])
 
     def declared_keys(self) -> DeclaredKeys:
         primary: dict[TableName, tuple[str, ...]] = {}
@@ -221,6 +224,18 @@ class SQLiteConnection(Connection):
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise DataError(f"{self.place}: {error}.") from None
+
+
+def _sqlite_column(name: str, cells: Sequence[Any], place: str) -> pl.Series:
+    """Return cells of SQLite, whose columns may mix types; numbers beside text become text."""
+    import polars as pl
+
+    types = {type(cell) for cell in cells} - {type(None)}
+    if bytes in types and len(types) > 1:
+        raise DataError(f"{place}: column {name!r} has binary cells beside others: cast it in a query, or drop it.")
+    if str in types:
+        return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
+    return pl.Series(name, cells, dtype=pl.Float64 if types == {int, float} else None, strict=False)
 
 
 class _SQLiteViaDuckDB(DuckDBConnection):
@@ -322,8 +337,31 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(15) == b"SQLite format 3"
 
 
+def _has_log(path: Path) -> bool:
+    """Return whether a SQLite file has a write-ahead log, which is part of its content."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.is_file() and log.stat().st_size > 0
+
+
+def _uses_log(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(20)[18:20] == b"\x02\x02"
+
+
 def open_sqlite(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    """Open a SQLite file such that nothing beside it is written; one with a write-ahead log is copied to memory."""
+    if not _uses_log(path):
+        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    if not _has_log(path):
+        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    memory = sqlite3.connect(":memory:")
+    with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
+        copy = Path(folder) / path.name
+        for name in (path.name, f"{path.name}-wal"):
+            shutil.copyfile(path.with_name(name), Path(folder) / name)
+        with closing(sqlite3.connect(copy)) as source:
+            source.backup(memory)
+    return memory
 
 
 @contextmanager
@@ -332,7 +370,7 @@ def _sqlite(path: Path) -> Iterator[Connection]:
         import duckdb
     except ImportError:
         duckdb = None
-    if duckdb is not None:
+    if duckdb is not None and not _uses_log(path):  # DuckDB writes files beside one with a log
         with _open_duckdb() as connection:
             try:
                 _load(connection, "sqlite", fetch=False)
