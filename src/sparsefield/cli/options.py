@@ -28,9 +28,7 @@ reading_option = functools.partial(typer.Option, rich_help_panel=READING)
 learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
 running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
 
-TABLE_HELP = (
-    "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
-)
+TABLE_HELP = "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
 DATA_HELP = f"{TABLE_HELP} For linked tables, the TOML file that describes them, or its folder."
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]

@@ -122,6 +122,8 @@ def as_label(value: Any, name: str) -> Label:
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
             raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
+        if isinstance(value, str) and not value.isascii():
+            _refuse_surrogates(value, name)
         return value
     if isinstance(value, dict):
         raise DataError(f"Column {name!r} holds dict values: argument must be a string or a number as a category.")
@@ -129,6 +131,16 @@ def as_label(value: Any, name: str) -> Label:
         f"Column {name!r} holds a {type(value).__name__}; categories are strings, numbers or booleans. "
         f"Convert it first, for instance with astype(str)."
     )
+
+
+def _refuse_surrogates(text: str, name: str) -> None:
+    """Refuse halves of characters, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"Column {name!r} has text that is no valid Unicode, such as {text!r}: decode it with the right encoding."
+        ) from None
 
 
 def as_numbers(column: RawColumn) -> np.ndarray:

@@ -195,7 +195,9 @@ class SQLiteConnection(Connection):
             raise DataError(f"{self.place}, table {name!r}: {error}.") from None
         _refuse_duplicate_columns(names, self.place, name)
         columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-        return pl.DataFrame([_sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)])
+        return pl.DataFrame(
+            [_sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)]
+        )
 
     def declared_keys(self) -> DeclaredKeys:
         primary: dict[TableName, tuple[str, ...]] = {}

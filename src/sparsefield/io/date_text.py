@@ -32,7 +32,9 @@ class DateColumns:
     @property
     def order(self) -> str | None:
         """What comes first in all columns whose year is last; None if there are none, or both occur."""
-        found = {"day-first" if one.startswith("%d") else "month-first" for one in self.formats.values() if one[1] != "Y"}
+        found = {
+            "day-first" if one.startswith("%d") else "month-first" for one in self.formats.values() if one[1] != "Y"
+        }
         return found.pop() if len(found) == 1 else None
 
 

@@ -18,8 +18,8 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
-from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
 from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
@@ -99,7 +99,7 @@ def _describe_no_model(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     kind = KINDS[kind_of(head, path)]
-    if b"\n" not in head and kind.title == "CSV" or kind.remedy:
+    if (b"\n" not in head and kind.title == "CSV") or kind.remedy:
         return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
     return (
         f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "
