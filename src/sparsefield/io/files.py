@@ -104,7 +104,7 @@ def read_source(
     with polars_errors(content.name):
         table, found = _read(content, kind, reading, as_text)
     if table.height == 0 and not may_be_empty:
-        raise DataError(f"{content.name}: the table has no rows.")
+        raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
     return SourceTable(table, replace(found, compression=compression))
 
 
