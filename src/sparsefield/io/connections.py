@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from sparsefield.errors import DataError
 from sparsefield.io.file_kinds import PARQUET
+from sparsefield.io.sqlite_files import open_sqlite, sqlite_column, uses_log
 
 if TYPE_CHECKING:
     import polars as pl
@@ -196,7 +195,7 @@ class SQLiteConnection(Connection):
         _refuse_duplicate_columns(names, self.place, name)
         columns = zip(*rows, strict=True) if rows else ([] for _ in names)
         return pl.DataFrame(
-            [_sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)]
+            [sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)]
         )
 
     def declared_keys(self) -> DeclaredKeys:
@@ -226,18 +225,6 @@ class SQLiteConnection(Connection):
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise DataError(f"{self.place}: {error}.") from None
-
-
-def _sqlite_column(name: str, cells: Sequence[Any], place: str) -> pl.Series:
-    """Return cells of SQLite, whose columns may mix types; numbers beside text become text."""
-    import polars as pl
-
-    types = {type(cell) for cell in cells} - {type(None)}
-    if bytes in types and len(types) > 1:
-        raise DataError(f"{place}: column {name!r} has binary cells beside others: cast it in a query, or drop it.")
-    if str in types:
-        return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
-    return pl.Series(name, cells, dtype=pl.Float64 if types == {int, float} else None, strict=False)
 
 
 class _SQLiteViaDuckDB(DuckDBConnection):
@@ -339,40 +326,13 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(15) == b"SQLite format 3"
 
 
-def _has_log(path: Path) -> bool:
-    """Return whether a SQLite file has a write-ahead log, which is part of its content."""
-    log = path.with_name(f"{path.name}-wal")
-    return log.is_file() and log.stat().st_size > 0
-
-
-def _uses_log(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(20)[18:20] == b"\x02\x02"
-
-
-def open_sqlite(path: Path) -> sqlite3.Connection:
-    """Open a SQLite file such that nothing beside it is written; one with a write-ahead log is copied to memory."""
-    if not _uses_log(path):
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-    if not _has_log(path):
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    memory = sqlite3.connect(":memory:")
-    with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
-        copy = Path(folder) / path.name
-        for name in (path.name, f"{path.name}-wal"):
-            shutil.copyfile(path.with_name(name), Path(folder) / name)
-        with closing(sqlite3.connect(copy)) as source:
-            source.backup(memory)
-    return memory
-
-
 @contextmanager
 def _sqlite(path: Path) -> Iterator[Connection]:
     try:
         import duckdb
     except ImportError:
         duckdb = None
-    if duckdb is not None and not _uses_log(path):  # DuckDB writes files beside one with a log
+    if duckdb is not None and not uses_log(path):  # DuckDB writes files beside one with a log
         with _open_duckdb() as connection:
             try:
                 _load(connection, "sqlite", fetch=False)

@@ -284,8 +284,9 @@ def _with_whole_numbers(table: pl.DataFrame) -> pl.DataFrame:
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
     """Return a table of a database file, and its name."""
-    from sparsefield.io.connections import SQLiteConnection, TableName, connect, open_sqlite
+    from sparsefield.io.connections import SQLiteConnection, TableName, connect
     from sparsefield.io.database import with_plain_types
+    from sparsefield.io.sqlite_files import open_sqlite
 
     with content.as_file() as path:
         if kind == "sqlite":
