@@ -17,6 +17,7 @@ from sparsefield.codebook.column_entries import ColumnEntry, Finding, LevelCount
 from sparsefield.codebook.column_findings import find_in_values, find_role, left_out
 from sparsefield.codebook.column_statistics import ColumnStatistics, as_polars, summarize
 from sparsefield.codebook.duplicate_columns import count_duplicate_rows, find_duplicates
+from sparsefield.codebook.order_lists import find_order_list
 from sparsefield.data.frames import as_source
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.svg import shorten
@@ -94,7 +95,7 @@ def inspect(frame: Any, *, source: str = "") -> Codebook:
     entries = tuple(
         _make_entry(column, roles[column.name], reasons[column.name], equal.get(column.name)) for column in found
     )
-    return Codebook(entries, values.height, count_duplicate_rows(values), source)
+    return Codebook(entries, values.height, count_duplicate_rows(values), source, find_order_list(found))
 
 
 def _make_entry(

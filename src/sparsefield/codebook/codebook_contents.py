@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class CodebookContents:
     """Number of rows that are equal to an earlier one."""
     source: str = ""
     """A sentence on how the table was read."""
+    order_list: tuple[str, str] | None = None
+    """The columns of baskets and of items, if the table looks like a list of orders."""
 
     @cached_property
     def _by_name(self) -> dict[str, ColumnEntry]:
@@ -58,7 +61,13 @@ class CodebookContents:
     @cached_property
     def advice(self) -> list[Advice]:
         """What to do about the findings, with the options to give at the command line."""
-        return give_advice(self.columns)
+        return [*self._advice_on_orders(), *give_advice(self.columns)]
+
+    def _advice_on_orders(self) -> list[Advice]:
+        if self.order_list is None:
+            return []
+        text = "The table looks like a list of orders, with a row for each item; to learn which items go together"
+        return [Advice(text, self.order_list, f"--long {shlex.quote(','.join(self.order_list))}")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the codebook as values that JSON can express."""

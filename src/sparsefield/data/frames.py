@@ -418,7 +418,18 @@ def _as_cells(series: nw.Series, values: list, labels: list) -> list:
     return cells_like(values, labels) if narrow is None else as_floats_of(narrow, labels)
 
 
+def _refuse_type(name: str, dtype: Any) -> None:
+    """Refuse types whose cells are no values of a variable."""
+    if dtype in (nw.Struct, nw.List, nw.Array):
+        raise DataError(f"Column {name!r} has lists or records as cells: make a column of each part, or leave it out.")
+    if dtype in (nw.Int128, nw.UInt128):
+        raise DataError(
+            f"Column {name!r} has integers of more than 64 bits: convert it to text if it has codes, or to floats."
+        )
+
+
 def _frame_column(name: str, series: nw.Series) -> RawColumn:
+    _refuse_type(name, series.dtype)
     if series.dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from sparsefield.errors import DataError
 from sparsefield.io.declared_keys import DeclaredKeys, ForeignKeyConstraint, TableName
 from sparsefield.io.file_kinds import PARQUET
+from sparsefield.io.sqlite_files import open_sqlite, sqlite_column, uses_log
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,7 +172,10 @@ class SQLiteConnection(Connection):
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise DataError(f"{self.place}, table {name!r}: {error}.") from None
         _refuse_duplicate_columns(names, self.place, name)
-        return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None, strict=False)
+        columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+        return pl.DataFrame(
+            [sqlite_column(name, cells, self.place) for name, cells in zip(names, columns, strict=True)]
+        )
 
     def declared_keys(self) -> DeclaredKeys:
         primary: dict[TableName, tuple[str, ...]] = {}
@@ -321,17 +325,13 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(15) == b"SQLite format 3"
 
 
-def open_sqlite(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-
-
 @contextmanager
 def _sqlite(path: Path) -> Iterator[Connection]:
     try:
         import duckdb
     except ImportError:
         duckdb = None
-    if duckdb is not None:
+    if duckdb is not None and not uses_log(path):  # DuckDB writes files beside one with a log
         with _open_duckdb() as connection:
             try:
                 _load(connection, "sqlite", fetch=False)

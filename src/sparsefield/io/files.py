@@ -104,7 +104,7 @@ def read_source(
     with polars_errors(content.name):
         table, found = _read(content, kind, reading, as_text)
     if table.height == 0 and not may_be_empty:
-        raise DataError(f"{content.name}: the table has no rows.")
+        raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
     return SourceTable(table, replace(found, compression=compression))
 
 
@@ -298,9 +298,10 @@ def _with_dates(table: pl.DataFrame) -> pl.DataFrame:
 
 def _read_database(content: FileContent, kind: str, reading: ReadOptions) -> tuple[pl.DataFrame, str]:
     """Return a table of a database file, and its name."""
-    from sparsefield.io.connections import SQLiteConnection, connect, open_sqlite
+    from sparsefield.io.connections import SQLiteConnection, connect
     from sparsefield.io.database import with_plain_types
     from sparsefield.io.declared_keys import TableName
+    from sparsefield.io.sqlite_files import open_sqlite
 
     with content.as_file() as path:
         if kind == "sqlite":

@@ -56,10 +56,7 @@ def _number_columns(texts: pl.DataFrame, kind: Any, words: Sequence[str], decima
     """Return the columns whose cells are all numbers of a kind, or missing, and not all missing."""
     sample = texts.head(SAMPLE_ROWS)
     likely = _cast_columns(sample, kind, words, decimal)
-    if texts.height <= SAMPLE_ROWS:
-        numbers = likely
-    else:
-        numbers = _cast_columns(texts.select(list(likely)), kind, words, decimal)
+    numbers = likely if texts.height <= SAMPLE_ROWS else _cast_columns(texts.select(list(likely)), kind, words, decimal)
     return {name: column for name, column in numbers.items() if column.null_count() < len(column)}
 
 
