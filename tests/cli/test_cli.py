@@ -384,7 +384,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_first(run, csv: Path, mode
     one_error(done, "does not exist")
     assert "Learning" not in done.err
     one_error(run("fit", csv, *ROLES, "-o", tmp_path), "folder")
-    one_error(run("predict", model, csv, "-o", tmp_path / "f.xlsx"), ".csv")
+    one_error(run("predict", model, csv, "-o", tmp_path / "f.pdf"), ".csv")
 
 
 def test_usage_files_and_options_give_one_line(run, csv: Path, model: Path, tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_unknown_states_of_linked_tables_are_refused(run, school: Path, model: P
     visits = (school / "visits.csv").read_text()
     (school / "visits.csv").write_text(visits + "000,much\n")
     done = run("sample", model, "-o", tmp_path / "out", "--given", school)
-    done.one_error("Column 'fun' of table 'visit'", "1 cell(s)", "'much'", "its states are 0, 1", "leave them empty")
+    done.one_error("Column 'fun' of table 'visit'", "1 cell with", "'much'", "its states are 0, 1", "leave them empty")
     assert "Sampling" not in done.err
     (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
     run("sample", model, "-o", tmp_path / "out", "--given", school).one_error("Table 'visit'", "does not exist")

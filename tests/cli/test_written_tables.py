@@ -199,12 +199,13 @@ def test_files_of_linked_tables_are_never_overwritten(run, model: Path, school: 
     run("stability", model, school, "-o", school / "schema.toml").one_error("write to another file")
 
 
-def test_standard_output_is_named_in_words(run, german: Path, german_model: Path, capfdbinary) -> None:
-    done = run("predict", german_model, german, "-o", "-")
+def test_standard_output_is_named_in_words(run, german_model: Path) -> None:
+    draw = ("sample", german_model, "-n", 2, "--burn-in", 5, "--encoding", "utf-8", "-o", "-")
+    done = run(*draw)
     assert "wrote to standard output." in done.err
     assert "wrote" not in done.out
-    quiet = run("predict", german_model, german, "-o", "-", "-q")
-    assert quiet.err == ""
+    quiet = run(*draw, "-q")
+    assert (quiet.out, quiet.err) == (done.out, "")
 
 
 def test_one_of_a_kind_is_singular(run, german_model: Path, tmp_path: Path) -> None:

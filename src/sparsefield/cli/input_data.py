@@ -238,8 +238,8 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
         odd = column.filter(numbers.is_null() & column.is_not_null())
         if len(odd):
             raise DataError(
-                f"Column {name!r} has {count(len(odd), 'cell')} without a number, such as {odd[0]!r}: correct them, "
-                f"give words for missing values with --missing, or drop --numeric {name}."
+                f"Column {name!r} has {count(len(odd), 'cell')} that are not numbers, such as {odd[0]!r}: correct "
+                f"them, give words for missing values with --missing, or drop --numeric {name}."
             )
         found.append(numbers)
     typed = table.with_columns(found)

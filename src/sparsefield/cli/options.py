@@ -38,8 +38,8 @@ TableOutput = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is standard output. "
-        "For linked tables, a folder.",
+        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard "
+        "output. For linked tables, a folder.",
     ),
 ]
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,9 +170,9 @@ def _with_written_times(table: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
     import polars.selectors as cs
 
-    written = [cs.time().dt.to_string("%H:%M:%S%.f")]
+    midnight, written = time(0), [cs.time().dt.to_string("%H:%M:%S%.f")]
     for column in table.select(cs.datetime()).get_columns():
-        dates = column.is_not_null().any() and (column.dt.time() == pl.time(0)).fill_null(True).all()
+        dates = column.is_not_null().any() and (column.dt.time() == midnight).fill_null(True).all()
         zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
         written.append(pl.col(column.name).dt.to_string("%Y-%m-%d" if dates and not zone else TIME_FORMAT + zone))
     return table.with_columns(written)

@@ -162,16 +162,6 @@ def as_label(value: Any, name: str) -> Label:
     )
 
 
-def _refuse_surrogates(text: str, name: str) -> None:
-    """Refuse halves of characters, which no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(
-            f"Column {name!r} has text that is no valid Unicode, such as {text!r}: decode it with the right encoding."
-        ) from None
-
-
 def as_numbers(column: RawColumn) -> np.ndarray:
     """Return the values of a numeric column as floats."""
     try:
