@@ -59,9 +59,9 @@ QUICK = ("--l1", "2", "--no-check")
 
 @pytest.fixture(scope="module")
 def model(weather: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``fit weather.csv --id name --observed heat`` writes."""
+    """What ``fit weather.csv --id name --observed heat --l1 2`` writes."""
     path = tmp_path_factory.mktemp("models") / "weather.safetensors"
-    MarkovField(l1="auto", random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
+    MarkovField(l1=2.0, random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
     return path
 
 
@@ -111,6 +111,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
+    assert "l1=auto (" in run("info", path).out
     field = load(path)
     assert field.field_.schema.order == ("rain", "wet", "mood", "umbrella", "heat")
     assert [v.name for v in field.field_.schema.observed] == ["heat"]
@@ -118,7 +119,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
 
 
 def test_fit_does_what_the_library_does(run, csv: Path, model: Path, tmp_path: Path) -> None:
-    run("fit", csv, *ROLES, "-o", tmp_path / "m.safetensors", "--no-check")
+    run("fit", csv, *ROLES, "-o", tmp_path / "m.safetensors", *QUICK)
     same_model(tmp_path / "m.safetensors", model)
 
 
@@ -335,7 +336,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=auto ("]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=2"]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
         assert word in done.out
