@@ -27,7 +27,7 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
-from sparsefield.data.frames import as_pandas
+from sparsefield.data.frame_building import as_pandas
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import (
     drawn_columns,
