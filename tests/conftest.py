@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import warnings
@@ -12,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from oracle import Row, SlowField, candidate_pairs, rows_of
 from plain import graphs_of
 
@@ -26,6 +29,22 @@ settings.register_profile(
 settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=300)
 settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+compile_alone = Dispatcher.compile
+
+
+def compile_once(kernel: Dispatcher, signature: object) -> object:
+    """Compile a kernel while other workers that need it wait; they then load it from the cache."""
+    folder = kernel.stats.cache_path
+    if folder is None:
+        return compile_alone(kernel, signature)
+    with global_compiler_lock, Path(folder, f"{kernel.__name__}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return compile_alone(kernel, signature)
+
+
+Dispatcher.compile = compile_once
 
 
 MARK_OF_FOLDER = {"benchmarks": "benchmark", "reproduction": "benchmark", "browser": "browser"}
@@ -62,7 +81,10 @@ def engine():
 def dask_client():
     """Return the client of a cluster of two processes, shared by all tests that leave it intact."""
     distributed = pytest.importorskip("distributed")
-    with warnings.catch_warnings():
+    import dask
+
+    # Work stays where it was placed, however slow a worker is.
+    with warnings.catch_warnings(), dask.config.set({"distributed.scheduler.work-stealing": False}):
         warnings.simplefilter("ignore")  # about ports in use, for example
         cluster = distributed.LocalCluster(
             n_workers=2,

@@ -8,10 +8,10 @@ from benchmarks import startup
 
 
 def test_a_statement_is_timed_and_a_failure_quoted() -> None:
-    seconds = startup._seconds("import time", "time.sleep(0.05)", {}, 60.0)
+    seconds = startup._seconds("import time", "time.sleep(0.05)", {}, 600.0)
     assert isinstance(seconds, float)
     assert seconds >= 0.05
-    assert startup._seconds("", "raise ValueError('no')", {}, 60.0) == "failed: ValueError: no"
+    assert startup._seconds("", "raise ValueError('no')", {}, 600.0) == "failed: ValueError: no"
     assert startup._seconds("import time", "time.sleep(60)", {}, 1.0) == "cut off after 1 s"
 
 

@@ -54,13 +54,14 @@ def csv(weather: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 ROLES = ("--id", "name", "--observed", "heat")
+QUICK = ("--l1", "2", "--no-check")
 
 
 @pytest.fixture(scope="module")
 def model(weather: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``fit weather.csv --id name --observed heat`` writes."""
+    """What ``fit weather.csv --id name --observed heat --l1 2`` writes."""
     path = tmp_path_factory.mktemp("models") / "weather.safetensors"
-    MarkovField(l1="auto", random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
+    MarkovField(l1=2.0, random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
     return path
 
 
@@ -110,6 +111,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
+    assert "l1=auto (" in run("info", path).out
     field = load(path)
     assert field.field_.schema.order == ("rain", "wet", "mood", "umbrella", "heat")
     assert [v.name for v in field.field_.schema.observed] == ["heat"]
@@ -117,7 +119,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
 
 
 def test_fit_does_what_the_library_does(run, csv: Path, model: Path, tmp_path: Path) -> None:
-    run("fit", csv, *ROLES, "-o", tmp_path / "m.safetensors", "--no-check")
+    run("fit", csv, *ROLES, "-o", tmp_path / "m.safetensors", *QUICK)
     same_model(tmp_path / "m.safetensors", model)
 
 
@@ -137,42 +139,43 @@ def test_options_reach_the_field(run, csv: Path, tmp_path: Path) -> None:
 
 def test_columns_may_be_named_one_by_one_or_with_commas(run, csv: Path, tmp_path: Path) -> None:
     apart = ("--observed", "heat", "--observed", "rain")
-    run("fit", csv, "--id", "name", "--observed", "heat,rain", "-o", tmp_path / "a", "--no-check")
-    run("fit", csv, "--id", "name", *apart, "-o", tmp_path / "b", "--no-check")
+    run("fit", csv, "--id", "name", "--observed", "heat,rain", "-o", tmp_path / "a", *QUICK)
+    run("fit", csv, "--id", "name", *apart, "-o", tmp_path / "b", *QUICK)
     same_model(tmp_path / "a", tmp_path / "b")
 
 
-def test_csv_and_parquet_give_the_same_model(run, weather: pl.DataFrame, model: Path, tmp_path: Path) -> None:
+def test_csv_and_parquet_give_the_same_model(run, weather: pl.DataFrame, csv: Path, tmp_path: Path) -> None:
     weather.write_parquet(tmp_path / "w.parquet")
-    run("fit", tmp_path / "w.parquet", *ROLES, "-o", tmp_path / "m", "--no-check")
-    same_model(tmp_path / "m", model)
+    run("fit", tmp_path / "w.parquet", *ROLES, "-o", tmp_path / "a", *QUICK)
+    run("fit", csv, *ROLES, "-o", tmp_path / "b", *QUICK)
+    same_model(tmp_path / "a", tmp_path / "b")
 
 
 def test_missing_words_are_gaps(run, tmp_path: Path) -> None:
     lines = ["a,b", *["1,1", "0,0", "gone,1", "1,unknown", "NA,0"] * 8]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     words = ("--missing", "gone", "--missing", "unknown")
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, "--no-check").code == 0
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, *QUICK).code == 0
     assert load(tmp_path / "m").states_ == {"a": [0, 1], "b": [0, 1]}
     only = ("--missing-only", "gone,unknown")
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, "--no-check").code == 0
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, *QUICK).code == 0
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "NA"], "b": [0, 1]}
-    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check")
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *QUICK)
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "gone"], "b": ["0", "1", "unknown"]}
 
 
 def test_a_table_without_header_or_with_other_separators(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("0;1\n1;0\n" * 10)
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-header", "--separator", ";").code == 0
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-header", "--separator", ";", *QUICK).code == 0
     assert load(tmp_path / "m").states_ == {"x0": [0, 1], "x1": [0, 1]}
     (tmp_path / "t.tsv").write_text("a\tb\n" + "0\t1\n1\t0\n" * 10)
-    assert run("fit", tmp_path / "t.tsv", "-o", tmp_path / "m").code == 0
+    assert run("fit", tmp_path / "t.tsv", "-o", tmp_path / "m", *QUICK).code == 0
     assert list(load(tmp_path / "m").states_) == ["a", "b"]
 
 
 def test_a_late_word_makes_a_column_of_words(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n" + "0,1\n1,0\n" * 2000 + "x,1\n")
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *QUICK).code == 0
     assert load(tmp_path / "m").states_["a"] == ["0", "1", "x"]
 
 
@@ -333,7 +336,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=auto ("]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=2"]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
         assert word in done.out

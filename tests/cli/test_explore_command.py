@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from dask_processes import LIMIT
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
@@ -55,11 +56,11 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
         address = served.stdout.readline().strip()
         try:
             assert address.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(address, timeout=30) as page:
+            with urllib.request.urlopen(address, timeout=LIMIT) as page:
                 assert b"days.safetensors" in page.read()
             with (
                 pytest.raises(urllib.error.HTTPError, match="403"),
-                urllib.request.urlopen(address[:-8], timeout=30) as page,
+                urllib.request.urlopen(address[:-8], timeout=LIMIT) as page,
             ):
                 page.read()
         finally:

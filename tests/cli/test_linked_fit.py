@@ -85,7 +85,7 @@ def test_kinds_are_given_in_the_schema_file(run, school: Path, tmp_path: Path) -
     lines = (school / "pupils.csv").read_text().splitlines()
     made = [f"{lines[0]},size,floor", *(f"{line},{k % 3},{k / 2 % 2}" for k, line in enumerate(lines[1:]))]
     (school / "pupils.csv").write_text("\n".join(made))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
     layout = load(tmp_path / "m").field_.layout
     schema = layout.schemas[layout.tables.index("pupil")]
     found = {v.name: (v.kind, v.role) for v in schema.variables}
@@ -129,7 +129,7 @@ def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
 
 def test_info_calls_templates_by_their_labels(run, school: Path, tmp_path: Path) -> None:
     words = ("--template", "within pupil", "--template", "across who")
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", *words).code == 0
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5", *words).code == 0
     done = run("info", tmp_path / "m")
     assert "Templates: within pupil, across who." in done.out
     assert "templates=['within pupil', 'across who']" in done.out

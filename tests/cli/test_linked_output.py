@@ -92,7 +92,7 @@ def test_a_file_without_a_header_is_written_without_one(run, school: Path, tmp_p
     (school / "visits.tsv").write_text("".join(f"{k % 60:03d}\t{k % 2}\n" for k in range(90)) + "000\tNA\n")
     schema = (school / "schema.toml").read_text().replace('"visits.csv"', '"visits.tsv"\nheader = false')
     (school / "schema.toml").write_text(schema.replace('column = "who"', 'column = "x0"'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
     assert run("predict", tmp_path / "m", school, "-o", tmp_path / "out").code == 0
     lines = (tmp_path / "out" / "visit.tsv").read_text().splitlines()
     assert lines[:2] == ["000\t0", "001\t1"]
@@ -109,7 +109,7 @@ def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, m
 def test_an_observed_column_is_required(run, school: Path, tmp_path: Path) -> None:
     schema = (school / "schema.toml").read_text()
     (school / "schema.toml").write_text(schema.replace('key = "id"', 'key = "id"\nobserved = ["grade"]'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
     folder = ask(school, "id,name,mood\n000,x,\n001,y,\n")
     (folder / "schema.toml").write_text(schema)
     run("predict", tmp_path / "m", folder, "-o", tmp_path / "out").one_error("Table 'pupil' lacks", "'grade'")
@@ -149,7 +149,7 @@ def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch
     (tmp_path / "pair.csv").write_text("\n".join(["subject,relation,object", *lines]))
     (tmp_path / "t.toml").write_text('[triples]\nfile = "pair.csv"\n')
     monkeypatch.chdir(tmp_path)
-    assert run("fit", "t.toml", "-o", "m", "--no-check").code == 0
+    assert run("fit", "t.toml", "-o", "m", "--no-check", "--l1", "0.5").code == 0
     run("predict", "m", "t.toml", "-o", ".").one_error("pair.csv: this is one of the files that are read")
     assert run("predict", "m", "t.toml", "-o", "out").code == 0
     assert pl.read_csv("out/pair.csv").columns == ["subject", "object", "likes"]
@@ -159,7 +159,7 @@ def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch
 def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path, name: str) -> None:
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
     (school / "schema.toml").write_text(schema.replace("[tables.pupil]", f'[tables."{name}"]'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
     done = run("predict", tmp_path / "m", school, "-o", tmp_path / "out")
     done.one_error("has a name that cannot be a file name")
     assert "Imputing" not in done.err
@@ -186,7 +186,7 @@ def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
         connection.executemany("INSERT INTO p VALUES (?, ?, ?)", rows)
         connection.commit()
     (tmp_path / "s.toml").write_text('database = "w.sqlite"\n[tables.p]\n')
-    assert run("fit", tmp_path / "s.toml", "-o", tmp_path / "m", "--no-check").code == 0
+    assert run("fit", tmp_path / "s.toml", "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
     assert run("predict", tmp_path / "m", tmp_path / "s.toml", "-o", tmp_path / "out").code == 0
     lines = (tmp_path / "out" / "p.csv").read_text().splitlines()
     assert lines == ["id,a,b", *(f"{k:03d},{k % 2},{k % 2}" for k in range(60))]

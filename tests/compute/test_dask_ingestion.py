@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from dask_processes import LIMIT
 
 from sparsefield.compute import dask_chunks
 from sparsefield.compute.dask_ingestion import DistributedRows, choose_blocks_per_shard, distribute_rows
@@ -210,7 +211,7 @@ def test_shards_are_shared_out_and_survive_their_worker(client) -> None:
     sample = in_memory(X, merge=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        client.restart_workers(list(workers)[:1])
+        client.restart_workers(list(workers)[:1], timeout=LIMIT)
     assert_same_bits(client, result, sample)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from dask_processes import LIMIT
 from threadpoolctl import threadpool_info
 
 from sparsefield.compute import Threads
@@ -25,7 +26,7 @@ def test_results_come_in_the_order_of_the_items(n_jobs) -> None:
 
 
 def test_work_is_shared_out_among_threads() -> None:
-    meet = threading.Barrier(3, timeout=10)
+    meet = threading.Barrier(3, timeout=LIMIT)
     with Threads(3) as engine:
         names = engine.map(lambda _: (meet.wait(), threading.current_thread().name)[1], range(3))
     assert len(set(names)) == 3

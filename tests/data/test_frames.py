@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield.data import as_source, fill_cells
-from sparsefield.data.frames import make_frame, make_label_columns
+from sparsefield.data.frame_building import make_frame, make_label_columns
 from sparsefield.errors import DataError
 
 NO_ROWS = {

@@ -12,6 +12,7 @@ from oracle import SlowField
 from scipy.stats import chi2
 
 from sparsefield import FixedGraph, MarkovField, load
+from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.datasets import SyntheticField, make_markov_field
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -141,7 +142,7 @@ def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_reference(count
     edges = [(int(a[1:]), int(b[1:])) for a, b in made.edges]
     assert found == {(a, b): (counts[a] - 1) * (counts[b] - 1) for a, b in edges}
     assert edges == sorted(set(edges))
-    assert field.layout.are_valid_pairs(pairs)
+    assert are_valid_pairs(field.layout, pairs)
 
 
 # -- rows ------------------------------------------------------------------------------------------------

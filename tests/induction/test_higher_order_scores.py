@@ -15,6 +15,7 @@ from oracle import candidate_features, candidate_pairs, columns_of
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Relational
+from sparsefield.data.feature_validity import are_valid_conjunctions
 from sparsefield.induction import (
     Proposals,
     all_expandable,
@@ -241,7 +242,7 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
             evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_target_columns, 0.3))
             found = score(evaluator.gradient_factors(), layout, all_expandable(layout, 3))
             assert len(found) == (1 if templates else 2)
-            assert layout.are_valid_conjunctions(found.features)
+            assert are_valid_conjunctions(layout, found.features)
             n = layout.n_target_columns
             exact = evaluator.gradient(graphs_with(layout, found.features), n + len(found))[n:]
         np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 
 from sparsefield import MarkovField
 from sparsefield.data import Layout, as_source
+from sparsefield.data.feature_validity import are_valid_conjunctions
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io import load_field, save_field
 from sparsefield.io.model_file import check_field
@@ -194,5 +195,5 @@ def test_every_candidate_is_valid(make_problem) -> None:
     schema = make_problem(0).schema
     layout = Layout.single(schema)
     for order in (3, 4, 5):
-        assert layout.are_valid_conjunctions(np.array(candidate_features(schema, order)))
-    assert layout.are_valid_conjunctions(np.empty((0, 3), dtype=np.int64))
+        assert are_valid_conjunctions(layout, np.array(candidate_features(schema, order)))
+    assert are_valid_conjunctions(layout, np.empty((0, 3), dtype=np.int64))

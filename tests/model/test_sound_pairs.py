@@ -6,6 +6,7 @@ import numpy as np
 from plain import learn_plain_schema
 
 from sparsefield.data import Layout, as_source
+from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.data.links import Template
 from sparsefield.induction import all_pairs
 
@@ -21,7 +22,7 @@ def test_every_candidate_is_valid_and_has_an_arc_to_each_target() -> None:
     for left, right in ((None, None), (("x0",), None), (None, ("x2",)), (("x0",), ("x1",)), (("x2",), ("x1",))):
         layout = linked(left, right)
         pairs = all_pairs(layout)
-        assert layout.are_valid_pairs(pairs)
+        assert are_valid_pairs(layout, pairs)
         assert len(np.unique(layout.keys(pairs))) == len(pairs) == layout.n_candidate_pairs
         arcs = layout.arcs(pairs)
         assert (arcs.target < layout.n_target_columns).all()
@@ -35,10 +36,10 @@ def test_pairs_without_a_template_are_invalid() -> None:
     for a in range(layout.n_columns):
         for b in range(layout.schemas[0].n_columns, layout.n_columns):
             allowed = [a, b] in pairs.tolist() or [a, b] in backward(layout, pairs).tolist()
-            assert layout.are_valid_pairs(np.array([[a, b]])) == allowed
-    assert not layout.are_valid_pairs(np.array([[n, 0]]))
-    assert not layout.are_valid_pairs(np.array([[0, layout.n_columns]]))
-    assert not layout.are_valid_pairs(np.array([[-1, 0]]))
+            assert are_valid_pairs(layout, np.array([[a, b]])) == allowed
+    assert not are_valid_pairs(layout, np.array([[n, 0]]))
+    assert not are_valid_pairs(layout, np.array([[0, layout.n_columns]]))
+    assert not are_valid_pairs(layout, np.array([[-1, 0]]))
 
 
 def backward(layout: Layout, pairs: np.ndarray) -> np.ndarray:

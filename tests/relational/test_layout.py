@@ -23,7 +23,8 @@ from villages import TEMPLATES, village
 
 from sparsefield import config
 from sparsefield.data import NEIGHBOR_COUNT, Layout, Schema, Template, Variable
-from sparsefield.data.layout import COUNT_COLUMN
+from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.induction import all_pairs
 from sparsefield.io.model_file import load_field, save_field
 
@@ -99,7 +100,7 @@ def test_candidates_are_counted_as_they_are_listed(layout) -> None:
     pairs = all_pairs(layout)
     assert len(pairs) == layout.n_candidate_pairs == count_by_hand(layout)
     assert len(np.unique(layout.keys(pairs))) == len(pairs)
-    assert layout.are_valid_pairs(pairs)
+    assert are_valid_pairs(layout, pairs)
 
 
 @given(layout=layouts())
@@ -288,7 +289,7 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
     states = set(layout.column_of_target.tolist())
     table = layout.table_of_column
     for a, b in pairs.tolist():
-        if not layout.are_valid_pairs(np.array([[a, b]])):
+        if not are_valid_pairs(layout, np.array([[a, b]])):
             continue
         assert a in states
         assert table[a] == table[b]

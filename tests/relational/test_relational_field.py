@@ -18,6 +18,7 @@ from villages import TEMPLATES, relational, village
 
 from sparsefield import CFI, EM, FixedGraph, MarkovField, MeanField, RelationalField, Solver, load
 from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
+from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.errors import DataError, ModelFileError, UnknownStateWarning
 from sparsefield.induction import RULES, all_pairs
 
@@ -773,8 +774,8 @@ def test_a_pair_that_its_template_does_not_allow_is_refused(fitted, saved, tmp_p
 
 def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
     layout = fitted.field_.layout
-    assert layout.are_valid_pairs(all_pairs(layout))
-    assert layout.are_valid_pairs(fitted.field_.pairs)
+    assert are_valid_pairs(layout, all_pairs(layout))
+    assert are_valid_pairs(layout, fitted.field_.pairs)
     assert len(bias_names(layout)) == layout.n_target_columns
 
 

@@ -8,6 +8,7 @@ from sparsefield.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
+    from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock
     from sparsefield.data.coding import Coding, ColumnClass
     from sparsefield.data.dataset import (
         Dataset,
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
         update_neighbor_sums,
     )
     from sparsefield.data.deduplication import deduplicate_rows
-    from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, fill_cells, make_frame
-    from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
+    from sparsefield.data.frame_building import fill_cells, make_frame
+    from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind
+    from sparsefield.data.layout import Arcs, Layout
     from sparsefield.data.links import ForeignKey, OffsetLink, Template
     from sparsefield.data.relational import Relational
     from sparsefield.data.schema import Label, Schema, Variable
@@ -88,8 +90,10 @@ __getattr__ = lazy_names(
             "update_neighbor_sums",
         ],
         "deduplication": ["deduplicate_rows"],
-        "frames": ["JoinedColumns", "Source", "as_array", "as_source", "check_kind", "fill_cells", "make_frame"],
-        "layout": ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "Layout"],
+        "candidate_pairs": ["NEIGHBOR_COUNT", "CandidateBlock"],
+        "frame_building": ["fill_cells", "make_frame"],
+        "frames": ["JoinedColumns", "Source", "as_array", "as_source", "check_kind"],
+        "layout": ["Arcs", "Layout"],
         "links": ["ForeignKey", "OffsetLink", "Template"],
         "relational": ["Relational"],
         "binary_schema": ["BinarySchema", "BinaryVariables"],

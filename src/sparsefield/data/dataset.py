@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.binary_schema import BinarySchema
-from sparsefield.data.layout import COUNT_COLUMN, Layout
+from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import Layout
 from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks

@@ -16,18 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsefield.data.candidate_pairs import (
+    COUNT_COLUMN,
+    NEIGHBOR_COUNT,
+    CandidateBlock,
+    NeighborView,
+    Side,
+    classes_of,
+)
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
 Array = np.ndarray
-
-NEIGHBOR_COUNT = "(neighbor count)"
-"""Name of the number of neighbors, in place of a variable's name."""
-
-COUNT_COLUMN = -1
-"""Column number of the number of neighbors, in place of an own column of the other table."""
 
 
 class Arcs(NamedTuple):
@@ -53,76 +55,6 @@ class FeatureName(NamedTuple):
     table_b: str
     variable_b: str
     state_b: Label | None
-
-
-@dataclass(frozen=True)
-class NeighborView:
-    """The columns of a source table, summed over the neighbors of each row of a target table."""
-
-    template: int
-    forward: bool
-    """Whether the target table is the template's left end; a symmetric template has only this view."""
-    target_table: int
-    source_table: int
-    columns: Array
-    """Own columns of the source table, ascending; then COUNT_COLUMN, if the number of neighbors varies."""
-    start: int
-    """First column of the view among the columns of the target table."""
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.columns)
-
-
-@dataclass(frozen=True)
-class Side:
-    """One end of a template in its matrix of candidates."""
-
-    table: int
-    columns: Array
-    """Own columns of the table, states first; COUNT_COLUMN last, if the number of neighbors varies."""
-    n_target_columns: int
-    """Number of target states among the columns."""
-    neighbor_columns: Array
-    """Columns of the other side's table that hold the neighbor sums of ``columns``; empty if it has no targets."""
-    classes: Array
-    """The `ColumnClass` of each column."""
-
-    def class_counts(self) -> tuple[Array, Array]:
-        """Return the numbers of target columns and of observed columns of each class."""
-        parts = np.split(self.classes, [self.n_target_columns])
-        targets, observed = (np.bincount(part, minlength=len(ColumnClass)) for part in parts)
-        return targets, observed
-
-
-@dataclass(frozen=True)
-class CandidateBlock:
-    """The candidate pairs of one template as a matrix: columns of its left table by columns of its right table."""
-
-    template: int
-    left: Side
-    right: Side
-    mirrored: bool
-    """Whether the matrix is symmetric: only pairs with a <= b are candidates."""
-    within: bool
-    """Whether both ends are the same row, so that states of one variable form no pair."""
-
-    @property
-    def n_candidates(self) -> int:
-        """Number of pairs with at least one target column; pairs within one variable are included."""
-        allowed = np.isfinite(PENALTY_FACTORS).astype(np.int64)
-        (left, left_observed), (right, right_observed) = self.left.class_counts(), self.right.class_counts()
-        if not self.mirrored:
-            return int(left @ allowed @ (right + right_observed) + left_observed @ allowed @ right)
-        alone = int(left @ allowed.diagonal())
-        among = (int(left @ allowed @ left) - alone) // 2
-        return among + (0 if self.within else alone) + int(left @ allowed @ left_observed)
-
-    def factors(self, a: Array, b: Array) -> Array:
-        """Return the factors of l1 for pairs, given by positions among the left and the right columns."""
-        if not (self.left.classes.any() or self.right.classes.any()):  # all of them are plain
-            return np.ones(np.broadcast_shapes(a.shape, b.shape))
-        return PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
 
 
 @dataclass(frozen=True)
@@ -226,7 +158,7 @@ class Layout:
             classes = [schema.column_classes]
             for view in self.neighbor_views:
                 if view.target_table == t:
-                    classes.append(_classes_of(self.schemas[view.source_table], view.columns))
+                    classes.append(classes_of(self.schemas[view.source_table], view.columns))
             parts.append(np.concatenate(classes))
         return np.concatenate(parts)
 
@@ -252,7 +184,7 @@ class Layout:
 
     def edge_keys(self, pairs: Array) -> Array:
         """Return a number for each pair (pairs, 2), the same for all pairs of one edge: two variables, one template."""
-        variables, views = self._edge_ends[0], self._view_of_column[pairs[:, 1]] + 1
+        variables, views = self._edge_ends[0], self.view_of_column[pairs[:, 1]] + 1
         count = int(variables.max(initial=0)) + 1
         n_views = len(self.neighbor_views) + 1
         return (variables[pairs[:, 0]] * n_views + views) * count + variables[pairs[:, 1]]
@@ -279,7 +211,7 @@ class Layout:
         return variables, degrees
 
     @cached_property
-    def _view_of_column(self) -> Array:
+    def view_of_column(self) -> Array:
         """Index of the view of each column, -1 for own columns, (columns,)."""
         owner = np.full(self.n_columns, -1, dtype=np.int64)
         for k, view in enumerate(self.neighbor_views):
@@ -293,7 +225,7 @@ class Layout:
         for view in self.neighbor_views:
             if view.target_table == table:
                 source[view.start : view.stop] = view.columns
-        return self._view_of_column[first:last], source
+        return self.view_of_column[first:last], source
 
     @cached_property
     def candidate_blocks(self) -> tuple[CandidateBlock, ...]:
@@ -320,7 +252,7 @@ class Layout:
         targets, others, owners = [arcs.target], [], [arcs.feature]
         for k in range(features.shape[1]):
             column = features[rows, k]
-            state = np.where(column >= 0, self._target_of_column[column], -1)
+            state = np.where(column >= 0, self.target_of_column[column], -1)
             mine = np.flatnonzero(state >= 0)
             targets.append(state[mine])
             owners.append(rows[mine])
@@ -335,7 +267,7 @@ class Layout:
         a, b = pairs[:, 0], pairs[:, 1]
         back_target, back_source, has_back = self._backward(a, b)
         return Arcs(
-            np.concatenate([self._target_of_column[a], self._target_of_column[back_target[has_back]]]),
+            np.concatenate([self.target_of_column[a], self.target_of_column[back_target[has_back]]]),
             np.concatenate([b, back_source[has_back]]),
             np.concatenate([feature, feature[has_back]]),
         )
@@ -356,7 +288,7 @@ class Layout:
 
     def feature_name(self, a: int, b: int) -> FeatureName:
         """Return the names of a pair of column numbers."""
-        here, number = self.own_column_name(a), int(self._view_of_column[b])
+        here, number = self.own_column_name(a), int(self.view_of_column[b])
         if number < 0:
             return FeatureName(self.within_label(here[0]), *here, *self.own_column_name(b))
         view = self.neighbor_views[number]
@@ -378,56 +310,6 @@ class Layout:
         table = int(self.table_of_column[column])
         return self.tables[table], *self.schemas[table].column_name(column - int(self.column_starts[table]))
 
-    def are_valid_pairs(self, pairs: Array) -> bool:
-        """Return whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
-        if (pairs < 0).any() or (pairs >= self.n_columns).any():
-            return False
-        a, b = pairs[:, 0], pairs[:, 1]
-        table, views = self.table_of_column[a], self._view_of_column[b]
-        if (self._target_of_column[a] < 0).any() or (table != self.table_of_column[b]).any():
-            return False
-        if not np.isfinite(self.feature_factors(pairs)).all():
-            return False
-        for k in np.unique(table):
-            start, schema = self.column_starts[k], self.schemas[k]
-            own = (table == k) & (views < 0)
-            owner = schema.variable_of_column
-            if (owner[a[own] - start] == owner[b[own] - start]).any() or (own.any() and k not in self._within_tables):
-                return False
-        for k in np.unique(views[views >= 0]):
-            view = self.neighbor_views[k]
-            template = self.templates[view.template]
-            mine = self._columns(view.target_table, template.left if view.forward else template.right)
-            if not np.isin(a[views == k] - self.column_starts[view.target_table], mine).all():
-                return False
-        return True
-
-    def are_valid_conjunctions(self, conjunctions: Array) -> bool:
-        """Return whether features of three columns and more are valid.
-
-        Each needs ascending own columns of one table and of different variables, a target state first, padded with -1.
-        """
-        if conjunctions.ndim != 2 or conjunctions.shape[1] < 3 or (conjunctions >= self.n_columns).any():
-            return False
-        named = conjunctions >= 0
-        if not named[:, :3].all() or (conjunctions < -1).any() or (named[:, 1:] & ~named[:, :-1]).any():
-            return False
-        first_is_state = self._target_of_column[conjunctions[:, 0]] >= 0
-        if not first_is_state.all() or (self._view_of_column[conjunctions][named] >= 0).any():
-            return False
-        table = self.table_of_column[conjunctions]
-        if ((table != table[:, :1]) & named).any() or not self._within_tables.issuperset(table[named].tolist()):
-            return False
-        owner = self.variable_of_own_column[conjunctions]
-        rising = np.diff(conjunctions, axis=1) > 0
-        apart = np.diff(owner, axis=1) != 0  # columns of one variable are adjacent
-        return bool((rising & apart | ~named[:, 1:]).all())
-
-    @cached_property
-    def _within_tables(self) -> set[int]:
-        """Numbers of the tables whose columns are paired within a row."""
-        return {block.left.table for block in self.candidate_blocks if block.within}
-
     @cached_property
     def variable_of_own_column(self) -> Array:
         """Number of each column's variable within its table, -1 for columns of views, (columns,)."""
@@ -437,7 +319,7 @@ class Layout:
         return number
 
     @cached_property
-    def _target_of_column(self) -> Array:
+    def target_of_column(self) -> Array:
         """State number of each column, -1 if it is no target state, (columns,)."""
         number = np.full(self.n_columns, -1, dtype=np.int64)
         number[self.column_of_target] = np.arange(self.n_target_columns)
@@ -455,7 +337,7 @@ class Layout:
     def _backward(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """Return target and source column of each pair's second arc, and whether it has one."""
         target, source = b.copy(), a.copy()
-        views = self._view_of_column[b]
+        views = self.view_of_column[b]
         for k in np.unique(views[views >= 0]):
             view, mirror = self.neighbor_views[k], self._mirrors[k]
             at = np.flatnonzero(views == k)
@@ -467,10 +349,10 @@ class Layout:
                 own = self.neighbor_views[mirror].columns
                 position = np.searchsorted(own[own != COUNT_COLUMN], a[at] - target_start)
                 source[at] = source_start + self.neighbor_views[mirror].start + position
-        has = (self._target_of_column[target] >= 0) & ((target != a) | (source != b))
+        has = (self.target_of_column[target] >= 0) & ((target != a) | (source != b))
         return target, source, has
 
-    def _columns(self, table: int, names: Sequence[str] | None) -> Array:
+    def paired_columns(self, table: int, names: Sequence[str] | None) -> Array:
         """Return the own columns of a table, or of some of its variables, that features are made of."""
         schema = self.schemas[table]
         columns = np.flatnonzero(schema.column_classes != ColumnClass.SQUARE)
@@ -482,7 +364,7 @@ class Layout:
     def _source_columns(self, k: int, forward: bool) -> Array:
         """Return the columns of a template's source table, for one direction."""
         template, (left, right) = self.templates[k], self.ends[k]
-        columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
+        columns = self.paired_columns(right, template.right) if forward else self.paired_columns(left, template.left)
         return np.append(columns, COUNT_COLUMN) if self.has_neighbor_count[k][0 if forward else 1] else columns
 
     def _candidate_block(self, k: int) -> CandidateBlock:
@@ -495,16 +377,8 @@ class Layout:
             view = views.get(forward or template.symmetric)
             neighbors = np.empty(0, dtype=np.int64) if view is None else np.arange(view.start, view.stop)
             states = int(((columns < self.schemas[table].n_target_columns) & (columns != COUNT_COLUMN)).sum())
-            classes = _classes_of(self.schemas[table], columns)
+            classes = classes_of(self.schemas[table], columns)
             return Side(table, columns, states, left_columns if within else neighbors, classes)
 
         sides = side(left, left_columns, False), side(right, right_columns, True)
         return CandidateBlock(k, *sides, mirrored=within or template.symmetric, within=within)
-
-
-def _classes_of(schema: Schema, columns: Array) -> Array:
-    """Return the `ColumnClass` of some columns of a table, which may be `COUNT_COLUMN` even if it has no columns."""
-    classes = np.full(len(columns), ColumnClass.PLAIN, dtype=np.int8)
-    own = columns != COUNT_COLUMN
-    classes[own] = schema.column_classes[columns[own]]
-    return classes

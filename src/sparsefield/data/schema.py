@@ -261,6 +261,11 @@ class Schema:
     order: tuple[str, ...]
     """Column names in the order of the input, then the names of latent variables."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: no computed arrays, since kernels are compiled anew if these are read-only later."""
+        members = {name: value for kind in type(self).__mro__ for name, value in vars(kind).items()}
+        return {k: v for k, v in vars(self).items() if not isinstance(members.get(k), cached_property)}
+
     @classmethod
     def uniform(cls, states: Mapping[str, Sequence[Label]]) -> Schema:
         """Return a schema of targets with equally frequent states, the first of which is the reference state."""

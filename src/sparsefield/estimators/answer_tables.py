@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Label, Schema, Source, Table, Variable, make_frame
-from sparsefield.data.frames import make_column
+from sparsefield.data.frame_building import make_column
 from sparsefield.data.labels import as_numbers
 from sparsefield.estimators.number_answers import Fill, fill_labels, labels_of_codes
 from sparsefield.frame_protocol import Frame

@@ -24,7 +24,7 @@ from sparsefield.data import (
     compile_table,
     make_frame,
 )
-from sparsefield.data.frames import make_label_columns
+from sparsefield.data.frame_building import make_label_columns
 from sparsefield.errors import DataError, UnknownItemError, UnknownStateWarning
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.pair_rules import count_pairs, divide, item_names, item_pairs

@@ -28,7 +28,8 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
-from sparsefield.data.frames import as_pandas, as_source
+from sparsefield.data.frame_building import as_pandas
+from sparsefield.data.frames import as_source
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import (

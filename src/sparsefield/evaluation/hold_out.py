@@ -356,7 +356,11 @@ class _TargetCells:
         layout = _first_iteration(estimator, X, roles, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
-        weights = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight, float), sources[layout.tables[0]].n_rows)
+        weights = (
+            None
+            if sample_weight is None
+            else np.broadcast_to(np.asarray(sample_weight, float), sources[layout.tables[0]].n_rows)
+        )
         tables = tuple(_TargetTable.of(t, sources[t], schema.without_latent(), weights) for t, schema in schemas)
         return cls(X, roles, tables)
 

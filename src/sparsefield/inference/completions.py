@@ -97,13 +97,14 @@ def _enumerate(field: FieldWeights, table: int, block: Block, rows: np.ndarray, 
     counts = np.round(2.0 ** joint[rows]).astype(np.int64)
     starts = offsets_of(counts)
     owner = np.repeat(rows, counts)
-    codes = block.codes[:, owner]
+    codes = np.take(block.codes, owner, axis=1)  # contiguous, unlike codes[:, owner]
     missing = codes < 0
     is_missing = np.repeat(missing, np.diff(schema.target_offsets), axis=0)
     cell_row, variable = np.nonzero(block.codes[:visible, rows].T < 0)
     sizes = np.diff(schema.coding.state_offsets)[variable]
-    kernels.write_codes(np.searchsorted(cell_row, np.arange(len(rows) + 1)), variable, sizes, starts, codes)
-    columns = block.beliefs[: schema.n_columns, owner]
+    cell_offsets = np.searchsorted(cell_row, np.arange(len(rows) + 1))
+    kernels.write_codes(cell_offsets, np.ascontiguousarray(variable), sizes, starts, codes)
+    columns = np.take(block.beliefs[: schema.n_columns], owner, axis=1)
     columns[: schema.n_target_columns][is_missing] = 0.0
     potential = np.zeros(len(owner))
     graph = field.graphs[table] if field.latent is None else field.latent.visible

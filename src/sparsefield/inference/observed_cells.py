@@ -299,7 +299,7 @@ def _add_completions(sums: RatioSums, part: _PartlyMissing, n_draws: int) -> np.
     was_drawn = np.zeros(block.n_rows, dtype=bool)
     for number in range(n_draws):
         draws = Draws(COPIES, MAX_ENUMERATED, SWEEPS if number else 0)
-        keys = row_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes)
+        keys = row_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes.view(np.int64))
         every, some, drawn = complete_rows(field, table, block, draws, keys, drawn)
         if len(every.owner):
             given = block.covariates[:, every.owner], part.left_out[:, every.owner]

@@ -18,6 +18,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
+from sparsefield.data.feature_validity import are_valid_conjunctions, are_valid_pairs
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import MOST_DECIMALS, Kind, Role, Schema, Transform, Variable
@@ -296,9 +297,9 @@ def check_field(field: Field) -> None:
         raise ValueError("the arrays do not match the schema")
     if field.conjunctions.shape[:1] != others.shape:
         raise ValueError("the conjunctions do not match their weights")
-    if field.pairs.dtype.kind != "i" or not layout.are_valid_pairs(field.pairs):
+    if field.pairs.dtype.kind != "i" or not are_valid_pairs(layout, field.pairs):
         raise ValueError("a feature refers to a column that does not exist")
-    if field.conjunctions.dtype.kind != "i" or not layout.are_valid_conjunctions(field.conjunctions):
+    if field.conjunctions.dtype.kind != "i" or not are_valid_conjunctions(layout, field.conjunctions):
         raise ValueError("a conjunction refers to a column that does not exist")
     for array in (field.biases, weights, others):
         if array.dtype.kind != "f" or not np.isfinite(array).all():

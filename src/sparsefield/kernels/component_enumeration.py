@@ -24,9 +24,10 @@ def enumerate_components(graph, components, most, deepest, widest, beliefs):
         # their reference states.
         leaf, depth, top = 0, 0, -np.inf
         code[0] = -1
-        factor_logits(graph, graph.component_cells[first], codes, z[0])
         while depth >= 0:
             cell = graph.component_cells[first + depth]
+            if code[depth] < 0:
+                factor_logits(graph, cell, codes, z[depth])
             code[depth] += 1
             if code[depth] == graph.offsets[cell + 1] - graph.offsets[cell]:
                 codes[cell] = 0
@@ -41,7 +42,6 @@ def enumerate_components(graph, components, most, deepest, widest, beliefs):
             else:
                 depth += 1
                 potential[depth], code[depth] = total, -1
-                factor_logits(graph, graph.component_cells[first + depth], codes, z[depth])
         norm = 0.0
         for i in range(leaf):
             potentials[i] = math.exp(potentials[i] - top)

@@ -36,7 +36,7 @@ class GroundFeatures(NamedTuple):
     """(features,)"""
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def mix(key, value):
     """Return a 64-bit hash of two numbers (the finalizer of SplitMix64)."""
     z = (key ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
@@ -73,21 +73,23 @@ def ground_features(problem, theta, cells, write, out, column_logits, keys):
 def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
     """Process the pair features of one state: sum the contributions of observed cells, ground the others."""
     own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_target[g] + s, 0.0
+    arc_column, arc_view, arc_feature = problem.arc_column, problem.arc_view, problem.arc_feature
+    neighbor_offsets, neighbor_start, beliefs = problem.neighbor_offsets, problem.neighbor_start, problem.beliefs
     for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
-        column, view, weight = problem.arc_column[k], problem.arc_view[k], theta[problem.arc_feature[k]]
+        column, view, weight = arc_column[k], arc_view[k], theta[arc_feature[k]]
         first, last = 0, 1
         if view >= 0:
             at = problem.view_start[view] + row
-            first, last = problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]
+            first, last = neighbor_offsets[at], neighbor_offsets[at + 1]
             if column < 0:
                 total += weight * (last - first)
                 continue
         for n in range(first, last):
-            position = column + (own if view < 0 else problem.neighbor_start[n])
+            position = column + (own if view < 0 else neighbor_start[n])
             other = cells.at[position]
             if other < 0:
-                total += weight * problem.beliefs[position]
-                key = mix(key, np.int64(problem.beliefs[position] * 1e6))
+                total += weight * beliefs[position]
+                key = mix(key, np.int64(beliefs[position] * 1e6))
             elif other > g and weight != 0.0:
                 if write:
                     out.cell[size], out.column[size] = g, s
@@ -102,18 +104,19 @@ def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
 def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
     """Process the conjunctions of one state; observed members are multiplied into the weight."""
     own, state, total = problem.entity_start[e], problem.cell_target[g] + s, 0.0
+    term_column, term_feature, beliefs = problem.term_column, problem.term_feature, problem.beliefs
     for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
-        weight, members, first = theta[problem.term_feature[k]], 1, True
-        for j in range(problem.term_column.shape[1]):
-            if problem.term_column[k, j] < 0:
+        weight, members, first = theta[term_feature[k]], 1, True
+        for j in range(term_column.shape[1]):
+            if term_column[k, j] < 0:
                 continue
-            position = own + problem.term_column[k, j]
+            position = own + term_column[k, j]
             if cells.at[position] >= 0:
                 members += 1
                 first = first and cells.at[position] > g
             else:
-                weight *= problem.beliefs[position]
-                key = mix(key, np.int64(problem.beliefs[position] * 1e6))
+                weight *= beliefs[position]
+                key = mix(key, np.int64(beliefs[position] * 1e6))
         if weight == 0.0 or not first:
             continue
         if members == 1:

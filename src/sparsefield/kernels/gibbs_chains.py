@@ -24,7 +24,7 @@ class Event(NamedTuple):
     """(states of all missing cells,): true for the states of these cells that belong to the event."""
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def uniform(stream):
     """Return a uniform number in [0, 1) and the advanced stream (SplitMix64)."""
     stream += np.uint64(0x9E3779B97F4A7C15)
@@ -175,13 +175,21 @@ def iterated_conditional_modes(graph, component, codes, z):
 
 
 @njit(nogil=True, cache=True)
+def _copy_codes(codes, out):
+    """Set out to the codes; a slice assignment would take seconds to compile."""
+    for cell in range(codes.shape[0]):
+        out[cell] = codes[cell]
+
+
+@njit(nogil=True, cache=True)
 def anneal(graph, component, seed, restarts, sweeps, codes, z):
     """Improve ``codes`` by simulated annealing with restarts and return the best log-potential.
 
     Each restart cools from temperature 2 to 1/20 and ends with iterated conditional modes, as do the given codes.
     """
     best = iterated_conditional_modes(graph, component, codes, z)
-    best_codes = codes.copy()
+    best_codes = np.empty(codes.shape[0], dtype=np.int64)
+    _copy_codes(codes, best_codes)
     for restart in range(restarts):
         stream = _initialize(graph, component, seed, restart, codes)
         for sweep in range(sweeps):
@@ -191,6 +199,6 @@ def anneal(graph, component, seed, restarts, sweeps, codes, z):
         found = iterated_conditional_modes(graph, component, codes, z)
         if found > best:
             best = found
-            best_codes[:] = codes
-    codes[:] = best_codes
+            _copy_codes(codes, best_codes)
+    _copy_codes(best_codes, codes)
     return best

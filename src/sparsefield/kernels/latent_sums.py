@@ -118,7 +118,8 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
         width, start_state = last - first, coding.state_offsets[v]
         if width == 0:
             if probabilities.shape[0]:
-                probabilities[start_state] = block.weight  # a constant column has one state
+                for i in range(rows):
+                    probabilities[start_state, i] = block.weight[i]  # a constant column has one state
             continue
         for s in range(width):
             logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])

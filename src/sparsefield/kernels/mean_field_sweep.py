@@ -268,7 +268,7 @@ def sweep(block, graph, theta, sequential, current, errors):
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
     logit_space, coding = np.empty((graph.widest, rows)), graph.coding
-    state_space = np.empty((coding.most_states if not coding.has_reference.all() else 0, _CHUNK_ROWS))
+    state_space = np.empty((coding.most_states, _CHUNK_ROWS))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
@@ -371,7 +371,8 @@ def add_conjunctions(graph, errors, expectations, out):
         k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
         while k < end:
             stop = k + graph.term_run[k]
-            scaled[:] = errors[state]
+            for i in range(scaled.shape[0]):
+                scaled[i] = errors[state, i]
             _multiply(scaled, expectations, source[k])
             while k + 4 <= stop:
                 a, b, c, d = four_dots(
@@ -405,7 +406,8 @@ def add_changed_conjunctions(graph, errors, beliefs, weight, out):
                 for i in range(rows):
                     error[i] = errors[members[k], i] / (weight[i] + 1e-300)
             else:
-                error[:] = 0.0
+                for i in range(rows):
+                    error[i] = 0.0
             for i in range(rows):  # (before + change) (q + e) - before q
                 change[i] = change[i] * (column[i] + error[i]) + before[i] * error[i]
                 before[i] *= column[i]

@@ -122,14 +122,15 @@ def gibbs(problem, theta, rng, sweeps, drawn):
                 _cell_logits(problem, theta, e, g, z)
                 count = _probabilities(problem.coding, problem.cell_variable[g], z, p)
                 left = rng.random()
-                drawn[g] = 0
+                code = 0
                 for k in range(1, count):
                     left -= p[k]
                     if left < 0.0:
-                        drawn[g] = k
+                        code = k
                         break
+                drawn[g] = code
                 start = problem.entity_start[e] + problem.cell_column[g]
                 columns = problem.beliefs[start : start + problem.cell_width[g]]
                 for s in range(columns.shape[0]):
                     columns[s] = 0.0
-                _add_columns(problem.coding, problem.cell_variable[g], drawn[g], 1.0, columns)
+                _add_columns(problem.coding, problem.cell_variable[g], code, 1.0, columns)

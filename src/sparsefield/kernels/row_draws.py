@@ -217,18 +217,20 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
 @njit(nogil=True, cache=True, inline="always")
 def _slot_logits(slots, slot, values, z):
     """Set z to the logits of a slot in every copy."""
+    base, arc_slot, arc_weight = slots.base[slot], slots.arc_slot, slots.arc_weight
     for c in range(z.shape[0]):
-        z[c] = slots.base[slot]
+        z[c] = base
     for j in range(slots.arc_offsets[slot], slots.arc_offsets[slot + 1]):
-        weight, source = slots.arc_weight[j], values[slots.arc_slot[j]]
+        weight, source = arc_weight[j], arc_slot[j]
         for c in range(z.shape[0]):
-            z[c] += weight * source[c]
+            z[c] += weight * values[source, c]
+    term_slot, term_weight = slots.term_slot, slots.term_weight
     for j in range(slots.term_offsets[slot], slots.term_offsets[slot + 1]):
         for c in range(z.shape[0]):
-            product = slots.term_weight[j]
-            for i in range(slots.term_slot.shape[1]):
-                if slots.term_slot[j, i] >= 0:
-                    product *= values[slots.term_slot[j, i], c]
+            product = term_weight[j]
+            for i in range(term_slot.shape[1]):
+                if term_slot[j, i] >= 0:
+                    product *= values[term_slot[j, i], c]
             z[c] += product
 
 

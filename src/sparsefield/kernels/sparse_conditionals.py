@@ -21,6 +21,15 @@ variable, stored at its first state and 0 at the others."""
 
 
 @njit(nogil=True, cache=True)
+def _no_slots(n_states):
+    """Return an array (states,) of -1."""
+    slot = np.empty(n_states, dtype=np.int32)
+    for s in range(n_states):
+        slot[s] = -1
+    return slot
+
+
+@njit(nogil=True, cache=True)
 def _bound_sizes(on, offsets, widest):
     """Return upper bounds for one row: the states that it touches and the arcs of its columns."""
     n_arcs = 0
@@ -121,7 +130,7 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    slot = _no_slots(baseline.shape[0])
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
     z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
@@ -174,7 +183,7 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    slot = _no_slots(baseline.shape[0])
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
     z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
@@ -226,7 +235,7 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    slot = _no_slots(baseline.shape[0])
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
     z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
@@ -251,7 +260,8 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
         if filled + count > found_columns.shape[0]:
             size = 2 * (filled + count)
             more_columns, more_entries = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int64)
-            more_columns[:filled], more_entries[:filled] = found_columns[:filled], found_entries[:filled]
+            for k in range(filled):  # a slice assignment would take seconds to compile
+                more_columns[k], more_entries[k] = found_columns[k], found_entries[k]
             found_columns, found_entries = more_columns, more_entries
         before = filled
         for p in range(count):

@@ -197,7 +197,9 @@ def combine_bounds(starts, reported_b, reported_sums, first, on_weight, baseline
     """
     total, gradients, reports, unreported = workspace.sums, workspace.gradients, workspace.reports, workspace.unreported
     n_shards, width = on_weight.shape
-    capacity, count, total_bound = reported_b.shape[0], 0, bound.sum()
+    capacity, count, total_bound = reported_b.shape[0], 0, 0.0
+    for p in range(n_shards):
+        total_bound += bound[p]
     touched = np.empty(min(capacity, width), dtype=np.int32)
     out_a, out_b = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
     sums, complete = np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.bool_)
@@ -233,7 +235,8 @@ def combine_bounds(starts, reported_b, reported_sums, first, on_weight, baseline
 def _grow(array, size):
     """Return a longer copy; the new entries are not initialized."""
     longer = np.empty(size, dtype=array.dtype)
-    longer[: array.shape[0]] = array
+    for k in range(array.shape[0]):  # a slice assignment would take seconds to compile
+        longer[k] = array[k]
     return longer
 
 

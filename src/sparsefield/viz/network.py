@@ -12,7 +12,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
+from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, name_features

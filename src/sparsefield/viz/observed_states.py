@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import DenseDataset, Variable
+from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.dataset import LocalDataset, SparseDataset
-from sparsefield.data.layout import COUNT_COLUMN, Layout
+from sparsefield.data.layout import Layout
 from sparsefield.viz.feature_sentences import Feature, Term
 from sparsefield.viz.network import variable_at
 

@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
+from dask_processes import LIMIT
 
 pytest.importorskip("dash")
 
@@ -38,7 +39,7 @@ def ask(
     address: str, path: str, *, body: str | None = None, host: str | None = None
 ) -> tuple[int, str, dict[str, str]]:
     parts = urlsplit(address)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=LIMIT)
     headers = {"Host": host or parts.netloc, "Content-Type": "application/json"}
     try:
         connection.request("GET" if body is None else "POST", path, body, headers)
