@@ -63,7 +63,7 @@ def test_evaluate_takes_them_too(run, csv: Path) -> None:
     ("words", "told"),
     [
         (["--max-order", 1], "--max-order"),
-        (["--expand", "some"], "expand must be 'active' or 'all'"),
+        (["--expand", "some"], "expand must be one of 'active', 'all'"),
         (["--max-order", 3, "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
+from sparsefield.io.model_header import VERSION
 
 PROGRAM = """
 import sys
@@ -26,7 +27,9 @@ def folder(tmp_path: Path) -> Path:
     MarkovField(l1=1.0).fit(X).save(tmp_path / "m")
     content = (tmp_path / "m").read_bytes()
     (tmp_path / "truncated").write_bytes(content[:-8])
-    (tmp_path / "newer").write_bytes(content.replace(b'"version":"8"', b'"version":"9"'))
+    size = 8 + int.from_bytes(content[:8], "little")
+    newer = content[8:size].replace(b'"version":"%d"' % VERSION, b'"version":"%d"' % (VERSION + 1))
+    (tmp_path / "newer").write_bytes(len(newer).to_bytes(8, "little") + newer + content[size:])
     (tmp_path / "text").write_text("a,b\n1,2\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     return tmp_path

@@ -285,6 +285,7 @@ def test_errors_are_one_line_and_precede_sampling(
         (tmp_path / "t.csv").write_text(f"heat,mood,wet,umbrella\n1,,,\n{row}\n{row}\n")
         words = (f"Column {column!r}", "2 cells", f"{value!r}", "its states are", "leave them empty")
         run("sample", weather, *given).one_error(*words)
+    (tmp_path / "t.npz").write_bytes(b"")
     run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no missing values to sample")
     run("sample", made, "-o", tmp_path / "t.csv", "--given", tmp_path / "t.csv").one_error("files that are read")
     CRFClassifier(l1=2.0, n_jobs=1).fit(np.array([[0], [1]] * 9), [0, 1] * 9).save(tmp_path / "c")

@@ -249,9 +249,9 @@ def test_many_whole_numbers_may_be_nominal_or_ordinal_if_this_is_said() -> None:
 def test_kinds_that_are_no_mapping_are_refused(kinds) -> None:
     with pytest.raises(DataError, match=r"kinds must be 'auto' or \{column: kind\}, got"):
         given_kinds(kinds, ["a"])
-    with pytest.raises(DataError, match="kinds must be 'auto'"):
+    with pytest.raises(ValueError, match="kinds must be 'auto'"):
         MarkovField(kinds=kinds).fit(column([1, 2, 3] * 5))
-    with pytest.raises(DataError, match="kinds must be 'auto'"):
+    with pytest.raises(ValueError, match="kinds must be 'auto'"):
         CRFClassifier(kinds=kinds).fit(column([1, 2, 3] * 5), ["a", "b", "c"] * 5)
 
 

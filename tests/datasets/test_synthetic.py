@@ -240,7 +240,7 @@ def test_progress_increases_up_to_the_total() -> None:
         ({"biases": 1.0}, "biases must be 'balanced' or a pair"),
         ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
         ({"thin": 0}, "thin must be at least 1, got 0"),
-        ({"chains": 0}, "chains must be at least 1, got 0"),
+        ({"chains": 0}, "chains must be a whole number of at least 1, got 0"),
     ],
 )
 def test_invalid_arguments_are_refused(options: dict, message: str) -> None:

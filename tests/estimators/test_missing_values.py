@@ -307,7 +307,7 @@ def test_clamped_beliefs_still_learn_and_exaggerate() -> None:
         ({"max_error": None}, "max_error must be a positive number, got None"),
         ({"seed": -1}, "seed must be a whole number"),
         ({"shift": 5}, r"shift must be a list such as \[\('smokes', 'yes', 0.5\)\], got 5"),
-        ({"shift": ("x0", 1, 1.0)}, r"got \['x0', 1, 1.0\]"),
+        ({"shift": ("x0", 1, 1.0)}, r"got \('x0', 1, 1.0\)"),
         ({"shift": [("x0", 1, None)]}, "shift must be a list"),
     ],
 )

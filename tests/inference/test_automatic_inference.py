@@ -47,5 +47,5 @@ def test_latent_variables_are_inferred_beside_missing_cells() -> None:
 
 
 def test_max_cells_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="max_cells must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="max_cells must be a whole number of at least 1, got 0"):
         AutomaticInference(max_cells=0)

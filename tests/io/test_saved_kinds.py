@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mixed_kinds import AGE, TARGETS, mixed_field
 from safetensors import safe_open
@@ -25,10 +26,11 @@ def change(path: Path, column: str, **entries: Any) -> None:
     """Replace entries of a column in a model file."""
     with safe_open(path, framework="np") as file:
         metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    document = json.loads(metadata["document"])
+    document = json.loads(tensors["document"].tobytes())
     (variable,) = [entry for entry in document["tables"][0]["variables"] if entry["name"] == column]
     variable |= entries
-    save_file(tensors, path, metadata | {"document": json.dumps(document)})
+    tensors["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    save_file(tensors, path, metadata)
 
 
 def test_all_kinds_are_the_same_after_a_model_was_saved(path: Path) -> None:

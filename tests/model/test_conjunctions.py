@@ -132,7 +132,7 @@ def test_without_conjunctions_none_are_written(tmp_path) -> None:
     field = replace(small(), conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
     save_field(field, tmp_path / "m")
     with safe_open(tmp_path / "m", framework="np") as file:
-        assert sorted(file.keys()) == ["biases", "pairs", "weights"]
+        assert sorted(file.keys()) == ["biases", "document", "pairs", "weights"]
     again, _ = load_field(tmp_path / "m")
     assert again.theta.tobytes() == field.theta.tobytes()
     assert again.features.shape == (2, 2)

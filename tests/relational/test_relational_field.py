@@ -525,7 +525,7 @@ def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
         RelationalField(l1=2.0, kinds={"nation": {"x": "numeric"}}).fit(data)
     with pytest.raises(DataError, match="Table 'person': states= names the column 'x'"):
         RelationalField(l1=2.0).fit(data, states={"person": {"x": [1]}})
-    with pytest.raises(DataError, match="kinds must be 'auto' or"):
+    with pytest.raises(ValueError, match="kinds must be 'auto' or"):
         RelationalField(l1=2.0, kinds="numeric").fit(data)
     with pytest.raises(DataError, match="Table 'person': kinds= has 'number' for column 'mood'"):
         RelationalField(l1=2.0, kinds={"person": {"mood": "number"}}).fit(data)
@@ -697,9 +697,9 @@ def rewrite(saved, path, change) -> None:
     with safe_open(saved, framework="np") as file:
         metadata = dict(file.metadata())
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    document = json.loads(metadata["document"])
+    document = json.loads(tensors["document"].tobytes())
     change(document, tensors)
-    metadata["document"] = json.dumps(document)
+    tensors["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     save_file(tensors, path, metadata)
 
 

@@ -262,9 +262,9 @@ def rewritten(saved, path, tensors=None, document=None) -> None:
     if tensors is not None:
         tensors(held)
     if document is not None:
-        inside = json.loads(metadata["document"])
+        inside = json.loads(held["document"].tobytes())
         document(inside["tables"][0])
-        metadata["document"] = json.dumps(inside)
+        held["document"] = np.frombuffer(json.dumps(inside).encode(), dtype=np.uint8)
     save_file(held, path, metadata)
 
 

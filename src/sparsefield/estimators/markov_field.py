@@ -29,7 +29,6 @@ from sparsefield.data import (
     warn_incomplete_covariates,
 )
 from sparsefield.data.frame_building import as_pandas
-from sparsefield.data.frames import as_source
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import (
@@ -421,7 +420,8 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        rows = n * (1 if given is None else as_source(given).n_rows)
+        source = None if given is None else self._read_rows(given)
+        rows = n * (1 if source is None else source.n_rows)
         refuse_beyond_memory(
             float(rows) * len(self.field_.schema.variables) * BYTES_OF_DRAWN_CELL,
             f"A sample of {rows:,} rows",
@@ -430,14 +430,14 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         chains = n if chains is None else min(chains, n)
         schema = self.field_.schema
         seed = as_seed(self.random_state if random_state is None else random_state)
-        if given is None:
+        if source is None:
             if schema.observed:
                 names = ", ".join(v.name for v in schema.observed[:5])
                 raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
             names = tuple(variable.name for variable in schema.targets)
             table = compile_table(Source(names, chains, "array", np.full((chains, len(names)), np.nan)), schema)
         else:
-            source, table = self._compile(given, repeat=chains)
+            table = compile_table(source, schema, repeat=chains)
         sample = DenseDataset.single(table)
         length = -(-n // chains)
         with self._engine(sample) as engine:
@@ -474,14 +474,18 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _compile(self, X: Any, repeat: int = 1) -> tuple[Source, Table]:
+    def _compile(self, X: Any) -> tuple[Source, Table]:
+        source = self._read_rows(X)
+        return source, compile_table(source, self.field_.schema)
+
+    def _read_rows(self, X: Any) -> Source:
+        """Return a table that is in memory."""
         if is_stream(X):
             raise DataError(
                 "X is a stream of blocks, whose results may not fit into memory: pass block after block, as in "
                 "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files in blocks."
             )
-        source = self._read(X)
-        return source, compile_table(source, self.field_.schema, repeat=repeat)
+        return self._read(X)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         """Compile rows to learn from under the schema of the fitted field."""
