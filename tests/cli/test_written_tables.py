@@ -93,6 +93,18 @@ def test_filled_and_drawn_values_are_written_as_in_the_file_of_the_fit(
             assert table[name].str.contains(cells).all(), name
 
 
+def test_drawn_dates_are_written_as_in_the_file_of_the_fit(run, tmp_path: Path) -> None:
+    days = [f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024;{k % 2}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["day;b", *days]))
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 5, "--no-check").code == 0
+    assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 5, "--burn-in", 5).code == 0
+    (tmp_path / "empty.csv").write_text("day;b\n;1\n;0\n")
+    assert run("predict", tmp_path / "m", tmp_path / "empty.csv", "-o", tmp_path / "filled.csv").code == 0
+    for name in ("o.csv", "filled.csv"):
+        written = pl.read_csv(tmp_path / name, separator=";", infer_schema=False)
+        assert written["day"].str.contains(r"^\d\d\.\d\d\.2024$").all(), name
+
+
 def test_options_replace_the_remembered_style(run, german_model: Path, tmp_path: Path) -> None:
     options = ("--separator", ",", "--encoding", "utf-8", "-n", 5, "--burn-in", 5)
     assert run("sample", german_model, "-o", tmp_path / "o.csv", *options).code == 0

@@ -55,6 +55,8 @@ def spell_labels(
         return labels
     known = values.is_not_null()
     text = column.cast(pl.String).filter(known).str.strip_chars()
+    if not len(text) and remembered is not None:
+        return spell_column(variable, labels, remembered, decimal)
     if labels.dtype in (pl.Date, pl.Datetime) and len(text):
         return _spell_dates(text, values.filter(known), labels)
     if labels.dtype.is_temporal():
@@ -62,7 +64,7 @@ def spell_labels(
     if {type(state) for state in variable.states} == {str}:
         return labels
     if not len(text):
-        return spell_column(variable, labels, remembered, decimal)
+        return labels
     spelled = {} if variable.numeric else _spellings(values.filter(known), text)
     spelling = find_spelling(text.alias(labels.name), decimal)
     plain = spell_column(variable, labels, spelling, decimal)
@@ -86,11 +88,13 @@ def _spell_dates(text: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Se
 def spell_column(
     variable: Variable, labels: pl.Series, spelling: ColumnSpelling | None, decimal: str = "."
 ) -> pl.Series:
-    """Return numbers and booleans as text in a spelling; other labels, and those without a spelling, as they are."""
+    """Return numbers, booleans and dates as text in a spelling; other labels, and those without one, as they are."""
     import polars as pl
 
-    if spelling is None or labels.dtype.is_temporal():
+    if spelling is None:
         return labels
+    if labels.dtype.is_temporal():
+        return labels.dt.to_string(spelling.date) if spelling.date else labels
     if labels.dtype == pl.Boolean:
         words: Mapping[Any, str | None] = {True: spelling.true or "true", False: spelling.false or "false", None: None}
         return pl.Series(labels.name, [words[label] for label in labels], dtype=pl.String)
@@ -107,7 +111,7 @@ def spell_column(
 def spell_table(
     table: pl.DataFrame, variables: Mapping[str, Variable], spellings: Mapping[str, ColumnSpelling], decimal: str
 ) -> pl.DataFrame:
-    """Return a table whose numbers and booleans are text, spelled as in the table of the fit."""
+    """Return a table whose numbers, booleans and dates are text, spelled as in the table of the fit."""
     return table.with_columns(
         spell_column(variables[name], table[name], spellings[name], decimal)
         for name in table.columns

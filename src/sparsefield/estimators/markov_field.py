@@ -458,7 +458,7 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, kept]
         columns = drawn_columns(schema, codes.reshape(len(codes), -1), np.random.SeedSequence(seed))
         known: dict[str, np.ndarray] = {}
-        if given is not None:
+        if source is not None:
             numbers, known = known_numbers(source, schema, columns, n)
             columns |= numbers
         return labeled_frame(schema, columns, self.kind_, known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ TINY = np.finfo(float).tiny
 
 BINS = 10
 
+SIGNIFICANCE = 0.05
 LEAST_GAIN = 0.001
 """Smallest gain in log-likelihood per cell that counts for one column."""
 
@@ -85,12 +87,15 @@ def count_clear_gains(scores: Sequence[ColumnGains]) -> tuple[int, int]:
 def shows_dependence(scores: Sequence[ColumnGains]) -> bool:
     """Return whether predictions from other columns are better than frequencies, beyond a standard error.
 
-    They are if the gain over all cells is clear. One column that is predicted badly, such as an identifier, can
-    outweigh all others, so they also are if more columns are better than worse, by more than the standard error of a
-    sign test.
+    They are if the gain over all cells is clear. One column that is predicted badly, such as one with hundreds of
+    labels, can outweigh all others, so they also are if more columns are better than worse, by more than the standard
+    error of a sign test, or if the gain of one column is significant at 5% after Bonferroni's correction.
     """
     better, worse = count_clear_gains(scores)
-    return pool_gains(scores).is_clear or better - worse > math.sqrt(better + worse)
+    if pool_gains(scores).is_clear or better - worse > math.sqrt(better + worse):
+        return True
+    errors = NormalDist().inv_cdf(1.0 - SIGNIFICANCE / max(len(scores), 1))
+    return any(score.gain.value > errors * max(score.gain.error, LEAST_GAIN) for score in scores)
 
 
 class ColumnGains(Protocol):

@@ -20,6 +20,7 @@ from sparsefield.io.record_scan import RecordScan, scan_records
 from sparsefield.io.text_encoding import TextEncoding, find_encoding, to_utf8
 from sparsefield.io.text_format import find_format, find_separator, sample_lines, split_lines
 from sparsefield.io.typed_text import type_columns
+from sparsefield.model.text_style import ColumnSpelling
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +72,9 @@ def with_dates(table: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, Fi
     """Return a table whose columns of dates kept as text are dates, and the format of its file with theirs."""
     table, dates = read_dates(table, found.date_order)
     order = found.date_order or dates.order
-    return table, replace(found, dates=tuple(dates.formats.items()), date_order=order)
+    spelled = tuple(ColumnSpelling(name, date=form.replace("%.f", "")) for name, form in dates.formats.items())
+    formats, spellings = tuple(dates.formats.items()), (*found.spellings, *spelled)
+    return table, replace(found, dates=formats, date_order=order, spellings=spellings)
 
 
 def _given_encoding(wanted: str, found: TextEncoding) -> TextEncoding:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 QUOTING = ("necessary", "text", "always")
+DATE_FORMAT = re.compile(r"(%[YmdHMS]|%\.f|[-/.:T ])*")
 
 
 @dataclass(frozen=True)
 class ColumnSpelling:
-    """How a column of text spells its numbers or booleans.
+    """How a column of text spells its numbers, booleans or dates.
 
     Attributes
     ----------
@@ -23,6 +25,8 @@ class ColumnSpelling:
         Whether there are marks between thousands.
     true, false : str
         The words of a column of booleans, else empty.
+    date : str
+        The format of a column of dates, such as "%d.%m.%Y", else empty.
     """
 
     name: str
@@ -30,6 +34,7 @@ class ColumnSpelling:
     thousands: bool = False
     true: str = ""
     false: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class TextStyle:
         Whether the first line has the names of the columns.
     line_ending : str
     spellings : tuple of ColumnSpelling
-        The columns of numbers with fractions, and of booleans.
+        The columns of numbers with fractions, of booleans, and of dates.
     """
 
     encoding: str = "utf-8"
@@ -94,9 +99,11 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def _is_spelling(spelling: ColumnSpelling) -> bool:
-    words = (spelling.name, spelling.true, spelling.false)
+    words = (spelling.name, spelling.true, spelling.false, spelling.date)
     number = spelling.decimals is None or type(spelling.decimals) is int
-    return number and isinstance(spelling.thousands, bool) and all(isinstance(word, str) for word in words)
+    if not (number and isinstance(spelling.thousands, bool) and all(isinstance(word, str) for word in words)):
+        return False
+    return DATE_FORMAT.fullmatch(spelling.date) is not None
 
 
 def _is_encoding(name: str) -> bool:
