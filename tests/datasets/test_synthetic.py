@@ -239,7 +239,7 @@ def test_progress_increases_up_to_the_total() -> None:
         ({"biases": "even"}, "biases must be 'balanced' or a pair of numbers, got 'even'"),
         ({"biases": 1.0}, "biases must be 'balanced' or a pair"),
         ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
-        ({"thin": 0}, "thin must be at least 1, got 0"),
+        ({"thin": 0}, "thin must be a whole number of at least 1, got 0"),
         ({"chains": 0}, "chains must be a whole number of at least 1, got 0"),
     ],
 )

@@ -224,7 +224,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
         ({"topic": 1}, "'topic' must have 2 states or more, got 1"),
         ({"topic": 2.5}, "'topic' must have 2 states or more"),
         ({3: 2}, "names are text"),
-        (["topic"], "must map names to numbers"),
+        (["topic"], "latent must be None or a dict such as"),
         ({"a": 64, "b": 64}, "4,096 joint states"),
     ],
 )

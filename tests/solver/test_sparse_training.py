@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -120,9 +119,7 @@ def test_the_objective_is_that_of_the_field() -> None:
 @pytest.mark.parametrize("induction", ["grafting", "cfi", "full"])
 def test_without_a_certificate_the_violation_is_reported_all_the_same(induction) -> None:
     X = switches(3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        field = fit(X, induction=induction, solver__certify=False)
+    field = fit(X, induction=induction, solver__certify=False)
     certified = fit(X, induction=induction)
     assert np.isfinite(field.kkt_violation_)
     assert field.kkt_violation_ >= 0.0
