@@ -40,7 +40,7 @@ def find_spelling(cells: pl.Series, decimal: str) -> ColumnSpelling:
     --------
     >>> import polars as pl
     >>> find_spelling(pl.Series("price", ["1.200,50", "3,00"]), ",")
-    ColumnSpelling(name='price', decimals=2, thousands=True, true='', false='')
+    ColumnSpelling(name='price', decimals=2, thousands=True, true='', false='', date='')
     """
     sample = cells.head(SAMPLE_CELLS).str.strip_chars()
     words = _boolean_words(sample)
