@@ -76,6 +76,7 @@ def test_kinds_are_given_one_by_one_or_with_commas(run, people: Path, tmp_path: 
     assert load(tmp_path / "b").features_.equals(direct.features_)
 
 
+@pytest.mark.slow
 def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Path) -> None:
     words = ("--numeric", "age=normal-scores, debt=linear-scores", "--numeric", "trust")
     assert run("fit", people, "-o", tmp_path / "m", *words, *FAST).code == 0

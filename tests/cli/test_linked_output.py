@@ -51,6 +51,7 @@ def test_results_are_those_of_the_library(run, school: Path, model: Path, tmp_pa
     assert text(tmp_path / "out" / "pupil.csv")["mood"].to_list() == expected.to_list()
 
 
+@pytest.mark.slow
 def test_states_have_the_types_of_the_model(run, school: Path, model: Path, tmp_path: Path) -> None:
     """In training a letter made the grades text; the new file has only digits."""
     folder = ask(school, "id,name,grade,mood\n000,x,1,\n001,y,2,\n002,z,1.0,sad\n")
@@ -73,6 +74,7 @@ def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, 
     assert "Note: Column 'fun' of table 'visit' has 1 cell with" in done.err
 
 
+@pytest.mark.slow
 def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id;name;grade;mood\n000;x;1;\n001;y;2;\n")
     visits = pl.DataFrame({"who": ["000", "001"], "fun": [1.0, None]}, schema_overrides={"fun": pl.Float32})
@@ -88,6 +90,7 @@ def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: P
     assert filled["fun"].null_count() == 0
 
 
+@pytest.mark.slow
 def test_a_file_without_a_header_is_written_without_one(run, school: Path, tmp_path: Path) -> None:
     (school / "visits.tsv").write_text("".join(f"{k % 60:03d}\t{k % 2}\n" for k in range(90)) + "000\tNA\n")
     schema = (school / "schema.toml").read_text().replace('"visits.csv"', '"visits.tsv"\nheader = false')
@@ -99,6 +102,7 @@ def test_a_file_without_a_header_is_written_without_one(run, school: Path, tmp_p
     assert lines[-1] in ("000\t0", "000\t1")
 
 
+@pytest.mark.slow
 def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,name,grade\n000,x,1\n001,y,2\n")
     done = run("predict", model, folder, "-o", tmp_path / "out")
@@ -155,6 +159,7 @@ def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch
     assert pl.read_csv("out/pair.csv").columns == ["subject", "object", "likes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../pupil", "a/b", "..", "a\\\\b"])
 def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path, name: str) -> None:
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
@@ -179,6 +184,7 @@ def test_an_unwritable_folder_is_refused_before_inference(
     assert "Imputing" not in done.err
 
 
+@pytest.mark.slow
 def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "w.sqlite")) as connection:
         connection.execute("CREATE TABLE p (id TEXT PRIMARY KEY, a INTEGER, b INTEGER)")

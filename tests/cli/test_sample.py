@@ -75,6 +75,7 @@ def test_parquet_by_the_suffix(run, made: Path, tmp_path: Path) -> None:
     assert drawn.equals(pl.read_csv(tmp_path / "o.tsv", separator="\t"))
 
 
+@pytest.mark.slow
 def test_rows_depend_on_the_seed_and_not_on_threads(run, made: Path, tmp_path: Path) -> None:
     for name, *words in (("a",), ("b", "--seed", 0, "--jobs", 1), ("c", "--jobs", 3), ("d", "--seed", 1)):
         assert run("sample", made, "-o", tmp_path / f"{name}.csv", "-n", 600, "--chains", 600, *QUICK, *words).code == 0
@@ -88,6 +89,7 @@ def test_there_are_at_most_as_many_chains_as_rows(run, made: Path, tmp_path: Pat
     assert done.out == f"3 rows drawn with 3 chains of 20 sweeps each; wrote {out}.\n"
 
 
+@pytest.mark.slow
 def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     mixed = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
@@ -149,6 +151,7 @@ def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, ask
     assert two["umbrella"].to_list() == ["TRUE" if v else "false" for v in expected["umbrella"][40:80]]
 
 
+@pytest.mark.slow
 def test_parquet_has_types_and_ids_stay_what_they_are(run, weather: Path, asked: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     assert run("sample", weather, "-o", out, "--given", asked, "-n", 2, *QUICK, "--missing-only", "?").code == 2

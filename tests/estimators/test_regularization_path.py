@@ -58,6 +58,7 @@ def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows
     assert path[: walked.height].drop("error").equals(walked.drop("error"))
 
 
+@pytest.mark.slow
 def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
     rows = make_chain()
     field = MarkovField(l1=7.0, random_state=0).fit(rows)
@@ -68,6 +69,7 @@ def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
     assert path.equals(MarkovField(l1=2.0, random_state=0, n_jobs=2).regularization_path(rows))
 
 
+@pytest.mark.slow
 def test_options_of_fit_are_passed_on() -> None:
     rows = make_chain()
     whole, given = (

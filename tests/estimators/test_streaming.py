@@ -128,6 +128,7 @@ def every_kind(missing: float = 0.0) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("make", [pl.DataFrame.clone, pl.DataFrame.to_pandas])
@@ -150,6 +151,7 @@ def test_numbers_in_files_give_the_same_field(tmp_path) -> None:
     same_field(MarkovField(**options).fit(tmp_path), MarkovField(**options).fit(frame))
 
 
+@pytest.mark.slow
 def test_files_give_the_same_field(tmp_path) -> None:
     wanted = MarkovField(l1=2.0).fit(cut(FRAME, N))
     (tmp_path / "parts").mkdir()
@@ -275,6 +277,7 @@ def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
     same_field(MarkovField(l1=2.0).fit(on_disk), MarkovField(l1=2.0).fit(SWITCHES))
 
 
+@pytest.mark.slow
 def test_rows_of_a_stream_are_not_held_back() -> None:
     blocks = [np.random.default_rng(k).integers(0, 2, (50, 4)) for k in range(3)]
     with pytest.raises(DataError, match="selection='ebic'"):

@@ -33,6 +33,7 @@ def with_gap(values: list) -> list:
     return [None, *values[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values", [2, 4, 12])
 def test_categories_that_are_numbers_are_nominal_unless_they_are_ordered(n_values) -> None:
     numbers = (10 * (np.arange(N_ROWS) % n_values)).tolist()
@@ -115,6 +116,7 @@ def test_dates_beside_text_are_refused() -> None:
         kind_of(pd.DataFrame({"a": [DAYS[0], "tomorrow"] * 5}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_filled_columns_keep_their_type_of_floats(dtype) -> None:
     values = np.linspace(0.1, 7.3, N_ROWS).astype(dtype)

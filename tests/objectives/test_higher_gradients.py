@@ -48,6 +48,7 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, n
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 @given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.4]), size=st.sampled_from([0.1, 1.0, 6.0]))
 def test_so_they_are_of_any_field(make_problem, name, seed, missing, size) -> None:

@@ -363,6 +363,7 @@ def test_tables_of_several_kinds_go_together(incomplete) -> None:
     assert {name: type(table) for name, table in filled.items()} == {name: type(t) for name, t in frames.items()}
 
 
+@pytest.mark.slow
 def test_fit_transform_is_fit_and_then_transform(incomplete) -> None:
     data, _ = incomplete
     one = RelationalField(l1=2.0).set_params(**OPTIONS).fit_transform(data)

@@ -277,6 +277,7 @@ def test_rows_without_weight_are_not_held_out() -> None:
     assert rows.max() < 300
 
 
+@pytest.mark.slow
 def test_no_state_is_known_from_held_out_rows_alone() -> None:
     X = pd.DataFrame(chain(400, 8)).rename(columns=str)
     X["rare"] = ["common", "usual"] * 185 + [f"only {k}" for k in range(30)]
@@ -336,6 +337,7 @@ def test_a_sparse_table_is_chosen_for_too() -> None:
         assert len(field.field_.weights) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["heldout", "ebic"])
 def test_small_tables_missing_cells_numbers_and_labels_are_chosen_for(selection: str) -> None:
     rng = np.random.default_rng(3)

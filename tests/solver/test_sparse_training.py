@@ -116,6 +116,7 @@ def test_the_objective_is_that_of_the_field() -> None:
     assert -field.score(X) * X.shape[0] + penalty == pytest.approx(field.objective_, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("induction", ["grafting", "cfi", "full"])
 def test_without_a_certificate_the_violation_is_reported_all_the_same(induction) -> None:
     X = switches(3)
@@ -200,6 +201,7 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, induction) -> None:
     assert len(files) == 1
 
 
+@pytest.mark.slow
 def test_fitting_again_gives_the_same_file(tmp_path) -> None:
     files = set()
     for _ in range(2):
