@@ -198,6 +198,7 @@ def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
     assert lines == ["id,a,b", *(f"{k:03d},{k % 2},{k % 2}" for k in range(60))]
 
 
+@pytest.mark.slow
 def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "more.csv").write_text("a,b\n01,\n")
     (school / "schema.toml").write_text((school / "schema.toml").read_text() + '[tables.more]\nfile = "more.csv"\n')
@@ -205,6 +206,7 @@ def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Pat
     assert (tmp_path / "out" / "more.csv").read_text() == "a,b\n01,\n"
 
 
+@pytest.mark.slow
 def test_every_table_of_the_model_is_required(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
     run("predict", model, school, "-o", tmp_path / "out").one_error("Table 'visit'", "does not exist")

@@ -83,6 +83,7 @@ def test_rows_depend_on_the_seed_and_not_on_threads(run, made: Path, tmp_path: P
     assert a == b == c != d
 
 
+@pytest.mark.slow
 def test_there_are_at_most_as_many_chains_as_rows(run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", made, "-o", out, "-n", 3, "--chains", 9, *QUICK)

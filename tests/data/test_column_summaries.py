@@ -38,6 +38,7 @@ def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
     return learn_from_parts(sources[0].names, summarize, most=most, **roles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_partitions_have_the_schema_of_all_rows(kind, data) -> None:

@@ -110,6 +110,7 @@ def test_draws_of_linked_tables_have_positions_of_their_own() -> None:
     assert abs(np.corrcoef(parts)[0, 1]) < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_value_that_occurs_often_is_a_point_in_a_continuum(whole: bool) -> None:

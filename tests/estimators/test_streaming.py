@@ -219,6 +219,7 @@ def test_what_needs_all_rows_is_refused(options, words) -> None:
         MarkovField(l1=2.0).set_params(**options).fit(cut(FRAME, 90))
 
 
+@pytest.mark.slow
 def test_bad_streams_leave_nothing_behind() -> None:
     def broken():
         yield FRAME
@@ -266,6 +267,7 @@ def test_a_stream_goes_on_from_a_checkpoint(tmp_path, monkeypatch) -> None:
     same_field(MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path / "state")).fit(cut(FRAME, 41)), wanted)
 
 
+@pytest.mark.slow
 def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
     """A matrix whose arrays lie in files is no stream, and gives the same field."""
     arrays = []

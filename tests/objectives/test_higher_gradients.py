@@ -95,6 +95,7 @@ def test_conjunctions_change_the_errors_at_all(make_problem, name) -> None:
     assert np.abs(gradient - slope).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = with_conjunctions(make_problem(8, share=0.3), 8)

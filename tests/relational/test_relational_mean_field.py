@@ -52,6 +52,7 @@ def assert_same(found: dict, wanted: dict, within: float = 1e-10) -> None:
         assert belief == pytest.approx(wanted[spot], abs=within), spot
 
 
+@pytest.mark.slow
 @pytest.mark.grid(keep=3)
 @pytest.mark.parametrize(
     "options",
@@ -123,6 +124,7 @@ def test_rows_that_see_each_other_go_on_together_and_others_never_matter_to_them
     assert np.array_equal(together, np.concatenate([one, other]))
 
 
+@pytest.mark.slow
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:

@@ -140,6 +140,7 @@ def test_threads_change_nothing() -> None:
     np.testing.assert_array_equal(one.weights, other.weights)
 
 
+@pytest.mark.slow
 def test_l1_is_selected_and_saved_fields_keep_the_parameter(tmp_path) -> None:
     frame = mixed_frame(400, seed=5)
     field = MarkovField(penalty="group").fit(frame)

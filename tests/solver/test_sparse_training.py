@@ -190,6 +190,7 @@ def test_columns_that_are_all_empty_leave_nothing_to_learn() -> None:
     assert field.predict_proba(sp.csr_matrix((3, 4), dtype=np.int8))["x2"].tolist() == [[1.0]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "full"])
 def test_any_number_of_threads_gives_the_same_file(tmp_path, induction) -> None:
     files = set()
