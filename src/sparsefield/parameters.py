@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BURN_IN = 500
 """Sweeps of a chain of Gibbs sampling before its first row."""
 
+CHECKPOINT_NAME = "fit.checkpoint"
+"""The file in the folder of a checkpoint that has the state of a fit."""
+
 THIN = 100
 """Sweeps between two rows that are drawn from one chain."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.io.model_header import VERSION
+from sparsefield.io.model_document import VERSION
 
 PROGRAM = """
 import sys

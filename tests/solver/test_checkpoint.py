@@ -19,7 +19,8 @@ from sklearn.base import clone
 
 from sparsefield import FitCallbacks, MarkovField, MeanField, Relational, RelationalField, Solver
 from sparsefield.errors import CheckpointWarning, DataError
-from sparsefield.solver.checkpoint import NAME, Checkpoint, CheckpointFile
+from sparsefield.parameters import CHECKPOINT_NAME
+from sparsefield.solver.checkpoint import Checkpoint, CheckpointFile
 
 
 class Killed(BaseException):
@@ -90,7 +91,7 @@ def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path
             again.fit(data)
         again.save(tmp_path / "resumed")
         assert (tmp_path / "resumed").read_bytes() == whole
-        assert not (tmp_path / "folder" / NAME).exists()
+        assert not (tmp_path / "folder" / CHECKPOINT_NAME).exists()
 
 
 FIT = """
@@ -136,7 +137,7 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     field.callbacks = FitCallbacks(on_iteration=killer(12))
     with pytest.raises(Killed):
         field.fit(table())
-    assert (tmp_path / NAME).is_file()
+    assert (tmp_path / CHECKPOINT_NAME).is_file()
     field.callbacks = None
     with pytest.raises(DataError, match="another folder"):
         field.fit(table(seed=1))
@@ -145,14 +146,14 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     MarkovField(l1=2.0).set_params(**{**OPTIONS, "n_jobs": 2}, solver=Solver(checkpoint=tmp_path)).fit(
         table()
     )  # threads change nothing
-    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / CHECKPOINT_NAME).exists()
 
 
 def test_a_damaged_checkpoint_is_reported_and_left_alone(tmp_path) -> None:
-    (tmp_path / NAME).write_bytes(b"not a checkpoint")
+    (tmp_path / CHECKPOINT_NAME).write_bytes(b"not a checkpoint")
     with pytest.raises(DataError, match="delete it to start again"):
         MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path)).fit(table())
-    assert (tmp_path / NAME).read_bytes() == b"not a checkpoint"
+    assert (tmp_path / CHECKPOINT_NAME).read_bytes() == b"not a checkpoint"
 
 
 def test_a_folder_that_cannot_be_made_is_reported_before_the_work(tmp_path) -> None:
@@ -179,7 +180,7 @@ def interrupted(folder: Path) -> MarkovField:
 
 @pytest.mark.parametrize("change", ["weights", "facts", "lost array"])
 def test_an_altered_checkpoint_is_named_and_refused(tmp_path, change) -> None:
-    field, path = interrupted(tmp_path), tmp_path / NAME
+    field, path = interrupted(tmp_path), tmp_path / CHECKPOINT_NAME
     with safe_open(path, framework="np") as file:
         metadata, arrays = dict(file.metadata()), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if change == "weights":
@@ -190,7 +191,7 @@ def test_an_altered_checkpoint_is_named_and_refused(tmp_path, change) -> None:
         del arrays["gradient"]
     save_file(arrays, path, metadata)
     altered = path.read_bytes()
-    with pytest.raises(DataError, match=rf"{NAME}: this checkpoint is damaged.*delete it to start again"):
+    with pytest.raises(DataError, match=rf"{CHECKPOINT_NAME}: this checkpoint is damaged.*delete it to start again"):
         field.fit(table())
     assert path.read_bytes() == altered
 
@@ -204,7 +205,7 @@ def test_on_a_full_disk_the_fit_goes_on_with_a_note(tmp_path, monkeypatch) -> No
     wanted = MarkovField(l1=2.0).set_params(**OPTIONS).fit(table())
     monkeypatch.setattr(os, "fsync", fail)
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
-    with pytest.warns(CheckpointWarning, match=f"{NAME}: .*No space left on device.*The fit goes on"):
+    with pytest.warns(CheckpointWarning, match=f"{CHECKPOINT_NAME}: .*No space left on device.*The fit goes on"):
         field.fit(table())
     assert np.array_equal(field.field_.theta, wanted.field_.theta)
     assert not list(tmp_path.iterdir())

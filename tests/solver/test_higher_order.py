@@ -18,8 +18,9 @@ from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.solver import Trainer, TrainingOptions, working_problem
-from sparsefield.solver.checkpoint import NAME, Checkpoint
+from sparsefield.solver.checkpoint import Checkpoint
 from sparsefield.solver.working_problem import WorkingProblem
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -341,7 +342,7 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
     for every in (2, 7):
         stopped(field, X, tmp_path / "folder", every).save(tmp_path / "resumed")
         assert (tmp_path / "resumed").read_bytes() == (tmp_path / "straight").read_bytes()
-        assert not (tmp_path / "folder" / NAME).exists()
+        assert not (tmp_path / "folder" / CHECKPOINT_NAME).exists()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])

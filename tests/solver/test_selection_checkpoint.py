@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 from sparsefield import EBIC, FitCallbacks, HeldOut, MarkovField, Solver
 from sparsefield.errors import CheckpointWarning, DataError
+from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.solver import checkpoint
-from sparsefield.solver.checkpoint import NAME
 from sparsefield.solver.regularization_path import PathFold, PathTrainer
 
 _step_to = PathTrainer.step_to
@@ -120,7 +120,7 @@ def test_an_interruption_of_the_fit_that_follows_keeps_the_choice(tmp_path, monk
     again = clone(field).set_params(solver=Solver(checkpoint=tmp_path / "folder"))
 
     def hear(record) -> None:
-        if (tmp_path / "folder" / NAME).exists():
+        if (tmp_path / "folder" / CHECKPOINT_NAME).exists():
             raise Interrupted
 
     again.callbacks = FitCallbacks(on_iteration=hear)

@@ -17,7 +17,8 @@ from sparse_tables import switches
 
 from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, config
 from sparsefield.errors import DataError
-from sparsefield.solver.checkpoint import NAME, Checkpoint
+from sparsefield.parameters import CHECKPOINT_NAME
+from sparsefield.solver.checkpoint import Checkpoint
 
 
 class Killed(BaseException):
@@ -67,7 +68,7 @@ def test_killed_at_any_iteration_a_sparse_fit_ends_with_the_same_bits(setting, t
             again.fit(X)
         again.callbacks = None
         again.fit(X).save(tmp_path / "resumed")
-        assert not (tmp_path / "folder" / NAME).exists()
+        assert not (tmp_path / "folder" / CHECKPOINT_NAME).exists()
         if (tmp_path / "resumed").read_bytes() != whole:
             differ.append(after)
     assert field.n_iter_ > 3
@@ -122,7 +123,7 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     field.callbacks = FitCallbacks(on_iteration=killer(12))
     with pytest.raises(Killed):
         field.fit(X)
-    assert (tmp_path / NAME).is_file()
+    assert (tmp_path / CHECKPOINT_NAME).is_file()
     moved = X.tolil()
     moved[0, 0], moved[0, 1] = 1 - moved[0, 0], 1 - moved[0, 1]
     weight = np.ones(X.shape[0])
@@ -140,4 +141,4 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="another folder"):
         MarkovField(l1=2.0).set_params(**{**options, "l1": 0.8}).fit(X)
     MarkovField(l1=2.0).set_params(**{**options, "n_jobs": 2}).fit(X)  # threads change nothing
-    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / CHECKPOINT_NAME).exists()

@@ -30,6 +30,7 @@ from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from sparsefield.evaluation.hold_out import Evaluation
 
 CHECKED_SHARE = 0.1
-CHECKPOINT_NAME = "fit.checkpoint"
-"""The file in the folder of --checkpoint, as `sparsefield.solver.checkpoint`, which is slow to import, names it."""
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")

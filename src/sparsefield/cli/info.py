@@ -11,7 +11,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show, show_json
-from sparsefield.io.model_header import read_header
+from sparsefield.io.model_document import read_document
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.viz.fit_summary import (
@@ -48,7 +48,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    read_header(model)
+    read_document(model)
     saved = _open(model)
     if as_json:
         show_json({"model": str(model), **model_content(saved)})

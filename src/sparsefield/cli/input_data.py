@@ -217,8 +217,8 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
-    found_format = source.format
-    return replace(given, weight=weight, groups=groups, date_order=found_format.date_order, style=found_format.style)
+    order, style = source.format.date_order, source.format.style
+    return replace(given, weight=weight, groups=groups, date_order=order, style=style)
 
 
 def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> SourceTable:

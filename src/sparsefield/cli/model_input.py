@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import STANDARD_INPUT
-from sparsefield.io.model_header import read_header
+from sparsefield.io.model_document import read_document
 
 if TYPE_CHECKING:
     from sparsefield.model import Field
@@ -43,7 +43,7 @@ class OpenModel:
 
 def open_model(model: Path, *data: Path | None) -> OpenModel:
     """Read a model, after checks that it is one and that the data exist; both need next to no imports."""
-    read_header(model)
+    read_document(model)
     check_inputs(data)
     from sparsefield.io.model_file import load_field
 

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
     from sparsefield.data.schema import Variable
 
-TIME_FORMATS = {
-    r"^\d{4}-\d\d-\d\d$": "%Y-%m-%d",
-    r"^\d{4}-\d\d-\d\dT\d\d:\d\d$": "%Y-%m-%dT%H:%M",
-    r"^\d{4}-\d\d-\d\d \d\d:\d\d$": "%Y-%m-%d %H:%M",
-    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d": "%Y-%m-%dT%H:%M:%S%.f",
-}
-"""{cells of dates and times: the format that writes them}"""
-
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.f"
 """Seconds have a fraction only where it is not 0."""
 
@@ -60,7 +52,7 @@ def spell_labels(
     if labels.dtype in (pl.Date, pl.Datetime) and len(text):
         return _spell_dates(text, values.filter(known), labels)
     if labels.dtype.is_temporal():
-        return _spell_times(labels, text)
+        return _spell_times(labels)
     if {type(state) for state in variable.states} == {str}:
         return labels
     if not len(text):
@@ -82,7 +74,7 @@ def _spell_dates(text: pl.Series, values: pl.Series, labels: pl.Series) -> pl.Se
     for format in date_formats(text):
         if bool((parse_dates(text, format).cast(pl.Datetime("us")) == known.cast(pl.Datetime("us"))).all()):
             return write_dates(labels, format, text).alias(labels.name)
-    return _spell_times(labels, text)
+    return _spell_times(labels)
 
 
 def spell_column(
@@ -149,11 +141,10 @@ def _format(number: float, decimals: int | None, thousands: bool) -> str:
     return f"{round(number, decimals) + 0.0:{mark}.{decimals}f}"
 
 
-def _spell_times(labels: pl.Series, text: pl.Series) -> pl.Series:
-    """Return dates and times as text in the format of the cells; times of day and durations as they are."""
+def _spell_times(labels: pl.Series) -> pl.Series:
+    """Return dates with times as text; other dates, times of day and durations as they are."""
     import polars as pl
 
     if labels.dtype != pl.Datetime:
         return labels
-    form = next((form for cell, form in TIME_FORMATS.items() if len(text) and text.str.contains(cell).all()), None)
-    return labels.dt.to_string(form or TIME_FORMAT)
+    return labels.dt.to_string(TIME_FORMAT)

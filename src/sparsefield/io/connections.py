@@ -271,14 +271,12 @@ def duckdb_errors(place: str, secrets: Sequence[str] = ()) -> Iterator[None]:
 
     try:
         yield
-    except duckdb.PermissionException as error:
-        line = str(error).strip().splitlines()[0].rstrip(".")
-        raise DataError(f"{place}: {line}: {OTHER_FILES_REMEDY}.") from None
     except duckdb.Error as error:
         line = str(error).strip().splitlines()[0].rstrip(".")
         for secret in secrets:
             line = line.replace(secret, "***")
-        raise DataError(f"{place}: {line}.") from None
+        remedy = f": {OTHER_FILES_REMEDY}" if isinstance(error, duckdb.PermissionException) else ""
+        raise DataError(f"{place}: {line}{remedy}.") from None
 
 
 @contextmanager

@@ -201,8 +201,7 @@ def _read(content: FileContent, kind: str, reading: ReadOptions, as_text: bool) 
     found = FileFormat(kind=kind, title=KINDS[kind].title, missing=words)
     if kind in ("excel", "ods"):
         table, sheet, header = _read_sheet(content, reading)
-        found = replace(found, table=sheet, header=header)
-        found = replace(found, date_order=reading.dates)
+        found = replace(found, table=sheet, header=header, date_order=reading.dates)
         return (table, found) if as_text else with_dates(type_columns(with_nulls(table, words), words), found)
     if kind in ("sqlite", "duckdb"):
         table, name = _read_database(content, kind, reading)

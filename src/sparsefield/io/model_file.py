@@ -24,7 +24,7 @@ from sparsefield.data.links import as_template
 from sparsefield.data.schema import MOST_DECIMALS, Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.io.model_header import FORMAT, VERSION, read_header
+from sparsefield.io.model_document import FORMAT, VERSION, read_document
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
@@ -73,7 +73,7 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
     """Read a field that `save_field` wrote, and the estimator's extra values."""
     from safetensors import SafetensorError, safe_open
 
-    path, header = Path(path), read_header(path)
+    path, document = Path(path), read_document(path)
     try:
         with safe_open(path, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -82,7 +82,7 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
             f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
         ) from error
     try:
-        return _build(header.document, tensors)
+        return _build(document, tensors)
     except RecursionError:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents (too many nested values).") from None
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:

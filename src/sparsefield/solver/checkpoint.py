@@ -15,8 +15,8 @@ import numpy as np
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.io.atomic_write import remove_leftovers, write_atomically
+from sparsefield.parameters import CHECKPOINT_NAME
 
-NAME = "fit.checkpoint"
 VERSION = "4"
 
 Arrays = dict[str, np.ndarray]
@@ -106,7 +106,7 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | os.PathLike[str], mark: str, every: int = 5) -> None:
-        self._file = CheckpointFile(make_folder(folder) / NAME, mark)
+        self._file = CheckpointFile(make_folder(folder) / CHECKPOINT_NAME, mark)
         self.every = every
         self._stages = 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,8 @@ LENGTH_BYTES = 8
 """A safetensors file begins with the length of its header, a little-endian integer."""
 
 
-@dataclass(frozen=True)
-class ModelHeader:
-    """The header of a model file."""
-
-    document: dict[str, Any]
-    """Schema, fit record and options of the estimator, as `sparsefield.io.model_file.save_field` wrote them."""
-
-    @property
-    def estimator(self) -> str:
-        """Name of the class of the estimator."""
-        extra = self.document.get("extra")
-        return str(extra.get("estimator")) if isinstance(extra, dict) else ""
-
-
-def read_header(path: str | os.PathLike[str]) -> ModelHeader:
-    """Read the header of a model file.
+def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the schema, fit record and options of a model, as `sparsefield.io.model_file.save_field` wrote them.
 
     Raises
     ------
@@ -65,7 +50,7 @@ def read_header(path: str | os.PathLike[str]) -> ModelHeader:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
     if not isinstance(document, dict):
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents (no document).")
-    return ModelHeader(document)
+    return document
 
 
 def _metadata_and_document(path: Path) -> tuple[dict[str, Any], bytes]:
