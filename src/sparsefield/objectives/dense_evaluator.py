@@ -15,7 +15,7 @@ from sparsefield.data import Arcs, Dataset, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
-from sparsefield.objectives import block_evaluation
+from sparsefield.objectives import block_evaluation, curvature
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.objective import Objective
@@ -78,6 +78,8 @@ class DenseEvaluator:
         self.source = hold_rows(sample, engine, EM() if missing is None else missing)
         self._found, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
+        self._engine = engine
+        self._sampled: tuple[Any, list[curvature.SampledRows]] = None, []
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -152,6 +154,18 @@ class DenseEvaluator:
     def bias_hessian(self) -> np.ndarray:
         """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
         return self._bias_hessian
+
+    def regression_hessians(
+        self, graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray, ridge: float
+    ) -> list[curvature.RegressionHessian]:
+        """Return the Hessians of all variables at theta: see `sparsefield.objectives.curvature`."""
+        rows = self.source.rows
+        if self._sampled[0] is not rows:
+            parts = rows.map(curvature.sample_rows, 1)
+            self._sampled = rows, curvature.join_samples(parts, len(self.layout.tables))
+        return curvature.regression_hessians(
+            self._sampled[1], self.layout, graphs, theta, free, ridge, self._engine.map
+        )
 
     def wald_statistics(
         self, arcs: Arcs, weights: np.ndarray, groups: np.ndarray | None = None

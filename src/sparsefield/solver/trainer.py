@@ -412,7 +412,8 @@ class Trainer:
     @property
     def _batches_are_expensive(self) -> bool:
         """Whether scoring the candidates, or adding them, takes as long as several steps."""
-        return not self.evaluator.keeps_errors or self.options.max_order > 2
+        import os
+        return bool(os.environ.get('NEAR')) or not self.evaluator.keeps_errors or self.options.max_order > 2
 
     def _score_limit(self) -> int:
         """Return how many candidates scoring has to find: as many as may be added, or as matter for the decision."""

@@ -104,6 +104,9 @@ class WorkingProblem:
     def step(self) -> bool:
         """Take one step of the optimizer; return False where no step lowers the objective."""
         before = self.point
+        import os
+        if os.environ.get("NEWTON"):
+            return self._newton_step()
         found = self.optimizer.step(
             before, self.nonsmooth_penalty(), self._preconditioner(), self._objective, self._stop_at_zero
         )
@@ -112,6 +115,52 @@ class WorkingProblem:
             return False
         self.point = found
         self.recenter()
+        return True
+
+    def _newton_step(self) -> bool:
+        import time
+        from sparsefield.solver.proximal_newton import NewtonModel
+        theta, before = self.theta, self.point
+        size = len(theta)
+        l2, strengths = self.penalty.l2_of(size), self.penalty.l1_of(size)
+        gradient = self.loss_gradient + l2 * theta
+        t0 = time.process_time()
+        built = False
+        if self._model is None:
+            hessians = self.evaluator.regression_hessians(self.working_set.graphs, theta, strengths[: self.n_target_columns] == 0.0, 1e-2)
+            self._model = NewtonModel(hessians, size)
+            self._model.quadratic
+            built = True
+        t1 = time.process_time()
+        step = self._model.step(theta, gradient, strengths, l2 + 1e-2, 3.0)
+        t2 = time.process_time()
+        old = self.violation()
+        predicted = float(gradient @ step) + float(strengths @ (np.abs(theta + step) - np.abs(theta)))
+        if predicted >= 0:
+            print("NO DESCENT", predicted)
+            if built: return False
+            self._model = None
+            return self._newton_step()
+        length, trials = 1.0, 0
+        while trials < 20:
+            trials += 1
+            coordinates = self.coordinates_of(theta + length * step)
+            value, slope = self._objective(coordinates)
+            if np.isfinite(value) and value <= before.value + 1e-4 * length * predicted:
+                break
+            length *= 0.5
+        else:
+            self.evaluate_at(before.coordinates)
+            if built: return False
+            self._model = None
+            return self._newton_step()
+        t3 = time.process_time()
+        self.point = Point(coordinates, value, slope)
+        self.recenter()
+        new = self.violation()
+        print(f"ws {size} build {t1-t0:.3f} solve {t2-t1:.3f} passes {self._model.passes} eval {t3-t2:.3f} trials {trials} viol {old:.4f}->{new:.4f} drop {before.value-value:.5f} pred {-predicted:.5f} model {self._model.quadratic.blocks.nbytes/1e6:.0f} MB")
+        if length < 1.0 or new > 0.5 * old:
+            self._model = None
         return True
 
     def recenter(self) -> None:
@@ -195,6 +244,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
+        self._model = None
         self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)

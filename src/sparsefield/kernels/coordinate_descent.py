@@ -1,0 +1,111 @@
+"""This module minimizes a quadratic model of the loss, plus L1, by coordinate descent."""
+
+import numpy as np
+from numba import njit
+
+from sparsefield.kernels.elementary import FAST
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, max_passes, step):
+    """Set ``step`` to a minimizer of gradient . step + step . H step / 2 + sum of ridge step^2 / 2 + L1 of theta + step.
+
+    H is the sum of the blocks of the model, each over its arcs, and the step of an arc is that of its parameter.
+    Parameters that are at 0 and stay there are passed over until the others have converged.
+
+    Parameters
+    ----------
+    model : arc_offsets, starts, blocks, parameter_offsets, arcs_of, block_of: see `QuadraticModel`
+    gradient, strengths, ridge, theta : (parameters,)
+    max_change : bound of each entry of the step
+    tolerance : largest violation of optimality at which the descent ends
+    max_passes : number of passes over the parameters at most
+    step : (parameters,), output
+
+    Returns
+    -------
+    The number of passes.
+    """
+    size = theta.shape[0]
+    products = np.zeros(model.arc_offsets[-1])
+    diagonal = np.empty(size)
+    for f in range(size):
+        diagonal[f] = ridge[f] + _curvature(model, f)
+        step[f] = 0.0
+    listed = np.arange(size)
+    n_listed, everything = size, True
+    for passes in range(1, max_passes + 1):
+        worst, kept = 0.0, 0
+        for k in range(n_listed):
+            f = listed[k]
+            slope, old = gradient[f] + ridge[f] * step[f], theta[f] + step[f]
+            for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+                slope += products[model.arcs_of[j]]
+            violation = _violation(slope, old, strengths[f])
+            if violation > 0.1 * tolerance:
+                new = _shrink(old - slope / diagonal[f], strengths[f] / diagonal[f])
+                change = min(max(new - theta[f], -max_change), max_change) - step[f]
+                if change != 0.0:  # otherwise the step has its largest size
+                    worst = max(worst, violation)
+                    step[f] += change
+                    _add_step(model, f, change, products)
+            if violation > 0.0 or old != 0.0:
+                listed[kept] = f
+                kept += 1
+        n_listed = kept
+        if worst <= tolerance:
+            if everything:
+                return passes
+            listed = np.arange(size)
+            n_listed, everything = size, True
+        else:
+            everything = False
+    return max_passes
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
+def _violation(slope, value, strength):
+    """Return by how much a parameter violates its optimality condition."""
+    if value > 0.0:
+        return abs(slope + strength)
+    if value < 0.0:
+        return abs(slope - strength)
+    return max(abs(slope) - strength, 0.0)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
+def _shrink(value, threshold):
+    """Return the value, closer to 0 by a threshold."""
+    if value > threshold:
+        return value - threshold
+    if value < -threshold:
+        return value + threshold
+    return 0.0
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _curvature(model, f):
+    """Return the second derivative of the model for a parameter."""
+    total = 0.0
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        a = model.arcs_of[j]
+        block = model.block_of[a]
+        first, width = model.arc_offsets[block], model.arc_offsets[block + 1] - model.arc_offsets[block]
+        row = model.starts[block] + (a - first) * width
+        for i in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+            b = model.arcs_of[i]
+            if model.block_of[b] == block:
+                total += model.blocks[row + b - first]
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _add_step(model, f, change, products):
+    """Add the change of a parameter, times the rows of its arcs, to the products of the blocks with the step."""
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        a = model.arcs_of[j]
+        block = model.block_of[a]
+        first, last = model.arc_offsets[block], model.arc_offsets[block + 1]
+        row = model.starts[block] + (a - first) * (last - first)
+        for b in range(last - first):
+            products[first + b] += change * model.blocks[row + b]
