@@ -8,7 +8,7 @@ from sparsefield.kernels.elementary import FAST
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, max_passes, step):
-    """Set ``step`` to a minimizer of gradient . step + step . H step / 2 + sum of ridge step^2 / 2 + L1 of theta + step.
+    """Set ``step`` to a minimizer of gradient . step + step . (H + ridge) step / 2 + L1 of theta + step.
 
     H is the sum of the blocks of the model, each over its arcs, and the step of an arc is that of its parameter.
     Parameters that are at 0 and stay there are passed over until the others have converged.

@@ -45,6 +45,12 @@ def logits(graph, theta, state, columns, factors, sources, z):
                 pending = 0
     for k in range(pending):
         add_scaled(z, factors[k], columns[sources[k]])
+    _add_terms(graph, theta, state, columns, factors, sources, z)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _add_terms(graph, theta, state, columns, factors, sources, z):
+    """Add the arcs from conjunctions to the logits of a state."""
     k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
     inner = np.empty(z.shape[0] if k < end else 0)
     while k < end:
@@ -249,7 +255,7 @@ def _score_variable(q0, z, q1, weight, logs):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def sweep(block, graph, theta, sequential, current, errors):
+def sweep(block, graph, theta, sequential, current, errors, sums):
     """Update every target cell once and return the loss of the block.
 
     The loss of a cell is KL(q0 || q1), which for an observed cell is - ln q1 of its state.
@@ -263,6 +269,7 @@ def sweep(block, graph, theta, sequential, current, errors):
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
     errors : (target columns, rows), output: (q1 - q0) x row weight
+    sums : (target columns, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them here
     """
     rows = block.weight.shape[0]
     products, logs = np.ones(rows), np.zeros(rows)
@@ -283,7 +290,13 @@ def sweep(block, graph, theta, sequential, current, errors):
             bound = float(states)
         z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
         for s in range(last - first):
-            logits(graph, theta, first + s, current, factors, sources, z[s])
+            if sums.shape[0] == 0:
+                logits(graph, theta, first + s, current, factors, sources, z[s])
+            else:
+                bias, total_of_state = theta[graph.first + first + s], sums[first + s]
+                for i in range(rows):
+                    z[s, i] = bias + total_of_state[i]
+                _add_terms(graph, theta, first + s, current, factors, sources, z[s])
         if sequential:
             loss += _missing_entropy(block, v, q0)
         else:

@@ -4,6 +4,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Dataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
+from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
@@ -42,6 +43,7 @@ __all__ = [
     "LatentEvaluator",
     "Objective",
     "PseudoLikelihood",
+    "RegressionHessian",
     "SparseEvaluator",
     "SparseGradientFactors",
     "make_evaluator",

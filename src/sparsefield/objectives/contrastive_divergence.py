@@ -21,8 +21,10 @@ class ContrastiveDivergence(Objective):
     name = "cd"
     averaged = True
 
-    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def sweep(
+        self, block: Block, graph: Adjacency, theta: np.ndarray, weights: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         errors, expectations = np.empty((block.n_target_columns, block.n_rows)), block.beliefs.copy()
-        loss = sweep(block, graph, theta, True, expectations, errors)
+        loss = sweep(block, graph, theta, True, expectations, errors, np.empty((0, 0)))
         average_into(expectations, block.beliefs, block.n_target_columns)
         return loss, errors, expectations

@@ -1,7 +1,7 @@
 """This module computes the curvature of the pseudo-likelihood: the Hessian of each variable's regression on its arcs.
 
 A variable is a (multinomial) logistic regression on the sources of its arcs. The Hessian of the loss is the sum of the
-Hessians of these regressions, whose weights are shared by two of them.
+Hessians of these regressions; a pair weight is part of two of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.compute import BlockCollection
 from sparsefield.data import Block, Layout
 from sparsefield.data.table import missing_cells
 from sparsefield.inference.completions import rows_of_block
@@ -20,8 +21,36 @@ from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
-CHUNK = 16
-"""Variables that a thread processes at a time."""
+VARIABLES_PER_TASK = 16
+MAX_ROWS = 4096
+"""Rows of a table, evenly spaced, that Hessians are computed from: steps need an approximation only."""
+
+MATRIX_SPEED = 4.0
+"""How many times faster a product of matrices is than a loop over arcs with as many operations."""
+
+MAX_BYTES = 2**30
+"""Memory of all Hessians, at most."""
+
+MIN_DIAGONAL = 1e-2
+"""Added to the curvature of biases: those of all states of a variable are determined up to a constant."""
+
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class RegressionHessian:
+    """The Hessian of the regression of one variable, minimized over its free biases, which follow from the weights."""
+
+    parameters: np.ndarray
+    """(weights,): numbers in theta of the weights of arcs, and of penalized biases."""
+    matrix: np.ndarray
+    """(weights, weights) float32"""
+    biases: np.ndarray
+    """(free biases,): numbers in theta."""
+    of_gradient: np.ndarray
+    """(free biases, free biases): the step of the biases is minus this times their gradient, ..."""
+    of_weights: np.ndarray
+    """(free biases, weights): ... minus this times the step of the weights."""
 
 
 @dataclass(frozen=True)
@@ -38,77 +67,64 @@ class SampledRows:
 
 
 @dataclass(frozen=True)
-class RegressionHessian:
-    """The Hessian of the regression of one variable, without its free biases, which follow from the weights."""
+class RowSample:
+    """Some rows of all tables."""
 
-    parameters: np.ndarray
-    """(arcs,): numbers of the parameters in theta: penalized biases first, then those of the arcs."""
-    matrix: np.ndarray
-    """(arcs, arcs) float32: the Hessian of the loss minimized over the free biases."""
-    biases: np.ndarray
-    """(free biases,): numbers in theta."""
-    of_gradient: np.ndarray
-    """(free biases, free biases): minus this times their gradient is the step of the biases with fixed weights."""
-    of_weights: np.ndarray
-    """(free biases, arcs): minus this times the step of the weights is added."""
+    sizes: np.ndarray
+    """(tables,): number of all rows."""
+    tables: tuple[SampledRows, ...]
+    """Those of tables without rows are left out."""
 
 
-def sample_rows(part: EvaluatedBlock, stride: int) -> EvaluatedBlock:
-    """Return every stride-th row of a part, with the weight of all."""
-    block = part.block
-    if stride == 1:
-        return EvaluatedBlock(part.table, block)
-    chosen = rows_of_block(block, np.arange(-block.start % stride, block.n_rows, stride))
-    return EvaluatedBlock(part.table, chosen._replace(weight=stride * chosen.weight))
+def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
+    """Return at most about `MAX_ROWS` rows of each table."""
+    sizes = np.zeros(n_tables, dtype=np.int64)
+    for table, count in rows.map(_count_rows):
+        sizes[table] += count
+    parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_ROWS), 1))
+    by_table = [[part.block for part in parts if part.table == table] for table in range(n_tables)]
+    found = [SampledRows(table, _join(blocks)) for table, blocks in enumerate(by_table) if blocks]
+    return RowSample(sizes, tuple(found))
 
 
-def join_samples(parts: Sequence[EvaluatedBlock], n_tables: int) -> list[SampledRows]:
-    """Return the sampled rows of each table."""
-    found = []
-    for table in range(n_tables):
-        blocks = [part.block for part in parts if part.table == table]
-        if not blocks:
-            continue
-        codes = np.concatenate([block.codes for block in blocks], axis=1)
-        offsets, missing_rows = missing_cells(codes)
-        joined = blocks[0]._replace(
-            codes=codes,
-            beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
-            weight=np.concatenate([block.weight for block in blocks]),
-            cell_offsets=offsets,
-            missing_rows=missing_rows,
-        )
-        found.append(SampledRows(table, joined))
-    return found
+def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
+    """Return how many evaluations take as long as the Hessians; infinite where these do not fit into memory."""
+    products, operations, entries = 0.0, 0.0, 0.0
+    for graph, rows in zip(graphs, n_rows.tolist(), strict=True):
+        ends = graph.target_offsets
+        arcs = np.diff(graph.arc_offsets[ends]) + np.diff(graph.term_offsets[ends]) + np.diff(ends)
+        squares = float(np.square(arcs, dtype=np.float64).sum())
+        entries += squares
+        products += 2.0 * min(rows, MAX_ROWS) * squares
+        operations += 4.0 * rows * float(arcs.sum())
+    return np.inf if 4.0 * entries > MAX_BYTES else products / (MATRIX_SPEED * max(operations, 1.0))
 
 
 def regression_hessians(
-    samples: Sequence[SampledRows],
+    sample: RowSample,
     layout: Layout,
     graphs: Sequence[Adjacency],
     theta: np.ndarray,
     free: np.ndarray,
-    ridge: float,
-    run: Callable[[Callable[[int], Any], Iterable[int]], list[Any]],
+    run: Run,
 ) -> list[RegressionHessian]:
-    """Return the Hessian of every variable that has arcs or biases without penalty.
+    """Return the Hessians of all variables at theta.
 
     Parameters
     ----------
-    samples : rows of each table
+    sample : rows of each table
     free : (states,) bool, which biases have no penalty
-    ridge : added to the diagonal of the biases
-    run : maps a function over numbers, perhaps on threads
+    run : maps a function over tasks, perhaps on threads
     """
     found: list[RegressionHessian] = []
-    for sample in samples:
-        graph, block, schema = graphs[sample.table], sample.block, layout.schemas[sample.table]
+    for rows in sample.tables:
+        graph, block, schema = graphs[rows.table], rows.block, layout.schemas[rows.table]
         states = np.zeros((int(schema.coding.state_offsets[-1]), block.n_rows))
         predict_states(block, graph, theta, states)
-        variables = _TableRegressions(sample, graph, states, [v.coded for v in schema.targets], free, ridge)
+        regressions = _TableRegressions(rows, graph, states, [v.coded for v in schema.targets], free)
         targets = np.flatnonzero(np.diff(graph.target_offsets)).tolist()
-        chunks = [targets[k : k + CHUNK] for k in range(0, len(targets), CHUNK)]
-        found += [hessian for chunk in run(variables.hessians, chunks) for hessian in chunk]
+        tasks = [targets[k : k + VARIABLES_PER_TASK] for k in range(0, len(targets), VARIABLES_PER_TASK)]
+        found += [hessian for task in run(regressions.hessians, tasks) for hessian in task]
     return found
 
 
@@ -119,75 +135,95 @@ class _TableRegressions:
     sample: SampledRows
     graph: Adjacency
     states: np.ndarray
+    """(states, rows): probabilities."""
     coded: Sequence[np.ndarray]
+    """Variable by variable, (states, columns)."""
     free: np.ndarray
-    ridge: float
 
     def hessians(self, targets: Sequence[int]) -> list[RegressionHessian]:
         """Return the Hessians of some variables."""
         return [self._hessian(v) for v in targets]
 
     def _hessian(self, v: int) -> RegressionHessian:
-        graph, block = self.graph, self.sample.block
-        first, last = int(graph.target_offsets[v]), int(graph.target_offsets[v + 1])
-        missing = slice(*block.cell_offsets[v : v + 2])
-        weight = block.weight
-        if missing.start < missing.stop:
-            weight = weight.copy()
-            weight[block.missing_rows[missing]] = 0.0
-        sources, parameters = zip(*(self._sources(c) for c in range(first, last)), strict=True)
+        first, last = self.graph.target_offsets[v : v + 2].tolist()
+        sources, parameters = zip(*(self._sources(column) for column in range(first, last)), strict=True)
         if last - first == 1:
-            hessian = (sources[0] * self._variance(v, weight)) @ sources[0].T
-            return self._eliminate_biases(hessian, parameters[0], int(self.free[parameters[0][0]]))
-        sizes = np.cumsum([0, *map(len, sources)])
-        hessian = np.empty((sizes[-1], sizes[-1]), dtype=np.float32)
-        for a, b, covariance in self._covariances(v, weight):
+            ((_, _, variance),) = self._covariances(v)
+            hessian = (sources[0] * variance) @ sources[0].T
+            return self._minimize_over_biases(hessian, parameters[0], int(self.free[parameters[0][0]]))
+        ends = np.cumsum([0, *map(len, sources)])
+        hessian = np.empty((ends[-1], ends[-1]), dtype=np.float32)
+        for a, b, covariance in self._covariances(v):
             product = (sources[a] * covariance) @ sources[b].T
-            hessian[sizes[a] : sizes[a + 1], sizes[b] : sizes[b + 1]] = product
-            if a != b:
-                hessian[sizes[b] : sizes[b + 1], sizes[a] : sizes[a + 1]] = product.T
+            hessian[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = product
+            hessian[ends[b] : ends[b + 1], ends[a] : ends[a + 1]] = product.T
         every = np.concatenate(parameters)
-        biases = sizes[:-1][self.free[every[sizes[:-1]]]]
+        biases = ends[:-1][self.free[every[ends[:-1]]]]
         order = np.concatenate([biases, np.delete(np.arange(len(every)), biases)])
-        return self._eliminate_biases(hessian[np.ix_(order, order)], every[order], len(biases))
+        return self._minimize_over_biases(hessian[np.ix_(order, order)], every[order], len(biases))
 
-    def _variance(self, v: int, weight: np.ndarray) -> np.ndarray:
-        """Return the variance of the only column of a variable in each row, times its weight."""
-        states = slice(*self.graph.coding.state_offsets[v : v + 2])
-        p, coded = self.states[states], self.coded[v][:, 0]
-        mean = coded @ p
-        return (weight * (np.square(coded) @ p - mean * mean)).astype(np.float32)
-
-    def _covariances(self, v: int, weight: np.ndarray) -> Iterable[tuple[int, int, np.ndarray]]:
+    def _covariances(self, v: int) -> Iterable[tuple[int, int, np.ndarray]]:
         """Yield pairs of columns of a variable, with their covariance in each row times its weight."""
+        block, coded = self.sample.block, self.coded[v].T
         p = self.states[slice(*self.graph.coding.state_offsets[v : v + 2])]
-        coded = self.coded[v].T
+        weight = block.weight
+        start, stop = block.cell_offsets[v : v + 2].tolist()
+        if start < stop:
+            weight = weight.copy()
+            weight[block.missing_rows[start:stop]] = 0.0
         means = coded @ p
         for a in range(len(coded)):
-            covariances = (weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])).astype(np.float32)
-            yield from ((a, b, covariances[b]) for b in range(a + 1))
+            found = (weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])).astype(np.float32)
+            yield from ((a, b, found[b]) for b in range(a + 1))
 
     def _sources(self, column: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the values (1 + arcs, rows) of a constant and of the sources of a column, and their parameters."""
         graph, columns = self.graph, self.sample.columns
         start, stop = graph.arc_offsets[column : column + 2].tolist()
-        terms = slice(*graph.term_offsets[column : column + 2].tolist())
-        n_terms = terms.stop - terms.start
-        values = np.empty((1 + stop - start + n_terms, columns.shape[1]), dtype=np.float32)
+        first_term, last_term = graph.term_offsets[column : column + 2].tolist()
+        n_plain = 1 + stop - start
+        values = np.empty((n_plain + last_term - first_term, columns.shape[1]), dtype=np.float32)
         parameters = np.empty(len(values), dtype=np.int64)
         values[0], parameters[0] = 1.0, graph.first + column
-        columns.take(graph.arc_source[start:stop], axis=0, out=values[1 : 1 + stop - start], mode="clip")
-        parameters[1 : 1 + stop - start] = graph.arc_feature[start:stop]
-        if n_terms:
-            parameters[-n_terms:] = graph.term_feature[terms]
-            for k, which in enumerate(graph.term_source[terms], start=len(values) - n_terms):
-                columns[which[which >= 0]].prod(axis=0, out=values[k])
+        columns.take(graph.arc_source[start:stop], axis=0, out=values[1:n_plain], mode="clip")
+        parameters[1:n_plain] = graph.arc_feature[start:stop]
+        parameters[n_plain:] = graph.term_feature[first_term:last_term]
+        for k, which in enumerate(graph.term_source[first_term:last_term], start=n_plain):
+            columns[which[which >= 0]].prod(axis=0, out=values[k])
         return values, parameters
 
-    def _eliminate_biases(self, hessian: np.ndarray, parameters: np.ndarray, count: int) -> RegressionHessian:
+    @staticmethod
+    def _minimize_over_biases(hessian: np.ndarray, parameters: np.ndarray, count: int) -> RegressionHessian:
         """Return the Hessian without its first parameters, which are free biases."""
-        own, cross, matrix = hessian[:count, :count], hessian[:count, count:], hessian[count:, count:]
-        inverse = np.linalg.inv(own + self.ridge * np.eye(count)) if count > 1 else 1.0 / (own + self.ridge)
+        own = hessian[:count, :count] + np.float32(MIN_DIAGONAL) * np.eye(count, dtype=np.float32)
+        cross = hessian[:count, count:]
+        inverse = np.linalg.inv(own) if count > 1 else 1.0 / own
         of_weights = inverse @ cross
-        matrix = matrix - cross.T @ of_weights
-        return RegressionHessian(parameters[count:], matrix.astype(np.float32, copy=False), parameters[:count], inverse, of_weights)
+        matrix = hessian[count:, count:] - cross.T @ of_weights
+        return RegressionHessian(parameters[count:], matrix, parameters[:count], inverse, of_weights)
+
+
+def _count_rows(part: EvaluatedBlock) -> tuple[int, int]:
+    return part.table, part.block.n_rows
+
+
+def _every_nth_row(part: EvaluatedBlock, strides: np.ndarray) -> EvaluatedBlock:
+    """Return every n-th row of a part, n by table, with n times its weight."""
+    block, stride = part.block, int(strides[part.table])
+    if stride > 1:
+        block = rows_of_block(block, np.arange(-block.start % stride, block.n_rows, stride))
+        block = block._replace(weight=stride * block.weight)
+    return EvaluatedBlock(part.table, block)
+
+
+def _join(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks as one block."""
+    codes = np.concatenate([block.codes for block in blocks], axis=1)
+    offsets, missing_rows = missing_cells(codes)
+    return blocks[0]._replace(
+        codes=codes,
+        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
+        weight=np.concatenate([block.weight for block in blocks]),
+        cell_offsets=offsets,
+        missing_rows=missing_rows,
+    )

@@ -19,6 +19,7 @@ from sparsefield.objectives import block_evaluation, curvature
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.objective import Objective
+from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
 
@@ -79,7 +80,8 @@ class DenseEvaluator:
         self._found, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
         self._engine = engine
-        self._sampled: tuple[Any, list[curvature.SampledRows]] = None, []
+        self._sampled: tuple[BlockCollection, curvature.RowSample] | None = None
+        """The rows that were sampled last, and the sample."""
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -89,8 +91,10 @@ class DenseEvaluator:
         """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
         self._point = graphs, theta
         self._found = self.source.rows  # frees the old errors before the new ones are computed
+        sizes = zip(graphs, self.layout.widths, strict=True)
+        weights = tuple(block_evaluation.weight_matrix(graph, int(width), theta) for graph, width in sizes)
         self._found, found = self.source.rows.map_update(
-            block_evaluation.evaluate, self.layout, self._objective, graphs, theta
+            block_evaluation.evaluate, self.layout, self._objective, graphs, theta, weights
         )
         loss, gradient, self._bias_hessian = found
         return float(loss), gradient
@@ -155,17 +159,24 @@ class DenseEvaluator:
         """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
         return self._bias_hessian
 
+    def hessian_cost(self, graphs: Sequence[Adjacency]) -> float:
+        """Return how many evaluations take as long as `regression_hessians`; infinite where there are none."""
+        if not isinstance(self._objective, PseudoLikelihood):
+            return np.inf
+        return curvature.relative_cost(graphs, self._sample().sizes)
+
     def regression_hessians(
-        self, graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray, ridge: float
+        self, graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray
     ) -> list[curvature.RegressionHessian]:
         """Return the Hessians of all variables at theta: see `sparsefield.objectives.curvature`."""
+        return curvature.regression_hessians(self._sample(), self.layout, graphs, theta, free, self._engine.map)
+
+    def _sample(self) -> curvature.RowSample:
+        """Return a sample of the current rows."""
         rows = self.source.rows
-        if self._sampled[0] is not rows:
-            parts = rows.map(curvature.sample_rows, 1)
-            self._sampled = rows, curvature.join_samples(parts, len(self.layout.tables))
-        return curvature.regression_hessians(
-            self._sampled[1], self.layout, graphs, theta, free, ridge, self._engine.map
-        )
+        if self._sampled is None or self._sampled[0] is not rows:
+            self._sampled = rows, curvature.sample_rows(rows, len(self.layout.tables))
+        return self._sampled[1]
 
     def wald_statistics(
         self, arcs: Arcs, weights: np.ndarray, groups: np.ndarray | None = None

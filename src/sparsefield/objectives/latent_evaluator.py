@@ -43,6 +43,10 @@ class LatentEvaluator(DenseEvaluator):
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
         return self._found.sum(_gradient, graphs, size)
 
+    def hessian_cost(self, graphs: Any) -> float:
+        """Return infinity: sums over latent variables have another Hessian."""
+        return np.inf
+
     def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         return FieldWeights(self.layout, graphs.whole, graphs, theta)
 

@@ -18,6 +18,9 @@ class PseudoLikelihood(Objective):
 
     name = "pl"
 
-    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def sweep(
+        self, block: Block, graph: Adjacency, theta: np.ndarray, weights: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         errors = np.empty((block.n_target_columns, block.n_rows))
-        return sweep(block, graph, theta, False, block.beliefs, errors), errors, block.beliefs
+        sums = weights @ block.beliefs if len(weights) else np.empty((0, 0))
+        return sweep(block, graph, theta, False, block.beliefs, errors, sums), errors, block.beliefs

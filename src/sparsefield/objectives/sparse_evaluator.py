@@ -23,6 +23,7 @@ from sparsefield.kernels.sparse_conditionals import (
     pair_gradients,
 )
 from sparsefield.kernels.sparse_pair_scores import transpose
+from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.training_rows import TrainingRows
 
 
@@ -141,6 +142,14 @@ class SparseEvaluator:
     def bias_hessian(self) -> np.ndarray:
         """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
         return self._last.bias_hessian
+
+    def hessian_cost(self, arcs: ArcsBySource) -> float:
+        """Return infinity: variables are too many for their Hessians."""
+        return np.inf
+
+    def regression_hessians(self, arcs: ArcsBySource, theta: np.ndarray, free: np.ndarray) -> list[RegressionHessian]:
+        """Raise an error, since `hessian_cost` is infinite."""
+        raise NotImplementedError("a sparse table has no Hessians of regressions")
 
     def arc_hessian(self, arcs: ArcsBySource) -> np.ndarray:
         """Return the sum of p (1 - p) at the target of each arc over the rows in which its source is on (arcs,).

@@ -94,7 +94,7 @@ class OrthantLBFGS:
             found = self._search(point, penalty, slope, direction, vanishing, evaluate, project)
             if found is not None:
                 curvature = penalty.curvature_change(point.coordinates, found.coordinates)
-                self._remember(found.coordinates - point.coordinates, found.gradient - point.gradient + curvature)
+                self.remember(found.coordinates - point.coordinates, found.gradient - point.gradient + curvature)
                 return found
             if not self.s_history:
                 return None
@@ -163,7 +163,8 @@ class OrthantLBFGS:
             direction[direction * slope >= 0.0] = 0.0
         return direction
 
-    def _remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
+    def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
+        """Learn from the change of the gradient over a step."""
         self.s_history.append(step)
         self.y_history.append(gradient_change)
         self._drop_flat()

@@ -1,24 +1,30 @@
-"""This module implements a proximal Newton method: steps that minimize a quadratic model of the loss, plus L1."""
+"""This module implements the step of a proximal Newton method: the minimum of a quadratic model of the loss, plus L1.
+
+The model is the sum of the models of all variables' regressions, which are small: each is over the arcs of one
+variable. Coordinate descent on it does not touch the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield.kernels import coordinate_descent
-from sparsefield.objectives.curvature import RegressionHessian
+from sparsefield.objectives import RegressionHessian
+from sparsefield.solver.penalty import NonsmoothPenalty
 
 MAX_PASSES = 200
+"""Passes of the coordinate descent over the parameters, at most."""
+
 MODEL_TOLERANCE = 0.03
 """The model is minimized up to this share of the violation of optimality at its start."""
 
 
 class QuadraticModel(NamedTuple):
-    """The blocks of a Hessian, in the format of the kernel. Parameters are shared between blocks by their arcs."""
+    """The blocks of a Hessian, in the format of the kernel; parameters are shared between blocks by their arcs."""
 
     arc_offsets: np.ndarray
     """(blocks + 1,): first arc of each block."""
@@ -34,55 +40,59 @@ class QuadraticModel(NamedTuple):
     """(arcs,)"""
 
 
-@dataclass
 class NewtonModel:
-    """A quadratic model of the loss, around any point near the one at which its Hessian was computed."""
+    """A quadratic model of the loss near the point at which its Hessian was computed.
 
-    regressions: Sequence[RegressionHessian]
-    size: int
-    """Number of parameters."""
+    Parameters
+    ----------
+    theta : (parameters,), that point
+    regressions : its Hessian, by variable
+    """
+
+    def __init__(self, theta: np.ndarray, regressions: Sequence[RegressionHessian]) -> None:
+        self.theta, self._regressions = theta, regressions
+
+    def step(
+        self, theta: np.ndarray, gradient: np.ndarray, penalty: NonsmoothPenalty, ridge: np.ndarray, max_change: float
+    ) -> np.ndarray:
+        """Return the step from theta to the minimum of the model with a given gradient, plus L1 and ridge.
+
+        No parameter changes by more than ``max_change``.
+        """
+        regressions, n = self._regressions, len(theta)
+        shifts = [gradient[r.biases] @ r.of_weights for r in regressions]
+        reduced = gradient - np.bincount(self._parameters, np.concatenate([np.empty(0), *shifts]), n)
+        # Free biases follow from the weights: the descent passes over them.
+        start, strengths = theta.copy(), penalty.strengths.copy()
+        reduced[self._biases], start[self._biases], strengths[self._biases] = 0.0, 0.0, np.inf
+        slope = np.where(start != 0.0, reduced + np.sign(start) * penalty.strengths, 0.0)
+        violation = max(np.abs(slope).max(), (np.abs(reduced) - strengths).max())
+        step = np.empty(n)
+        coordinate_descent.minimize(
+            self._quadratic, reduced, strengths, ridge, start, max_change, MODEL_TOLERANCE * violation, MAX_PASSES, step
+        )
+        for r in regressions:
+            step[r.biases] = -(r.of_gradient @ gradient[r.biases]) - r.of_weights @ step[r.parameters]
+        return np.clip(step, -max_change, max_change)
 
     @cached_property
-    def quadratic(self) -> QuadraticModel:
-        widths = [len(regression.parameters) for regression in self.regressions]
-        parameters = self._parameters
-        counts = np.bincount(parameters, minlength=self.size)
+    def _quadratic(self) -> QuadraticModel:
+        widths = np.array([len(r.parameters) for r in self._regressions], dtype=np.int64)
         return QuadraticModel(
-            np.concatenate([[0], np.cumsum(widths)]).astype(np.int64),
-            np.concatenate([[0], np.cumsum(np.square(widths))]).astype(np.int64)[:-1],
-            np.concatenate([np.empty(0, dtype=np.float32), *(r.matrix.ravel() for r in self.regressions)]),
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            np.argsort(parameters, kind="stable"),
+            np.concatenate([[0], np.cumsum(widths)]),
+            np.cumsum(np.square(widths)) - np.square(widths),
+            np.concatenate([np.empty(0, dtype=np.float32), *(r.matrix.ravel() for r in self._regressions)]),
+            np.concatenate([[0], np.cumsum(np.bincount(self._parameters, minlength=len(self.theta)))]),
+            np.argsort(self._parameters, kind="stable"),
             np.repeat(np.arange(len(widths)), widths),
         )
 
     @cached_property
     def _parameters(self) -> np.ndarray:
-        return np.concatenate([np.empty(0, dtype=np.int64), *(r.parameters for r in self.regressions)])
+        """Numbers in theta of all arcs' weights, regression by regression."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(r.parameters for r in self._regressions)])
 
     @cached_property
     def _biases(self) -> np.ndarray:
-        return np.concatenate([np.empty(0, dtype=np.int64), *(r.biases for r in self.regressions)])
-
-    def step(
-        self, theta: np.ndarray, gradient: np.ndarray, strengths: np.ndarray, ridge: np.ndarray, max_change: float
-    ) -> np.ndarray:
-        """Return the step to the minimum of the model with the given gradient, plus L1 and ridge."""
-        reduced = gradient.copy()
-        shifts = [gradient[r.biases] @ r.of_weights for r in self.regressions]
-        reduced -= np.bincount(self._parameters, np.concatenate([np.empty(0), *shifts]), len(gradient))
-        held = strengths.copy()
-        held[self._biases], reduced[self._biases] = np.inf, 0.0
-        step = np.empty(len(theta))
-        start = theta.copy()
-        start[self._biases] = 0.0
-        at_zero = np.maximum(np.abs(reduced) - held, 0.0)
-        violation = np.where(start != 0.0, np.abs(reduced + np.sign(start) * strengths), at_zero)
-        tolerance = MODEL_TOLERANCE * float(violation.max(initial=0.0))
-        self.passes = coordinate_descent.minimize(
-            self.quadratic, reduced, held, ridge, start, max_change, tolerance, MAX_PASSES, step
-        )
-        for r in self.regressions:
-            step[r.biases] = -(r.of_gradient @ gradient[r.biases]) - r.of_weights @ step[r.parameters]
-        np.clip(step, -max_change, max_change, out=step)
-        return step
+        """Numbers in theta of all free biases."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(r.biases for r in self._regressions)])

@@ -225,7 +225,7 @@ class Trainer:
             self._end_induction()
             return
         self.state.optimized = False
-        if self.rule.steps_per_batch == "auto" and self.options.certify and self._batches_are_expensive:
+        if self.rule.steps_per_batch == "auto" and self.options.certify:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
             worst = float(self._excess(found).max())
             self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
@@ -408,12 +408,6 @@ class Trainer:
             least = np.partition(found.score, len(found) - count)[len(found) - count]
             count = int((found.score >= least).sum())
         return best_proposals(found, count).features
-
-    @property
-    def _batches_are_expensive(self) -> bool:
-        """Whether scoring the candidates, or adding them, takes as long as several steps."""
-        import os
-        return bool(os.environ.get('NEAR')) or not self.evaluator.keeps_errors or self.options.max_order > 2
 
     def _score_limit(self) -> int:
         """Return how many candidates scoring has to find: as many as may be added, or as matter for the decision."""

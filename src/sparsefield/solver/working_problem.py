@@ -10,9 +10,10 @@ import numpy as np
 
 from sparsefield.model import Field
 from sparsefield.objectives import Evaluator
-from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
-from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
+from sparsefield.solver.owlqn import MAX_CHANGE, SUFFICIENT_DECREASE, OrthantLBFGS, Point, Transform
+from sparsefield.solver.parametrization import MIN_DIAGONAL, CenteredParametrization, ConjunctionMoments
 from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
+from sparsefield.solver.proximal_newton import NewtonModel
 from sparsefield.solver.working_set import WorkingSet
 
 MAX_INACTIVE = 0.1
@@ -20,6 +21,12 @@ MAX_INACTIVE = 0.1
 
 ZERO = 1e-12
 """Biases below this count as 0."""
+
+MIN_CONTRACTION = 0.5
+"""A Newton model is used again while each of its steps reduces the violation of optimality to this share."""
+
+MAX_HALVINGS = 10
+"""Newton steps are halved at most this many times before the model is dropped."""
 
 
 class WorkingProblem:
@@ -45,6 +52,9 @@ class WorkingProblem:
         self.loss_gradient = np.empty(0)
         """Gradient of the loss with respect to the plain weights, at the current point."""
         self._centered = centered
+        self._model: NewtonModel | None = None
+        self._steps = 0
+        """Steps of the optimizer since the working set or the rows changed, or since the last Newton model."""
         self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
         self.set_features(working_set.features)
 
@@ -86,6 +96,7 @@ class WorkingProblem:
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or of imputed values."""
+        self._model, self._steps = None, 0
         self.evaluate_at(self.point.coordinates)
 
     def move_to(self, theta: np.ndarray) -> None:
@@ -102,11 +113,55 @@ class WorkingProblem:
         return self.parametrization.curvature(arcs, self.evaluator.bias_hessian(), n_pairs)
 
     def step(self) -> bool:
-        """Take one step of the optimizer; return False where no step lowers the objective."""
+        """Take one step; return False where no step lowers the objective.
+
+        Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the
+        problem has turned out to be hard. Newton steps follow until they no longer converge fast.
+        """
+        if self._model is None and self._steps >= self._newton_cost():
+            self._build_model(self.theta)
+        if self._model is not None and self._newton_step():
+            return True
+        self._steps += 1
+        return self._quasi_newton_step()
+
+    def _newton_cost(self) -> float:
+        """Return the cost of a Newton model, in steps; infinite where there is none."""
+        grouped = self.working_set.groups is not None
+        return np.inf if grouped else self.evaluator.hessian_cost(self.working_set.graphs)
+
+    def _build_model(self, theta: np.ndarray) -> None:
+        free = self.penalty.l1_of(self.n_target_columns) == 0.0
+        self._model = NewtonModel(theta, self.evaluator.regression_hessians(self.working_set.graphs, theta, free))
+        self._steps = 0
+
+    def _newton_step(self) -> bool:
+        """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
+
+        The model is kept for the next step only if the violation of optimality falls fast.
+        """
+        assert self._model is not None
+        model, before, theta = self._model, self.point, self.theta
+        l2, penalty = self.penalty.l2_of(len(theta)), self.penalty.nonsmooth(len(theta))
+        gradient, violation = self.loss_gradient + l2 * theta, self.violation()
+        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE)
+        predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
+        self._model = None
+        for length in 0.5 ** np.arange(MAX_HALVINGS) if predicted < 0.0 else ():
+            coordinates = self.coordinates_of(theta + length * step)
+            value, slope = self._objective(coordinates)
+            if value <= before.value + SUFFICIENT_DECREASE * length * predicted and np.isfinite(slope).all():
+                self.point = Point(coordinates, value, slope)
+                self.optimizer.remember(coordinates - before.coordinates, slope - before.gradient)
+                self.recenter()
+                if self.violation() <= MIN_CONTRACTION * violation:
+                    self._model = model
+                return True
+        self.evaluate_at(before.coordinates)
+        return False
+
+    def _quasi_newton_step(self) -> bool:
         before = self.point
-        import os
-        if os.environ.get("NEWTON"):
-            return self._newton_step()
         found = self.optimizer.step(
             before, self.nonsmooth_penalty(), self._preconditioner(), self._objective, self._stop_at_zero
         )
@@ -115,52 +170,6 @@ class WorkingProblem:
             return False
         self.point = found
         self.recenter()
-        return True
-
-    def _newton_step(self) -> bool:
-        import time
-        from sparsefield.solver.proximal_newton import NewtonModel
-        theta, before = self.theta, self.point
-        size = len(theta)
-        l2, strengths = self.penalty.l2_of(size), self.penalty.l1_of(size)
-        gradient = self.loss_gradient + l2 * theta
-        t0 = time.process_time()
-        built = False
-        if self._model is None:
-            hessians = self.evaluator.regression_hessians(self.working_set.graphs, theta, strengths[: self.n_target_columns] == 0.0, 1e-2)
-            self._model = NewtonModel(hessians, size)
-            self._model.quadratic
-            built = True
-        t1 = time.process_time()
-        step = self._model.step(theta, gradient, strengths, l2 + 1e-2, 3.0)
-        t2 = time.process_time()
-        old = self.violation()
-        predicted = float(gradient @ step) + float(strengths @ (np.abs(theta + step) - np.abs(theta)))
-        if predicted >= 0:
-            print("NO DESCENT", predicted)
-            if built: return False
-            self._model = None
-            return self._newton_step()
-        length, trials = 1.0, 0
-        while trials < 20:
-            trials += 1
-            coordinates = self.coordinates_of(theta + length * step)
-            value, slope = self._objective(coordinates)
-            if np.isfinite(value) and value <= before.value + 1e-4 * length * predicted:
-                break
-            length *= 0.5
-        else:
-            self.evaluate_at(before.coordinates)
-            if built: return False
-            self._model = None
-            return self._newton_step()
-        t3 = time.process_time()
-        self.point = Point(coordinates, value, slope)
-        self.recenter()
-        new = self.violation()
-        print(f"ws {size} build {t1-t0:.3f} solve {t2-t1:.3f} passes {self._model.passes} eval {t3-t2:.3f} trials {trials} viol {old:.4f}->{new:.4f} drop {before.value-value:.5f} pred {-predicted:.5f} model {self._model.quadratic.blocks.nbytes/1e6:.0f} MB")
-        if length < 1.0 or new > 0.5 * old:
-            self._model = None
         return True
 
     def recenter(self) -> None:
@@ -244,7 +253,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self._model = None
+        self._model, self._steps = None, 0
         self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
@@ -267,6 +276,8 @@ class WorkingProblem:
             "means": self.parametrization.means,
             "variances": self.parametrization.variances,
             "loss_gradient": self.loss_gradient,
+            "steps": np.array(self._steps),
+            "model_theta": np.empty(0) if self._model is None else self._model.theta,
             **self.evaluator.state(self.working_set.graphs),
             **self.optimizer.state(),
         }
@@ -283,6 +294,9 @@ class WorkingProblem:
         self.evaluator.restore(self.working_set.graphs, state)
         self.loss_gradient = state["loss_gradient"]
         self.point = Point(state["theta"], value, state["gradient"])
+        if len(state["model_theta"]):
+            self._build_model(state["model_theta"])
+        self._steps = int(state["steps"])
 
     # -- for the optimizer ---------------------------------------------------------------------------------------
 
