@@ -66,7 +66,7 @@ class NewtonModel:
         start, strengths = theta.copy(), penalty.strengths.copy()
         reduced[self._biases], start[self._biases], strengths[self._biases] = 0.0, 0.0, np.inf
         slope = np.where(start != 0.0, reduced + np.sign(start) * penalty.strengths, 0.0)
-        violation = max(np.abs(slope).max(), (np.abs(reduced) - strengths).max())
+        violation = max(np.abs(slope).max(initial=0.0), (np.abs(reduced) - strengths).max(initial=0.0))
         step = np.empty(n)
         coordinate_descent.minimize(
             self._quadratic, reduced, strengths, ridge, start, max_change, MODEL_TOLERANCE * violation, MAX_PASSES, step

@@ -276,7 +276,7 @@ class WorkingProblem:
             "means": self.parametrization.means,
             "variances": self.parametrization.variances,
             "loss_gradient": self.loss_gradient,
-            "steps": np.array(self._steps),
+            "steps": np.array([self._steps]),
             "model_theta": np.empty(0) if self._model is None else self._model.theta,
             **self.evaluator.state(self.working_set.graphs),
             **self.optimizer.state(),
@@ -296,7 +296,7 @@ class WorkingProblem:
         self.point = Point(state["theta"], value, state["gradient"])
         if len(state["model_theta"]):
             self._build_model(state["model_theta"])
-        self._steps = int(state["steps"])
+        self._steps = int(state["steps"][0])
 
     # -- for the optimizer ---------------------------------------------------------------------------------------
 
