@@ -10,12 +10,17 @@ def add_up_neighbors(offsets, neighbors, first, values, columns, out):
     ``values`` has shape (columns, rows); a negative column counts the neighbors.
     """
     for k in range(columns.shape[0]):
-        for i in range(out.shape[1]):
-            start, stop = offsets[first + i], offsets[first + i + 1]
+        sums, column = out[k], values[max(columns[k], 0)]
+        start = offsets[first]
+        for i in range(sums.shape[0]):
+            stop = offsets[first + i + 1]
             total = 0.0
             if columns[k] < 0:
                 total += stop - start
+            elif stop == start + 1:  # a loop of one round would take several times as long
+                total += column[neighbors[start]]
             else:
                 for n in range(start, stop):
-                    total += values[columns[k], neighbors[n]]
-            out[k, i] = total
+                    total += column[neighbors[n]]
+            sums[i] = total
+            start = stop
