@@ -21,13 +21,14 @@ from benchmarks import (
     scale,
     selection,
     sequences,
+    small,
     startup,
 )
 from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
+    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
     network, sequences, denoising, cluster,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)

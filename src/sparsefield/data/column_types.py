@@ -69,6 +69,8 @@ def type_of_series(series: nw.Series) -> ColumnType:
     import narwhals.stable.v2 as nw
 
     dtype = series.dtype
+    if dtype.is_numeric():
+        return ColumnType()
     if dtype == nw.Date:
         return ColumnType("date")
     if dtype == nw.Time:

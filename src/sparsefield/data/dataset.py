@@ -19,6 +19,9 @@ from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
+COLUMNS_AT_A_TIME = 128
+"""Columns of a neighbor view that one task of a thread sums."""
+
 
 class Neighbors(NamedTuple):
     """The neighbors of each row of a table in one view, as in a CSR matrix."""
@@ -349,13 +352,20 @@ def update_neighbor_sums(
     layout = sample.layout
 
     def one(task: tuple[int, int]) -> None:
-        view, place = layout.neighbor_views[task[0]], task[1]
-        offsets, rows = sample.neighbors[task[0]]
-        source, sources = int(view.columns[place]), blocks[view.source_table]
-        parts = [np.ones(block.n_rows) if source == COUNT_COLUMN else block.beliefs[source] for block in sources]
-        column = np.concatenate(parts)
+        view, start = layout.neighbor_views[task[0]], task[1]
+        columns, sources = view.columns[start : start + COLUMNS_AT_A_TIME], blocks[view.source_table]
+        values, columns = (sources[0].beliefs, columns) if len(sources) == 1 else _join_columns(sources, columns)
         for block in blocks[view.target_table]:
-            add_up_neighbors(offsets, rows, block.start, column, block.beliefs[view.start + place])
+            out = block.beliefs[view.start + start : view.start + start + len(columns)]
+            add_up_neighbors(*sample.neighbors[task[0]], block.start, values, columns, out)
 
-    tasks = [(k, place) for k, view in enumerate(layout.neighbor_views) for place in range(len(view.columns))]
+    views = enumerate(layout.neighbor_views)
+    tasks = [(k, start) for k, view in views for start in range(0, len(view.columns), COLUMNS_AT_A_TIME)]
     list(map(one, tasks)) if run is None else run(one, tasks)
+
+
+def _join_columns(blocks: Sequence[Block], columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the given columns of all blocks as one array (columns, rows), and their numbers in it."""
+    own = columns != COUNT_COLUMN
+    values = np.concatenate([block.beliefs[columns[own]] for block in blocks], axis=1)
+    return values, np.where(own, np.cumsum(own) - 1, COUNT_COLUMN)

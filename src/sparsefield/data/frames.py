@@ -74,7 +74,7 @@ class Source:
             dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
             raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         else:
-            raw = _frame_column(name, self.native[:, position])
+            raw = _frame_column(name, self.native.get_column(name))
         values, in_days = plain_values(name, raw.values)
         return RawColumn(name, values, raw.present, in_days=in_days, categorical=raw.categorical)
 
@@ -82,7 +82,7 @@ class Source:
         """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
         if self.kind in ("array", "sparse"):
             return ()
-        series = self.native[:, self._position[name]]
+        series = self.native.get_column(name)
         if series.dtype != nw.Enum:
             return ()
         return tuple(plain_labels(name, series.cat.get_categories().to_list()))
@@ -91,8 +91,9 @@ class Source:
         """Return the type of a column of dates, times or categories, which its labels do not tell."""
         if self.kind == "sparse":
             return ColumnType()
-        column = self.native[:, self._position[name]]
-        return type_of_array(column) if self.kind == "array" else type_of_series(column)
+        if self.kind == "array":
+            return type_of_array(self.native[:, self._position[name]])
+        return type_of_series(self.native.get_column(name))
 
     def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
@@ -102,8 +103,10 @@ class Source:
         """
         if self.kind in ("array", "sparse"):
             return None
-        series = self.native[:, self._position[name]]
-        if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
+        series = self.native.get_column(name)
+        if series.dtype.is_numeric() or series.null_count():
+            return None
+        if series.dtype not in (nw.String, nw.Categorical, nw.Enum):
             return None
         try:
             values = series.unique().to_list()
@@ -301,16 +304,38 @@ def _refuse_type(name: str, dtype: Any) -> None:
 
 
 def _frame_column(name: str, series: nw.Series) -> RawColumn:
+    whole = _integer_column(name, series)
+    if whole is not None:
+        return whole
     _refuse_type(name, series.dtype)
     if series.dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
     if series.dtype in (nw.Int128, nw.UInt128):
-        # NumPy has no such integers.
         return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = series.dtype in (nw.Categorical, nw.Enum)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
     present = ~series.is_null().to_numpy().astype(bool)
     return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present, categorical=categorical)
+
+
+def _integer_column(name: str, series: nw.Series) -> RawColumn | None:
+    """Return a column of integers; None for other columns, and for integers that floats do not represent exactly.
+
+    One conversion is enough, and much faster than a question for the null cells of every column: a null among integers
+    makes them floats, and becomes NaN.
+    """
+    if not series.dtype.is_integer() or series.dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
+        return None
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind in "iu":
+        return RawColumn(name, values, np.ones(len(values), dtype=bool))
+    if values.dtype not in (np.float32, np.float64):
+        return None
+    present = ~np.isnan(values)
+    known = values[present]
+    if not (np.abs(known) < (2.0**53 if values.dtype == np.float64 else 2.0**24)).all():
+        return None
+    return RawColumn(name, known.astype(np.int64), present)

@@ -90,4 +90,5 @@ def fill_group(
     """Update the beliefs of the missing cells of one independent group, and return their probabilities."""
     compiled = compile_problem(sample, graphs, members)
     unconverged = inference.fill(compiled.problem, theta)
-    return Filled(unconverged, compiled.write_back())
+    compiled.write_beliefs()
+    return Filled(unconverged, compiled.state_probabilities())

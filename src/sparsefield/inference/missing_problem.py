@@ -63,30 +63,84 @@ class MissingProblem(NamedTuple):
     widest: int
 
 
+class FirstProbabilities(NamedTuple):
+    """Where the first probabilities of the states of missing cells come from, in lists of the states of all cells."""
+
+    fixed: np.ndarray
+    """(states,): training frequencies of the levels of numbers; 0 for all other states."""
+    shown: np.ndarray
+    """States with an indicator column; ``beliefs`` are the positions of these."""
+    beliefs: np.ndarray
+    reference: np.ndarray
+    """Reference states, which have what the other states of their cell leave."""
+    cell: np.ndarray
+    """(reference states,): their cells."""
+
+    @classmethod
+    def of(cls, coding: Coding, variable: np.ndarray, start: np.ndarray) -> FirstProbabilities:
+        """Return those of cells of some variables whose columns begin at ``start`` among the beliefs."""
+        counts = np.diff(coding.state_offsets)[variable]
+        states = ranges(coding.state_offsets[variable], counts)
+        cell, indicator = np.repeat(np.arange(len(variable)), counts), coding.indicator[states]
+        told = (coding.n_scores[variable] < 2)[cell]  # every state, but for a reference state, has an indicator
+        shown, reference = np.flatnonzero(told & (indicator >= 0)), np.flatnonzero(told & (indicator < 0))
+        fixed = np.where(told, 0.0, coding.frequencies[states])
+        return cls(fixed, shown, start[cell[shown]] + indicator[shown], reference, cell[reference])
+
+    def at(self, beliefs: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Return the probabilities (states,) that beliefs imply; ``offsets`` are those of the states of cells."""
+        found = self.fixed.copy()
+        found[self.shown] = beliefs[self.beliefs]
+        if len(self.reference):
+            rest = 1.0 - np.add.reduceat(found, offsets[:-1])[self.cell]
+            found[self.reference] = np.maximum(rest, 0.0)
+        return found
+
+
+class MissingColumns(NamedTuple):
+    """The columns of the missing cells of a block, each of which is one belief."""
+
+    column: np.ndarray
+    row: np.ndarray
+    position: np.ndarray
+    """Position in the beliefs of the problem."""
+
+
 class CompiledProblem(NamedTuple):
     """A compiled problem also knows the blocks and rows that its entities come from."""
 
     problem: MissingProblem
     blocks: tuple[Block, ...]
-    rows: tuple[np.ndarray, ...]
-    """Per block, the rows that the problem contains."""
     missing_cells: tuple[np.ndarray, np.ndarray, np.ndarray]
     """(missing cells,) each: number of the block, target variable, row in the block."""
+    missing_columns: tuple[MissingColumns, ...]
+    """Of each block."""
     codings: tuple[Coding, ...]
     """Per block, the coding of its table."""
+    first: FirstProbabilities
 
-    def write_back(self) -> list[np.ndarray]:
-        """Write the beliefs of all entities back into their blocks; return the probabilities (states, rows) of each."""
-        start = 0
-        for block, rows in zip(self.blocks, self.rows, strict=True):
-            own = block.n_own_columns
-            part = self.problem.beliefs[start : start + own * len(rows)].reshape(len(rows), own)
-            block.beliefs[: block.n_target_columns, rows] = part[:, : block.n_target_columns].T
-            start += own * len(rows)
+    def renewed(self, layout: Layout, graphs: Sequence[Adjacency], blocks: Sequence[Block]) -> CompiledProblem:
+        """Return the problem of the same rows with other arcs; ``blocks`` have other beliefs of missing cells.
+
+        It shares the array of beliefs with this problem.
+        """
+        beliefs = self.problem.beliefs
+        for block, (column, row, position) in zip(blocks, self.missing_columns, strict=True):
+            beliefs[position] = block.beliefs[column, row]
+        first = self.first.at(beliefs, self.problem.state_offsets)
+        problem = self.problem._replace(probabilities=first, **_arcs(layout, graphs))
+        return self._replace(problem=problem, blocks=tuple(blocks))
+
+    def write_beliefs(self) -> None:
+        """Write the beliefs of missing cells into the blocks."""
+        for block, (column, row, position) in zip(self.blocks, self.missing_columns, strict=True):
+            block.beliefs[column, row] = self.problem.beliefs[position]
+
+    def state_probabilities(self) -> list[np.ndarray]:
+        """Return the probabilities (states, rows) of all target cells of each block, 1 for observed states."""
         return [self._state_probabilities(k) for k in range(len(self.blocks))]
 
     def _state_probabilities(self, number: int) -> np.ndarray:
-        """Return the probabilities (states, rows) of all target cells of a block, 1 for observed states."""
         problem, block, coding = self.problem, self.blocks[number], self.codings[number]
         out = one_hot_states(coding, block.codes)
         member, variable, row = self.missing_cells
@@ -138,7 +192,8 @@ def compile_problem(
     codings = [schema.coding for schema in layout.schemas]
     coding = reduce(Coding.joined, codings)
     number = offsets_of(np.array([len(schema.targets) for schema in layout.schemas]))[table] + variable
-    counts = np.diff(coding.state_offsets)[number]
+    state_offsets = offsets_of(np.diff(coding.state_offsets)[number])
+    first = FirstProbabilities.of(coding, number, cell_start + column)
     n_components, component = _components(sample, table[entity], (block_starts[member] + row)[entity])
     values = np.concatenate(beliefs) if beliefs else np.empty(0, dtype=config.FLOAT)
     problem = MissingProblem(
@@ -153,30 +208,26 @@ def compile_problem(
         cell_column=column,
         cell_width=width,
         coding=coding,
-        state_offsets=offsets_of(counts),
-        probabilities=_first_probabilities(coding, number, values, cell_start + column),
+        state_offsets=state_offsets,
+        probabilities=first.at(values, state_offsets),
         **_arcs(layout, graphs),
         **_neighbors(sample, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
     )
     blocks, of_blocks = tuple(block for _, block in members), tuple(codings[t] for t, _ in members)
-    return CompiledProblem(problem, blocks, rows, (member, variable, row), of_blocks)
+    columns = _missing_columns(problem, cell_start, member, row, len(members))
+    return CompiledProblem(problem, blocks, (member, variable, row), columns, of_blocks, first)
 
 
-def _first_probabilities(coding: Coding, variable: np.ndarray, beliefs: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return the probabilities (states of all cells,) of cells whose columns begin at ``start`` in ``beliefs``."""
-    counts = np.diff(coding.state_offsets)[variable]
-    states, offsets = ranges(coding.state_offsets[variable], counts), offsets_of(counts)
-    indicator, found = coding.indicator[states], coding.frequencies[states]
-    told = np.repeat(coding.n_scores[variable] < 2, counts)  # every state, but for a reference state, has an indicator
-    shown = np.flatnonzero(told & (indicator >= 0))
-    found[shown] = beliefs[np.repeat(start, counts)[shown] + indicator[shown]]
-    reference = np.flatnonzero(told & (indicator < 0))
-    found[reference] = 0.0
-    if len(reference):
-        cell = np.searchsorted(offsets, reference, side="right") - 1
-        found[reference] = np.maximum(1.0 - np.add.reduceat(found, offsets[:-1])[cell], 0.0)
-    return found
+def _missing_columns(
+    problem: MissingProblem, cell_start: np.ndarray, member: np.ndarray, row: np.ndarray, n_blocks: int
+) -> tuple[MissingColumns, ...]:
+    """Return the columns of missing cells, which are in the order of their blocks, for each block."""
+    width = problem.cell_width
+    column = ranges(problem.cell_column, width)
+    parts = column, np.repeat(row, width), np.repeat(cell_start, width) + column
+    ends = np.searchsorted(np.repeat(member, width), np.arange(1, n_blocks))
+    return tuple(MissingColumns(*part) for part in zip(*(np.split(part, ends) for part in parts), strict=True))
 
 
 def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:

@@ -10,23 +10,34 @@ import numpy as np
 from numba import njit
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _cell_logits(problem, theta, entity, cell, z):
     """Set z to the logits of the columns of a cell."""
     own, row = problem.entity_start[entity], problem.entity_row[entity]
     for s in range(problem.cell_width[cell]):
         state = problem.cell_target[cell] + s
         total = theta[state]
+        current, first, last = -1, 0, 0
         for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+            weight = theta[problem.arc_feature[k]]
+            if weight == 0.0:
+                continue
             column, view = problem.arc_column[k], problem.arc_view[k]
             if view < 0:
-                value = problem.beliefs[own + column]
-            else:
-                value = 0.0
+                total += weight * problem.beliefs[own + column]
+                continue
+            if view != current:  # the arcs of a view are consecutive
                 at = problem.view_start[view] + row
-                for n in range(problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]):
-                    value += problem.beliefs[problem.neighbor_start[n] + column] if column >= 0 else 1.0
-            total += theta[problem.arc_feature[k]] * value
+                current, first, last = view, problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]
+            value = 0.0
+            if column < 0:
+                value += last - first
+            elif last == first + 1:  # a loop of one round would take several times as long
+                value += problem.beliefs[problem.neighbor_start[first] + column]
+            else:
+                for n in range(first, last):
+                    value += problem.beliefs[problem.neighbor_start[n] + column]
+            total += weight * value
         for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
             product = theta[problem.term_feature[k]]
             for j in range(problem.term_column.shape[1]):
@@ -36,7 +47,7 @@ def _cell_logits(problem, theta, entity, cell, z):
         z[s] = total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _probabilities(coding, variable, z, p):
     """Set p to the probabilities of the states of a variable with column logits z; return their number."""
     first, count = coding.state_offsets[variable], coding.state_offsets[variable + 1] - coding.state_offsets[variable]
@@ -57,7 +68,7 @@ def _probabilities(coding, variable, z, p):
     return count
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _add_columns(coding, variable, code, factor, columns):
     """Add the values of the columns of a state, times a factor."""
     state = coding.state_offsets[variable] + code

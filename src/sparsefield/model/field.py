@@ -47,7 +47,9 @@ class Adjacency(NamedTuple):
 
 def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
     """Return the adjacency arrays of each table, with arcs sorted by target state and source."""
-    order = np.lexsort((arcs.source, arcs.target))
+    # One key is sorted faster than two.
+    key = arcs.target * np.int64(layout.n_columns + len(arcs.conjunctions)) + arcs.source
+    order = np.argsort(key, kind="stable")
     order = order[arcs.source[order] < layout.n_columns] if len(arcs.conjunctions) else order
     target, source = arcs.target[order], arcs.source[order]
     feature = layout.n_target_columns + arcs.feature[order]
@@ -75,15 +77,15 @@ def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
 
 def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
     """Return, for each table, the arcs from conjunctions by target state, and the higher-order features."""
-    order = np.flatnonzero(arcs.source >= layout.n_columns) if len(arcs.conjunctions) else np.empty(0, dtype=np.int64)
+    if not len(arcs.conjunctions):
+        return [_no_terms(schema.n_target_columns) for schema in layout.schemas]
+    order = np.flatnonzero(arcs.source >= layout.n_columns)
     sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
     by_target = np.lexsort((*sources.T, arcs.target[order]))
     order, sources = order[by_target], sources[by_target]
     target, feature = arcs.target[order], layout.n_target_columns + arcs.feature[order]
     run = _runs(np.column_stack([target, sources[:, 1:]]))
-    own = (
-        np.column_stack([layout.column_of_target[target], sources]) if len(order) else np.empty((0, 3), dtype=np.int64)
-    )
+    own = np.column_stack([layout.column_of_target[target], sources])
     found = []
     for t in range(len(layout.schemas)):
         first, last = int(layout.target_starts[t]), int(layout.target_starts[t + 1])
@@ -102,6 +104,12 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
             )
         )
     return found
+
+
+def _no_terms(n_states: int) -> tuple[np.ndarray, ...]:
+    """Return what `_compile_terms` returns for a table without conjunctions."""
+    nothing, offsets = np.empty(0, dtype=np.int64), np.zeros(n_states + 1, dtype=np.int64)
+    return offsets, np.empty((0, 2), dtype=np.int64), nothing, nothing, np.empty((0, 3), dtype=np.int64), nothing
 
 
 def _last_first(sources: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield.data import Block, DenseDataset, Layout
-from sparsefield.inference.method import InferenceMethod, fill_group
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
@@ -97,7 +98,9 @@ def impute_missing(
     if not len(block.missing_rows):
         return part, 0.0
     before, block = block, block._replace(beliefs=block.beliefs.copy())
-    fill_group(DenseDataset(layout, ()), [(part.table, block)], inference, graphs, theta)
+    compiled = compile_problem(DenseDataset(layout, ()), graphs, [(part.table, block)])
+    inference.fill(compiled.problem, theta)
+    compiled.write_beliefs()
     return part._replace(block=block), largest_change(part.table, before, block, layout)
 
 

@@ -25,7 +25,8 @@ from sparsefield.inference.completions import (
     drawn_block,
     rows_of_block,
 )
-from sparsefield.inference.method import InferenceMethod, fill_blocks
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.inference.observed_cells import predict_block, predict_linked
 from sparsefield.kernels.row_draws import row_keys
 from sparsefield.objectives import block_evaluation
@@ -62,25 +63,32 @@ class ClampedRows(TrainingRows):
         self._inference, self._engine = inference, engine
         self._linked = sample.if_linked()
         """Linked rows are imputed together, in this process."""
-        self._blocks: list[tuple[int, Block]] = []
-        self._sent: list[Block] = []
-        """Their blocks, and the blocks as the engine received them last."""
-        if self._linked is not None:
-            self._blocks = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked.blocks()]
-            self._sent = [block for _, block in self._linked.blocks()]
+        self._members = [] if self._linked is None else list(self._linked.blocks())
+        """Their blocks, with the beliefs that the engine received last."""
+        self._compiled: CompiledProblem | None = None
+        """The missing cells of linked rows, which stay the same while beliefs and arcs change."""
 
     def impute(self, field: FieldWeights) -> float:
         """Infer all missing cells and return the largest change of a belief."""
-        graphs, theta = field.graphs, field.theta
         if self._linked is not None:
-            fill_blocks(self._linked, self._by_table(), self._inference, graphs, theta, self._engine)
-            pairs = zip(self._sent, self._blocks, strict=True)
-            change = max(block_evaluation.largest_change(t, old, new, self.layout) for old, (t, new) in pairs)
-            self._send_blocks(self._linked)
-            return change
+            return self._impute_linked(self._linked, field)
         self.rows, change = self.rows.map_update(
-            block_evaluation.impute_missing, self.layout, self._inference, graphs, theta, combine=max
+            block_evaluation.impute_missing, self.layout, self._inference, field.graphs, field.theta, combine=max
         )
+        return change
+
+    def _impute_linked(self, sample: DenseDataset, field: FieldWeights) -> float:
+        members = _with_own_beliefs(self._members)
+        if self._compiled is None:
+            self._compiled = compile_problem(sample, field.graphs, members)
+        else:
+            blocks = [block for _, block in members]
+            self._compiled = self._compiled.renewed(self.layout, field.graphs, blocks)
+        self._inference.fill(self._compiled.problem, field.theta)
+        self._compiled.write_beliefs()
+        pairs = zip(self._members, members, strict=True)
+        change = max(block_evaluation.largest_change(t, old, new, self.layout) for (t, old), (_, new) in pairs)
+        self._send(sample, members)
         return change
 
     def state(self) -> dict[str, np.ndarray]:
@@ -90,25 +98,26 @@ class ClampedRows(TrainingRows):
         counts = self.rows.map(block_evaluation.count_missing, self.layout)
         pieces = np.split(state["missing_beliefs"], np.cumsum(counts)[:-1])
         if self._linked is not None:
-            for (t, block), piece in zip(self._blocks, pieces, strict=True):
-                updated, _ = block_evaluation.set_missing(EvaluatedBlock(t, block), piece, self.layout)
-                block.beliefs[:] = updated.block.beliefs
-            self._send_blocks(self._linked)
+            parts = zip((EvaluatedBlock(*member) for member in self._members), pieces, strict=True)
+            made = [block_evaluation.set_missing(part, piece, self.layout)[0] for part, piece in parts]
+            self._send(self._linked, _with_own_beliefs([(part.table, part.block) for part in made]))
             return
         self.rows, _ = self.rows.map_update(block_evaluation.set_missing, self.layout, each=pieces)
 
-    def _send_blocks(self, sample: DenseDataset) -> None:
+    def _send(self, sample: DenseDataset, members: list[tuple[int, Block]]) -> None:
         """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
-        update_neighbor_sums(sample, self._by_table(), self._engine.map)
-        pairs = zip(self._sent, self._blocks, strict=True)
-        changes = [block_evaluation.find_changes(old, new) for old, (_, new) in pairs]
-        self.rows, _ = self.rows.map_update(block_evaluation.apply_changes, each=changes)
-        self._sent = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._blocks]
-
-    def _by_table(self) -> tuple[tuple[Block, ...], ...]:
-        """Return the linked blocks, table by table."""
         tables = range(len(self.layout.tables))
-        return tuple(tuple(block for t, block in self._blocks if t == table) for table in tables)
+        by_table = [[block for t, block in members if t == table] for table in tables]
+        update_neighbor_sums(sample, by_table, self._engine.map)
+        pairs = zip(self._members, members, strict=True)
+        changes = [block_evaluation.find_changes(old, new) for (_, old), (_, new) in pairs]
+        self.rows, _ = self.rows.map_update(block_evaluation.apply_changes, each=changes)
+        self._members = members
+
+
+def _with_own_beliefs(members: Sequence[tuple[int, Block]]) -> list[tuple[int, Block]]:
+    """Return blocks whose beliefs may be changed."""
+    return [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in members]
 
 
 class IncompleteBlock(NamedTuple):
