@@ -18,6 +18,7 @@ from benchmarks import (
     network,
     paper,
     peers,
+    profile,
     scale,
     selection,
     sequences,
@@ -28,7 +29,7 @@ from sparsefield.cli import run_app
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
     peers, scale, paper, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
-    network, sequences, denoising, cluster,
+    network, sequences, denoising, cluster, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 
