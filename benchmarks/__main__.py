@@ -8,6 +8,7 @@ from benchmarks import (
     ablations,
     cluster,
     denoising,
+    dependent,
     heldout,
     impute,
     inference,
@@ -29,7 +30,7 @@ from sparsefield.cli import run_app
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
     peers, scale, paper, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
-    network, sequences, denoising, cluster, profile,
+    network, sequences, denoising, cluster, dependent, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 

@@ -117,14 +117,15 @@ def draw_factors(
 
 
 def draw_texts(
-    words: int, texts: int, *, on: float = 0.078, topics: int = 20, skew: float = 0.8, seed: int = 0
+    words: int, texts: int, *, on: float = 0.083, topics: int = 12, skew: float = 0.8, pairs: float = 0.2, seed: int = 0
 ) -> Array:
     """Draw which words occur in which texts, (texts, words) of int8.
 
     The k-th word has a frequency in proportion to k^-skew, and each topic multiplies it by a factor of its own,
-    log-normal with standard deviation 1.5. A text is a mixture of few topics, and its length is log-normal. A word
-    occurs if its Poisson count is not 0; lengths are such that a share ``on`` of all cells is 1. Each word occurs in at
-    least one text.
+    log-normal with standard deviation 2.2. A text is a mixture of few topics, and its length is log-normal. A word
+    occurs if its Poisson count is not 0; lengths are such that a share ``on`` of all cells is 1 before pairs are made.
+    A share ``pairs`` of the words are second parts of fixed expressions: they occur where the first part does, in half
+    of these texts. Each word occurs in at least one text.
 
     Examples
     --------
@@ -134,15 +135,18 @@ def draw_texts(
     """
     rng = np.random.default_rng(seed)
     frequency = (3.0 + rng.permutation(words)) ** -skew
-    by_topic = frequency * np.exp(rng.normal(0.0, 1.5, (topics, words)))
+    by_topic = frequency * np.exp(rng.normal(0.0, 2.2, (topics, words)))
     by_topic /= by_topic.sum(axis=1, keepdims=True)
-    mixtures = rng.dirichlet(np.full(topics, 0.1), texts)
+    mixtures = rng.dirichlet(np.full(topics, 0.05), texts)
     rates = rng.lognormal(0.0, 0.4, (texts, 1)) * (mixtures @ by_topic)
     low, high = 0.0, 1e6
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if -np.expm1(-middle * rates).mean() < on else (low, middle)
     cells = (rng.random((texts, words)) < -np.expm1(-high * rates)).astype(np.int8)
+    first, second = rng.permutation(words)[: 2 * int(pairs * words)].reshape(2, -1)
+    cells[:, second] &= rng.random((texts, second.size)) < 0.3
+    cells[:, second] |= cells[:, first] & (rng.random((texts, second.size)) < 0.5)
     never = np.flatnonzero(~cells.any(axis=0))
     cells[rng.integers(0, texts, len(never)), never] = 1
     return cells
@@ -194,7 +198,7 @@ def _ising_case(nodes: int, rows: int, l1: float) -> Case:
 
 
 CASES: tuple[Case, ...] = (
-    _factor_case(300, 1000, 12.0),
+    _factor_case(300, 1000, 9.0),
     _factor_case(700, 1200, 14.0),
     _factor_case(1300, 1200, 16.0),
     Case(
