@@ -7,6 +7,7 @@ import typer
 from benchmarks import (
     ablations,
     cluster,
+    cores,
     denoising,
     dependent,
     heldout,
@@ -30,7 +31,7 @@ from sparsefield.cli import run_app
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
     peers, scale, paper, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
-    network, sequences, denoising, cluster, dependent, profile,
+    network, sequences, denoising, cluster, dependent, cores, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 

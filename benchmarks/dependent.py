@@ -345,8 +345,9 @@ def _per_row(scores: Array, data: SplitRows) -> float:
 
 def _with_ratio(row: Row, ours: Row) -> Row:
     times, base = row["cpu_seconds"], ours["cpu_seconds"]
-    unknown = times is None or base is None or row["method"] == ours["method"]
-    return row | {"times_ours": None if unknown else times / base}
+    if times is None or base is None or row["method"] == ours["method"]:
+        return row | {"times_ours": None}
+    return row | {"times_ours": times / base}
 
 
 def command(
