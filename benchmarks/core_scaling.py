@@ -80,7 +80,7 @@ CORE_CASES: tuple[CoreCase, ...] = (
     CoreCase("texts", 11.0, partial(_texts, words=1058, texts=1670), "1,058 words, 1,670 texts"),
     CoreCase(
         "sparse",
-        30.0,
+        14.4,
         partial(_sparse, columns=100_000, rows=100_000, on=50.0),
         "100,000 columns, 100,000 rows, sparse",
     ),
