@@ -76,7 +76,7 @@ def _sparse(seed: int, columns: int, rows: int, on: float) -> Any:
 
 CORE_CASES: tuple[CoreCase, ...] = (
     CoreCase("factors-1300", 16.0, partial(_factors, columns=1300, rows=1200), "1,300 columns, 1,200 rows, dependent"),
-    CoreCase("ising-20000", 70.0, partial(_ising, nodes=1000, rows=20_000), "1,000 columns, 20,000 rows, Ising"),
+    CoreCase("ising-20000", 100.0, partial(_ising, nodes=1000, rows=20_000), "1,000 columns, 20,000 rows, Ising"),
     CoreCase("texts", 11.0, partial(_texts, words=1058, texts=1670), "1,058 words, 1,670 texts"),
     CoreCase(
         "sparse",

@@ -209,8 +209,8 @@ CASES: tuple[Case, ...] = (
     ),
     Case("plants", 7.0, partial(_public_rows, name="plants"), "plants, public data"),
     Case("dna", 8.0, partial(_public_rows, name="dna"), "dna, public data"),
-    _ising_case(400, 2000, 22.0),
-    _ising_case(1000, 2000, 22.0),
+    _ising_case(400, 2000, 32.0),
+    _ising_case(1000, 2000, 32.0),
 )
 
 SHORT_CASES: tuple[Case, ...] = (
