@@ -203,7 +203,7 @@ CASES: tuple[Case, ...] = (
     _factor_case(1300, 1200, 16.0),
     Case(
         "texts",
-        8.0,
+        11.0,
         partial(_text_rows, words=1058, split=(1670, 300, 600)),
         "1,058 words, 1,670 texts, 8% of cells on",
     ),
