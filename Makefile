@@ -68,6 +68,8 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks latent
 	$(BIN)/python -m benchmarks selection --nodes 100
 	$(BIN)/python -m benchmarks cluster
+	$(BIN)/python -m benchmarks dependent --short
+	$(BIN)/python -m benchmarks cores --short
 
 fuzz: $(READY)  ## feed odd and damaged input for FUZZ_MINUTES=5, with FUZZ_SEED=0; continues where the last run ended
 	$(BIN)/python -m fuzz run --minutes $(or $(FUZZ_MINUTES),5) --seed $(or $(FUZZ_SEED),0)

@@ -7,7 +7,9 @@ import typer
 from benchmarks import (
     ablations,
     cluster,
+    cores,
     denoising,
+    dependent,
     heldout,
     impute,
     inference,
@@ -18,6 +20,7 @@ from benchmarks import (
     network,
     paper,
     peers,
+    profile,
     scale,
     selection,
     sequences,
@@ -28,8 +31,8 @@ from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
-    network, sequences, denoising, cluster,
+    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
+    ablations, network, sequences, denoising, cluster, dependent, cores, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 

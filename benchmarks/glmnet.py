@@ -13,7 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from benchmarks.nodewise import NodeFit, constant_logit
-from benchmarks.r_scripts import has_packages, run_script
+from benchmarks.r_scripts import has_packages, read_cpu_seconds, run_script
 
 __all__ = ["TimedFits", "fit_glmnet", "has_glmnet"]
 
@@ -22,19 +22,20 @@ suppressMessages({library(Matrix); library(glmnet)})
 args <- commandArgs(trailingOnly = TRUE)
 folder <- args[1]
 lambda <- as.numeric(args[2])
+lambdas <- lambda * as.numeric(args[4])^seq(1, 0, length.out = as.integer(args[5]))
 X <- as(readMM(file.path(folder, "samples.mtx")), "CsparseMatrix") * 1.0
 if (args[3] == "dense") X <- as.matrix(X)
 nodes <- scan(file.path(folder, "nodes.txt"), what = integer(), quiet = TRUE)
 ys <- lapply(nodes, function(j) as.numeric(X[, j]))
 fits <- vector("list", length(nodes))
-started <- proc.time()[["elapsed"]]
+started <- proc.time()
 for (k in seq_along(nodes)) {
   # A short path: glmnet asks for warm starts rather than for a single lambda. exclude= spares a copy of the matrix.
   fits[[k]] <- tryCatch(
-    glmnet(X, ys[[k]], family = "binomial", lambda = lambda * c(8, 4, 2, 1), standardize = FALSE, exclude = nodes[k]),
+    glmnet(X, ys[[k]], family = "binomial", lambda = lambdas, standardize = FALSE, exclude = nodes[k]),
     error = function(e) NULL)
 }
-seconds <- proc.time()[["elapsed"]] - started
+taken <- proc.time() - started
 out <- file(file.path(folder, "weights.txt"), "w")
 for (k in seq_along(nodes)) {
   fit <- fits[[k]]
@@ -47,17 +48,18 @@ for (k in seq_along(nodes)) {
   for (j in which(beta != 0)) cat(nodes[k], j, format(beta[[j]], digits = 17), "\\n", file = out)
 }
 close(out)
-cat(seconds, "\\n", file = file.path(folder, "seconds.txt"))
+cat(taken[["elapsed"]], taken[["user.self"]] + taken[["sys.self"]], "\\n", file = file.path(folder, "seconds.txt"))
 """
 """weights.txt: a node; 0 for its intercept, a column from 1 on for a weight, -1 for no fit, -2 for a path cut short."""
 
 
 @dataclass(frozen=True)
 class TimedFits:
-    """Timed fits are regressions with the seconds that R measured for them."""
+    """Timed fits are regressions with the wall and CPU seconds that R measured for them."""
 
     fits: list[NodeFit]
     seconds: float
+    cpu_seconds: float = 0.0
 
 
 def has_glmnet() -> bool:
@@ -65,7 +67,9 @@ def has_glmnet() -> bool:
     return has_packages("glmnet", "Matrix")
 
 
-def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> TimedFits:
+def fit_glmnet(
+    samples: Any, l1: float, chosen: Sequence[int] | None = None, *, start: float = 8.0, steps: int = 4
+) -> TimedFits:
     """Fit the regressions of some nodes, or of all.
 
     Parameters
@@ -75,6 +79,9 @@ def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> 
     l1 : float
         For losses summed over rows; glmnet's lambda is this over the rows.
     chosen : sequence of int, optional
+    start, steps : float, int
+        The path begins at ``start`` times the value that is wanted, and has so many values: 8, 4, 2 and 1 times by
+        default. Where columns depend strongly on each other, a path that begins too low does not converge.
     """
     rows, nodes = samples.shape
     counts = np.asarray(samples.sum(axis=0, dtype=np.int64)).ravel()
@@ -85,14 +92,15 @@ def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> 
         scipy.io.mmwrite(folder / "samples.mtx", sp.coo_matrix(samples), field="real", symmetry="general")
         (folder / "nodes.txt").write_text("\n".join(str(node + 1) for node in varying) + "\n")
         kind = "sparse" if sp.issparse(samples) else "dense"
-        seconds = run_script(folder, SCRIPT, repr(float(l1) / rows), kind)
+        seconds = run_script(folder, SCRIPT, repr(float(l1) / rows), kind, start, steps)
+        cpu_seconds = read_cpu_seconds(folder)
         fits = read_weights((folder / "weights.txt").read_text(), seconds / max(len(varying), 1))
     found = {fit.node: fit for fit in fits}
     for node in wanted:
         if node not in found or not np.isfinite(found[node].bias):
             bias = constant_logit(counts[node] / rows, rows)
             found[node] = NodeFit(node, bias, np.empty(0, dtype=np.int64), np.empty(0), node not in found)
-    return TimedFits([found[node] for node in wanted], seconds)
+    return TimedFits([found[node] for node in wanted], seconds, cpu_seconds)
 
 
 def read_weights(text: str, seconds: float = 0.0) -> list[NodeFit]:

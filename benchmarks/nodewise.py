@@ -38,7 +38,7 @@ class Regressions:
 
 @dataclass(frozen=True)
 class NodeFit:
-    """A node fit has the intercept of a node, its weights, whether the fit warned, and its seconds."""
+    """A node fit has the intercept of a node, its weights, whether the fit warned, and its wall and CPU seconds."""
 
     node: int
     bias: float
@@ -46,6 +46,7 @@ class NodeFit:
     weights: Array
     converged: bool = True
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ def fit_nodes(samples: Any, l1: float, solver: Solver, chosen: Sequence[int] | N
             nothing = np.empty(0, dtype=np.int64)
             found.append(NodeFit(node, constant_logit(mean, rows), nothing, np.empty(0)))
             continue
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = solver.build(l1, rows).fit(others, own)
-        seconds = time.perf_counter() - started
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
         coefficients = np.ravel(model.coef_)
         bias = np.ravel(model.intercept_)[0] if solver.has_intercept else coefficients[-1] * INTERCEPT_SCALE
         weights = coefficients[: others.shape[1] - (not solver.has_intercept)]
@@ -144,7 +145,7 @@ def fit_nodes(samples: Any, l1: float, solver: Solver, chosen: Sequence[int] | N
         bias -= float(weights @ shift)
         kept = np.flatnonzero(weights)
         converged = not any("converge" in str(warning.message).lower() for warning in caught)
-        found.append(NodeFit(node, float(bias), kept, weights[kept], converged, seconds))
+        found.append(NodeFit(node, float(bias), kept, weights[kept], converged, seconds, cpu_seconds))
     return found
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["has_packages", "run_script"]
+__all__ = ["has_packages", "read_cpu_seconds", "run_script"]
 
 
 @cache
@@ -22,7 +22,7 @@ def has_packages(*packages: str) -> bool:
 
 
 def run_script(folder: Path, script: str, *arguments: Any) -> float:
-    """Run a script of R and return the seconds that it has measured.
+    """Run a script of R and return the wall seconds that it has measured.
 
     Parameters
     ----------
@@ -39,4 +39,10 @@ def run_script(folder: Path, script: str, *arguments: Any) -> float:
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Rscript failed: {(done.stderr.strip().splitlines() or ['without a message'])[-1]}")
-    return float((folder / "seconds.txt").read_text())
+    return float((folder / "seconds.txt").read_text().split()[0])
+
+
+def read_cpu_seconds(folder: Path) -> float:
+    """Return the CPU seconds that a script has written after the wall seconds; 0 where it has not."""
+    words = (folder / "seconds.txt").read_text().split()
+    return float(words[1]) if len(words) > 1 else 0.0
