@@ -425,7 +425,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
         out, counted = np.zeros(len(theta)), (len(graph.arc_source), states, rows)
-        sweeps = [(b, graph, theta, False, b.beliefs, e) for b, e in zip(blocks, errors, strict=True)]
+        sweeps = [(b, graph, theta, False, b.beliefs, e, np.empty((0, 0))) for b, e in zip(blocks, errors, strict=True)]
         _calls(sweep, sweeps)()  # the errors that gradients and scores read
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
         gradients = [(graph, e, b.beliefs, out) for b, e in zip(blocks, errors, strict=True)]

@@ -28,6 +28,12 @@ MAX_ROWS = 4096
 MATRIX_SPEED = 4.0
 """How many times faster a product of matrices is than a loop over arcs with as many operations."""
 
+COST_OF_VARIABLE = 2e5
+"""Operations in a loop over arcs that take as long as the calls of functions for one variable's Hessian."""
+
+COST_OF_EVALUATION = 2e6
+"""Operations that take as long as the calls of functions in one evaluation."""
+
 MAX_BYTES = 2**30
 """Memory of all Hessians, at most."""
 
@@ -95,9 +101,9 @@ def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
         arcs = np.diff(graph.arc_offsets[ends]) + np.diff(graph.term_offsets[ends]) + np.diff(ends)
         squares = float(np.square(arcs, dtype=np.float64).sum())
         entries += squares
-        products += 2.0 * min(rows, MAX_ROWS) * squares
+        products += 2.0 * min(rows, MAX_ROWS) * squares / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
         operations += 4.0 * rows * float(arcs.sum())
-    return np.inf if 4.0 * entries > MAX_BYTES else products / (MATRIX_SPEED * max(operations, 1.0))
+    return np.inf if 4.0 * entries > MAX_BYTES else products / (operations + COST_OF_EVALUATION)
 
 
 def regression_hessians(

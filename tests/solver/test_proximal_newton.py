@@ -1,0 +1,109 @@
+"""Newton steps reach the minimum of their model, and fits with and without them the same optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsefield import FitCallbacks, MarkovField, Solver
+from sparsefield.objectives import RegressionHessian
+from sparsefield.objectives.curvature import MIN_DIAGONAL
+from sparsefield.solver.checkpoint import Checkpoint
+from sparsefield.solver.penalty import NonsmoothPenalty
+from sparsefield.solver.proximal_newton import NewtonModel
+from sparsefield.solver.working_problem import WorkingProblem
+
+
+def table(rows: int = 300, seed: int = 0) -> pd.DataFrame:
+    """Return binary, nominal and ordinal columns that depend on one another."""
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=rows)
+    cells = {f"b{k}": (factor + rng.normal(size=rows) > 0.3).astype(int) for k in range(6)}
+    cells |= {f"n{k}": np.array(list("uvw"))[np.digitize(factor + rng.normal(size=rows), [-0.7, 0.7])] for k in (0, 1)}
+    cells |= {f"o{k}": np.digitize(factor + rng.normal(size=rows), [-1, 0, 1]) for k in (0, 1)}
+    return pd.DataFrame(cells)
+
+
+def shared_model(seed: int) -> tuple[NewtonModel, np.ndarray]:
+    """Return a model of three regressions, with a bias each, that share three weights; and its whole Hessian."""
+    rng = np.random.default_rng(seed)
+    whole, regressions = np.zeros((6, 6)), []
+    for v, weights in enumerate([(3, 4), (3, 5), (4, 5)]):
+        design = rng.normal(size=(3, 30)) + 1.0
+        design[0] = 1.0
+        hessian = (design * rng.uniform(0.05, 0.25, 30)) @ design.T
+        hessian[0, 0] += MIN_DIAGONAL
+        places = np.array([v, *weights])
+        whole[np.ix_(places, places)] += hessian
+        cross, inverse = hessian[:1, 1:], 1.0 / hessian[:1, :1]
+        matrix = (hessian[1:, 1:] - cross.T @ inverse @ cross).astype(np.float32)
+        regressions.append(RegressionHessian(places[1:], matrix, places[:1], inverse, inverse @ cross))
+    return NewtonModel(np.zeros(6), regressions), whole
+
+
+def minimum(hessian: np.ndarray, theta: np.ndarray, gradient: np.ndarray, strengths: np.ndarray) -> np.ndarray:
+    """Return the step to the minimum of a quadratic function plus L1, by many proximal gradient steps."""
+    rate, step = 1.0 / np.linalg.eigvalsh(hessian)[-1], np.zeros(len(theta))
+    for _ in range(4_000):
+        moved = theta + step - rate * (gradient + hessian @ step)
+        step = np.sign(moved) * np.maximum(np.abs(moved) - rate * strengths, 0.0) - theta
+    return step
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_step_is_that_of_proximal_gradient_descent(seed, monkeypatch) -> None:
+    monkeypatch.setattr("sparsefield.solver.proximal_newton.MODEL_TOLERANCE", 1e-7)
+    model, hessian = shared_model(seed)
+    rng = np.random.default_rng(seed + 10)
+    theta, gradient = np.array([0.3, -0.2, 0.1, 0.4, 0.0, -0.2]), rng.normal(size=6)
+    strengths, ridge = np.array([0.0, 0.0, 0.0, 0.8, 4.0, 2.5]), np.array([0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
+    found = model.step(theta, gradient, NonsmoothPenalty(strengths), ridge, max_change=1e6)
+    expected = minimum(hessian + np.diag(ridge), theta, gradient, strengths)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    at_zero = np.abs(theta + expected) < 1e-12
+    assert at_zero.any()
+    np.testing.assert_allclose((theta + found)[at_zero], 0.0, rtol=0, atol=1e-15)
+
+
+def test_no_parameter_changes_by_more_than_the_bound() -> None:
+    model, _ = shared_model(0)
+    step = model.step(np.zeros(6), np.full(6, -100.0), NonsmoothPenalty(np.zeros(6)), np.zeros(6), max_change=0.5)
+    assert np.abs(step).max() == 0.5
+
+
+@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, {"max_order": 3}], ids=str)
+def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(monkeypatch, options) -> None:
+    objectives = []
+    for cost in (0.0, np.inf):
+        monkeypatch.setattr(WorkingProblem, "_newton_cost", lambda self, cost=cost: cost)
+        field = MarkovField(l1=3.0, n_jobs=1, solver=Solver(kkt_tol=1e-4), **options).fit(table())
+        assert field.converged_
+        objectives.append(field.field_.record.objective)
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-7)
+
+
+def test_newton_steps_give_the_same_bits_on_threads_and_after_an_interruption(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(WorkingProblem, "_newton_cost", lambda self: 2.0)
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+
+    class Stopped(BaseException):
+        pass
+
+    def stop_at(count: int):
+        def stop(record) -> None:
+            if record.iteration == count:
+                raise Stopped
+
+        return stop
+
+    whole = MarkovField(l1=1.0, n_jobs=1).fit(table())
+    on_threads = MarkovField(l1=1.0, n_jobs=3).fit(table())
+    np.testing.assert_array_equal(on_threads.field_.theta, whole.field_.theta)
+    for count in (2, whole.n_iter_ // 2, whole.n_iter_ - 1):
+        again = MarkovField(l1=1.0, n_jobs=1, solver=Solver(checkpoint=tmp_path))
+        again.callbacks = FitCallbacks(on_iteration=stop_at(count))
+        with pytest.raises(Stopped):
+            again.fit(table())
+        again.callbacks = None
+        np.testing.assert_array_equal(again.fit(table()).field_.theta, whole.field_.theta)
