@@ -63,7 +63,8 @@ class ThresholdRule(InductionRule):
     batch_size : int or "auto"
         Features that are added at a time; "auto" grows with the working set.
     steps_per_batch : int, "auto" or "converge"
-        Optimizer steps after each batch.
+        Optimizer steps after each batch; "auto" brings the features near their optimum where a certificate follows and
+        takes one step otherwise, "converge" goes on to the optimum.
     """
 
     threshold: float | tuple[float, float] = 0.2
