@@ -24,7 +24,7 @@ from sparsefield.data.column_types import (
     type_of_series,
 )
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.data.unicode_text import refuse_half_characters
+from sparsefield.data.unicode_text import is_valid_text
 from sparsefield.errors import DataError
 
 
@@ -98,7 +98,7 @@ class Source:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
 
         The frame's own library does this five times as fast as a loop over cells. None for other columns, and for
-        those with missing cells.
+        those with missing cells or invalid text.
         """
         if self.kind in ("array", "sparse"):
             return None
@@ -107,10 +107,9 @@ class Source:
             return None
         try:
             values = series.unique().to_list()
-        except UnicodeEncodeError as error:  # of pyarrow
-            refuse_half_characters(str(error.object), f"Column {name!r}")
-            raise
-        if not values or not all(isinstance(value, str) for value in values):
+        except UnicodeEncodeError:  # of pyarrow
+            return None
+        if not values or not all(is_valid_text(value) for value in values):
             return None
         values.sort()
         codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
