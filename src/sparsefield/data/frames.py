@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -309,6 +309,9 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
         # NumPy has no such integers.
         return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = series.dtype in (nw.Categorical, nw.Enum)
+    if categorical and series.implementation.is_pyarrow():
+        # Most versions of pyarrow convert no dictionaries with unsigned indices, which those of polars have.
+        return replace(_array_column(name, np.array(series.to_list(), dtype=object)), categorical=True)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
     present = ~series.is_null().to_numpy().astype(bool)
