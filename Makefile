@@ -9,7 +9,7 @@ MARKED := slow or cluster or benchmark or browser
 # Tests start many processes: what they import is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-marked lint types wheel docs bench fuzz reproduce clean
+.PHONY: demo test test-all test-marked test-oldest test-pythons audit lint types wheel docs bench fuzz reproduce clean
 
 # What the demo and the tests need. Only what is imported is compiled to bytecode: that is faster.
 $(READY): pyproject.toml
@@ -32,6 +32,15 @@ test-all: $(TOOLS)  ## run every test, with three times as many random examples
 
 test-marked: $(TOOLS)  ## run the tests that `make test` leaves out
 	$(BIN)/python -m pytest -n auto -m "$(MARKED)"
+
+test-oldest:  ## run tests with the oldest packages that pyproject.toml permits
+	$(PYTHON) tests/other_versions.py oldest
+
+test-pythons:  ## run tests with each newer Python that is here, also one of pyenv
+	$(PYTHON) tests/other_versions.py pythons
+
+audit: $(TOOLS)  ## look for known vulnerabilities of the installed packages; AUDIT=--may-be-offline succeeds if nobody can be asked
+	$(BIN)/python tests/package_audit.py $(AUDIT)
 
 lint: $(TOOLS)
 	$(BIN)/ruff check src tests benchmarks fuzz reproduction examples docs

@@ -1,34 +1,29 @@
-"""This module runs campaigns: ``python -m fuzz run``, ``python -m fuzz replay NAME NUMBER``."""
+"""This module runs campaigns: ``python -m fuzz run``, ``replay NAME NUMBER`` and ``table``."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from itertools import cycle
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
-from fuzz.campaign_state import Tally, markdown_table, read_tallies, write_tallies
+from fuzz.campaign_state import markdown_table, merge_folders
 from fuzz.campaigns import CAMPAIGNS
-from fuzz.child_process import VARIANTS, Child, Variant
-from fuzz.recipes import FAILURES, CaseResult, Recipe
-from fuzz.shrinking import shrink
+from fuzz.child_process import OUTPUT, PATIENCE, VARIANTS, Child, Variant
+from fuzz.failure_files import keep_failure
+from fuzz.recipes import Recipe
+from fuzz.scheduling import Failure, Schedule, Turn, run_schedule
 from sparsefield.cli import run_app
 from sparsefield.errors import DataError
-
-STATE = Path("build/fuzz/state.json")
-TURN_SECONDS = 20.0
-"""Time of a campaign before it is the next one's turn: a start of a child takes some seconds."""
-
-ALIKE = 60
-"""Number of characters of the message by which failures are told apart."""
 
 app = typer.Typer(help="Feed sparsefield with odd and damaged input.", add_completion=False)
 Seed = Annotated[int, typer.Option(envvar="FUZZ_SEED", help="Seed of all cases.")]
 VariantOption = Annotated[str, typer.Option(help=f"Variant of the child process: {', '.join(VARIANTS)}.")]
+Output = Annotated[Path, typer.Option(help="Folder of the counts, of failures and of compiled kernels.")]
 
 
 @app.command()
@@ -37,72 +32,66 @@ def run(
     seed: Seed = 0,
     campaign: Annotated[list[str] | None, typer.Option(help="Campaigns to run; all by default.")] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Variants to run; all by default.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Number of child processes; no result depends on it.")] = 1,
+    cases: Annotated[int | None, typer.Option(min=1, help="Cases of each campaign and variant at most.")] = None,
+    output: Output = OUTPUT,
 ) -> int:
     """Run cases of all campaigns in turn, from where the last run with this seed ended, and print a table."""
-    end, tallies = time.monotonic() + 60.0 * minutes, read_tallies(STATE, seed)
-    turns = [(name, kind) for kind in (variant or VARIANTS) for name in (campaign or CAMPAIGNS)]
-    for name, kind in cycle(turns):
-        if time.monotonic() >= end:
-            break
-        with Child(_known_variant(kind)) as child:
-            tally = tallies.setdefault(f"{name}/{kind}", Tally())
-            _take_turn(child, name, seed, tally, min(end, time.monotonic() + TURN_SECONDS))
-        write_tallies(STATE, seed, tallies)
-    typer.echo(markdown_table(tallies))
-    return 1 if any(tally.failed for tally in tallies.values()) else 0
+    turns = _turns(campaign or list(CAMPAIGNS), variant or list(VARIANTS))
+    _tell_missing_libraries(turns)
+    schedule = Schedule(turns, seed, output, time.monotonic() + 60.0 * minutes, cases)
+
+    def report(failure: Failure, child: Child) -> None:
+        case = f"{failure.turn.campaign} {failure.number} --seed {seed} --variant {failure.turn.variant}"
+        typer.echo(f"{case}: {failure.result.detail}", err=True)
+        keep_failure(failure, child, output / "failures")
+
+    run_schedule(schedule, processes, report)
+    typer.echo(markdown_table([schedule.tallies]))
+    return 1 if any(tally.failed for tally in schedule.tallies.values()) else 0
 
 
 @app.command()
 def replay(name: str, number: int, seed: Seed = 0, variant: VariantOption = "plain") -> int:
     """Run one case again, and print its recipe and what it came to."""
-    recipe = _recipe(name, seed, number)
+    recipe = Recipe.of(CAMPAIGNS[_known_campaign(name)], seed, number)
     typer.echo(json.dumps(recipe.steps, indent=1))
     with Child(_known_variant(variant)) as child:
-        result = child.run(recipe)
+        result = child.run(recipe, PATIENCE)
     typer.echo(f"{result.verdict} {result.detail}".strip())
     return 1 if result.verdict == "failure" else 0
 
 
 @app.command()
-def table(seed: Seed = 0) -> None:
-    """Print the table of all runs with a seed."""
-    typer.echo(markdown_table(read_tallies(STATE, seed)))
+def table(
+    folders: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; build/fuzz by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the cases; all by default.")] = None,
+) -> None:
+    """Print the table of all runs in some folders."""
+    typer.echo(markdown_table(merge_folders(folders or [OUTPUT], seed)))
 
 
-def _take_turn(child: Child, name: str, seed: int, tally: Tally, end: float) -> None:
-    """Run cases until the time of the turn is over; at least one."""
-    while True:
-        number = tally.next_number
-        recipe = _recipe(name, seed, number)
-        result = child.run(recipe)
-        tally.add(number, result.verdict)
-        if result.verdict == "failure":
-            typer.echo(f"{name} {number} --seed {seed} --variant {child.variant}: {result.detail}", err=True)
-            _keep_failure(child, recipe, result, f"{name}-{seed}-{number}")
-        if time.monotonic() >= end:
-            return
+def _turns(campaigns: list[str], variants: list[str]) -> list[Turn]:
+    """Return the turns of each variant; bounds are checked only where there are kernels."""
+    return [
+        Turn(name, kind)
+        for kind in map(_known_variant, variants)
+        for name in map(_known_campaign, campaigns)
+        if kind != "boundscheck" or CAMPAIGNS[name].has_kernels
+    ]
 
 
-def _keep_failure(child: Child, recipe: Recipe, result: CaseResult, stem: str) -> None:
-    """Shrink a failing case and write it to the folder of failures, unless one that fails alike is there."""
-    kind, known = result.detail.partition(":")[0], [json.loads(path.read_text()) for path in FAILURES.glob("*.json")]
-    if any((one["campaign"], one["detail"][:ALIKE]) == (recipe.campaign, result.detail[:ALIKE]) for one in known):
-        return
-
-    def fails(steps: list) -> bool:
-        found = child.run(Recipe(recipe.campaign, steps))
-        return found.verdict == "failure" and found.detail.partition(":")[0] == kind
-
-    smallest = Recipe(recipe.campaign, shrink(recipe.steps, fails) if kind != "hang" else recipe.steps)
-    FAILURES.mkdir(exist_ok=True)
-    content = {**json.loads(smallest.to_json()), "variant": child.variant, "detail": result.detail}
-    (FAILURES / f"{stem}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+def _tell_missing_libraries(turns: list[Turn]) -> None:
+    for name in dict.fromkeys(turn.campaign for turn in turns):
+        for library in CAMPAIGNS[name].libraries:
+            if find_spec(library) is None:
+                typer.echo(f"{library} is not installed: cases of {name!r} that need it are not built.", err=True)
 
 
-def _recipe(name: str, seed: int, number: int) -> Recipe:
+def _known_campaign(name: str) -> str:
     if name not in CAMPAIGNS:
         raise DataError(f"There is no campaign {name!r}; there are {', '.join(CAMPAIGNS)}.")
-    return Recipe.of(CAMPAIGNS[name], seed, number)
+    return name
 
 
 def _known_variant(name: str) -> Variant:

@@ -32,7 +32,7 @@ def judge(campaign: Campaign, recipe: Recipe) -> CaseResult:
         except (*REFUSALS, *campaign.refusals) as error:
             return CaseResult("refused" if str(error).strip() else "failure", _describe(error))
         except NoCaseError:
-            return CaseResult("fine", "not built")
+            return CaseResult("not built")
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # also the panics of polars

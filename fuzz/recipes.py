@@ -12,14 +12,14 @@ from typing import Any, Literal
 Step = tuple[Any, ...]
 """A name and values that JSON can express, such as ``("column", "huge", "x1")``."""
 
-Verdict = Literal["fine", "refused", "failure"]
+Verdict = Literal["fine", "refused", "not built", "failure"]
 
 FAILURES = Path(__file__).parent / "failures"
-"""Minimal cases that once failed; a test replays them."""
+"""Small cases that once failed; a test replays them."""
 
 
 class NoCaseError(Exception):
-    """Another library refused to build what the recipe describes: there is nothing to judge."""
+    """Another library is missing, or refused to build what the recipe describes: there is nothing to judge."""
 
 
 class WrongResultError(Exception):
@@ -37,6 +37,10 @@ class Campaign:
     """Runs steps in an empty folder; what it raises is judged."""
     refusals: tuple[type[Exception], ...] = ()
     """Exceptions that also count as a refusal, beside those of `sparsefield.errors`."""
+    libraries: tuple[str, ...] = ()
+    """Libraries without which some cases cannot be built."""
+    has_kernels: bool = True
+    """Whether its cases run kernels, whose bounds can be checked."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,18 @@ class Recipe:
     def from_json(cls, text: str) -> Recipe:
         found = json.loads(text)
         return cls(found["campaign"], [tuple(step) for step in found["steps"]])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Numbers of cases of a campaign, which a child process draws and runs one after another."""
+
+    campaign: str
+    seed: int
+    numbers: list[int]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
-"""This module is the child process: it reads a recipe per line and answers with what the case came to."""
+"""This module is the child process: it reads a recipe or a batch per line and answers with a line per case."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
+
+from fuzz.recipes import Campaign, Recipe
 
 MEMORY = 6 * 2**30
 """Bytes of address space of the child; numba and polars reserve about two GiB of it."""
@@ -42,23 +44,32 @@ def poison_empty() -> None:
     setattr(np, "empty_like", poisoned(np.empty_like))  # noqa: B010
 
 
+def read_recipes(line: str, campaigns: dict[str, Campaign]) -> Iterator[Recipe]:
+    """Yield the recipe of a line, or those of a batch."""
+    found = json.loads(line)
+    if "numbers" not in found:
+        yield Recipe.from_json(line)
+        return
+    for number in found["numbers"]:
+        yield Recipe.of(campaigns[found["campaign"]], found["seed"], number)
+
+
 def main() -> None:
-    """Answer recipes until the input ends."""
+    """Answer recipes and batches until the input ends."""
     limit_memory()
     if os.environ.get("FUZZ_POISON"):
         poison_empty()
     from fuzz.campaigns import CAMPAIGNS
     from fuzz.judging import judge
-    from fuzz.recipes import Recipe
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a case prints must not mix with the answers
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
-        recipe = Recipe.from_json(line)
-        answers.write(json.dumps(asdict(judge(CAMPAIGNS[recipe.campaign], recipe))) + "\n")
-        answers.flush()
+        for recipe in read_recipes(line, CAMPAIGNS):
+            answers.write(json.dumps(asdict(judge(CAMPAIGNS[recipe.campaign], recipe))) + "\n")
+            answers.flush()
 
 
 if __name__ == "__main__":

@@ -92,20 +92,23 @@ def _columns(steps: list[Step], n_rows: int, seed: int) -> dict[str, list[Any]]:
 
 
 def _make_table(kind: str, columns: dict[str, list[Any]]) -> Any:
-    import pandas as pd
     import polars as pl
 
     try:
-        if kind == "pandas":
-            return pd.DataFrame(columns)
-        if kind == "pandas objects":
-            return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
+        if kind.startswith("pandas"):
+            return _make_pandas(columns, object if kind == "pandas objects" else None)
         if kind == "polars":
             return pl.DataFrame(columns, strict=False)
         rows = [list(row) for row in zip(*columns.values(), strict=True)]
         return rows if kind == "lists" else np.array(rows, dtype=object)
-    except (Exception, pl.exceptions.PanicException) as error:  # which another library refused
+    except (Exception, pl.exceptions.PanicException) as error:  # of another library, which may be missing
         raise NoCaseError from error
+
+
+def _make_pandas(columns: dict[str, list[Any]], dtype: type | None) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({name: pd.Series(cells, dtype=dtype) for name, cells in columns.items()})
 
 
 def _call(field: MarkovField, name: str, table: Any, folder: Path) -> None:
@@ -134,4 +137,4 @@ def _call(field: MarkovField, name: str, table: Any, folder: Path) -> None:
         load(folder / "m.safetensors")
 
 
-CAMPAIGN = Campaign("frames", draw, run)
+CAMPAIGN = Campaign("frames", draw, run, libraries=("pandas",))

@@ -48,12 +48,12 @@ def _check(field: Any) -> None:
 
 def table() -> Any:
     """Return a small frame of all kinds of columns."""
-    import pandas as pd
+    import polars as pl
 
     rng = np.random.default_rng(0)
     size = rng.normal(size=60)
     word = np.where(size + rng.normal(size=60) > 0, "yes", "no")
-    return pd.DataFrame({"size": size, "word": word, "level": rng.integers(0, 4, 60), "bit": rng.integers(0, 2, 60)})
+    return pl.DataFrame({"size": size, "word": word, "level": rng.integers(0, 4, 60), "bit": rng.integers(0, 2, 60)})
 
 
 def make_field(folder: Path | None = None, **options: Any) -> MarkovField:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
+
+import polars as pl
 
 from sparsefield.cli import app as command_line
 from sparsefield.cli import run_app
@@ -29,3 +32,16 @@ def test_the_order_of_dates_of_the_fit_is_that_of_other_files(tmp_path: Path) ->
     assert run_app(command_line, "sparsefield", ["fit", str(data), "-o", str(model), "--l1=3", "--no-check", "-q"]) == 0
     assert run_app(command_line, "sparsefield", ["predict", str(model), str(other), "-o", str(out), "-q"]) == 0
     assert out.read_text().startswith("day,heat\n01/02/2024,1.5\n03/04/2024,")
+
+
+def test_the_order_of_dates_of_the_fit_is_no_obstacle_to_files_whose_columns_have_types(tmp_path: Path, capsys) -> None:
+    data, other, model, out = (tmp_path / name for name in ("t.csv", "o.parquet", "m.safetensors", "out.csv"))
+    data.write_text("day,heat\n" + "".join(f"{1 + k % 12:02}/{1 + k % 28:02}/2024,{k % 7}.5\n" for k in range(40)))
+    pl.DataFrame({"day": [date(2024, 1, 2), date(2024, 3, 4)], "heat": [1.5, None]}).write_parquet(other)
+    fit = ["fit", str(data), "-o", str(model), "--l1=3", "--no-check", "-q", "--dates", "month-first"]
+    assert run_app(command_line, "sparsefield", fit) == 0
+    predict = ["predict", str(model), str(other), "-o", str(out), "-q"]
+    assert run_app(command_line, "sparsefield", predict) == 0
+    capsys.readouterr()
+    assert run_app(command_line, "sparsefield", [*predict, "--dates", "month-first"]) == 2
+    assert "remove --dates: a file of the kind Parquet" in re.sub(r"\s+", " ", capsys.readouterr().err)

@@ -141,3 +141,15 @@ def test_the_data_are_never_overwritten(run, weather: Path, table: Path, tmp_pat
     copy.write_bytes(weather.read_bytes())
     run("report", copy, "-o", copy).one_error("this is one of the files that are read")
     assert copy.read_bytes() == weather.read_bytes()
+
+
+def test_a_report_of_a_weighted_fit_says_that_its_scores_are_not_weighted(run, tmp_path: Path) -> None:
+    rows = [f"{k % 2},{(k // 2) % 2},{1 + k % 3}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,<w>", *rows, ""]))
+    words = ("-o", tmp_path / "m", "--l1", 1, "--no-check")
+    for given, told in ((("--weight", "<w>"), True), (("--id", "<w>"), False)):
+        assert run("fit", tmp_path / "t.csv", *words, *given).code == 0
+        done = run("report", tmp_path / "m", "--data", tmp_path / "t.csv", "-o", tmp_path / "r.html")
+        assert done.code == 0, done.err
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert ("row weights of column “&lt;w&gt;”, but here every row counts once" in page) is told

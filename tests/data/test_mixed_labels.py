@@ -53,10 +53,25 @@ def test_partitions_have_the_states_of_the_whole_column(cells) -> None:
         )
 
 
-@pytest.mark.parametrize("make", [column, lambda cells: pd.DataFrame({"x0": pd.Series(cells, dtype=object)})])
-def test_text_with_half_a_character_is_refused(make) -> None:
-    with pytest.raises(DataError, match=r"Column 'x0' holds text that is no valid Unicode"):
+@pytest.mark.parametrize(
+    "make",
+    [
+        column,
+        lambda cells: np.array(cells)[:, None],
+        lambda cells: pd.DataFrame({"x0": pd.Series(cells, dtype=object)}),
+        lambda cells: pd.DataFrame({"x0": pd.Series([*cells, None, 1], dtype=object)}),
+        lambda cells: pd.DataFrame({"x0": pd.Series(cells, dtype="string[python]")}),
+    ],
+    ids=["objects", "text array", "pandas objects", "mixed objects", "pandas text"],
+)
+def test_text_with_half_a_character_is_refused_with_its_row(make) -> None:
+    with pytest.raises(DataError, match=r"Column 'x0' holds text that is no valid Unicode, .*\(row 1\)"):
         learn_schema(as_source(make(["a", "b\ud83d", "a"])))
+
+
+def test_a_given_state_with_half_a_character_is_refused() -> None:
+    with pytest.raises(DataError, match="Column 'x0' is given text that is no valid Unicode"):
+        learn_schema(as_source(column(["a", "b"])), states={"x0": ["a", "b", "\ud83d"]})
 
 
 def test_integers_of_128_bits_are_read() -> None:

@@ -35,6 +35,7 @@ def assert_same_bits(ours: list[Block], theirs: tuple[Block, ...]) -> None:
                 assert a == b, name
 
 
+@pytest.mark.filterwarnings("ignore::sparsefield.errors.ClippedValueWarning")
 @given(data=st.data(), blocks=st.sampled_from([1, 2, 4]))
 def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
     frame = data.draw(frames())

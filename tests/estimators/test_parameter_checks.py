@@ -114,6 +114,23 @@ def test_all_problems_are_told_at_once() -> None:
         assert f"{name} must be " in str(caught.value)
 
 
+def test_all_contradictions_are_told_at_once() -> None:
+    field = MarkovField(
+        l1="auto", objective="cd", missing="em", selection="ebic", penalty="group", max_order=3, induction="full",
+        latent={"topic": 2}, refit=True,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="missing='em' is for objective='pl'") as caught:
+        field.fit(TABLE)
+    for part in ("selection='ebic'", "penalty='group'", "max_order=3 needs", "max_order is 3", "refit=True is not"):
+        assert part in str(caught.value)
+
+
+def test_all_problems_of_latent_variables_are_told_at_once() -> None:
+    with pytest.raises(ValueError, match=r"l2 must be .* latent names a variable 3: .* 'a' must have 2") as caught:
+        MarkovField(l1=1.0, l2=-1.0, latent={3: 2, "a": 1, "b": "x"}).fit(TABLE)
+    assert "'b' must have 2 states or more, got 'x'" in str(caught.value)
+
+
 def test_a_sample_beyond_memory_is_refused_with_its_size() -> None:
     field = MarkovField(l1=1.0).fit(TABLE)
     with pytest.raises(DataError, match=r"100,000,000,000 rows may take [\d.]+ GiB"):

@@ -25,6 +25,16 @@ def test_options_of_other_kinds_of_files_are_refused_all_at_once(tmp_path: Path)
         read_table(tmp_path / "t.csv", ReadOptions(sheet="x"))
 
 
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.jsonl"])
+def test_an_order_of_dates_is_refused_for_files_whose_columns_have_types(tmp_path: Path, name: str) -> None:
+    table = pl.DataFrame({"day": ["01/02/2024", "02/02/2024"]})
+    {".parquet": table.write_parquet, ".arrow": table.write_ipc, ".jsonl": table.write_ndjson}[Path(name).suffix](
+        tmp_path / name
+    )
+    with pytest.raises(DataError, match="remove --dates: a file of the kind"):
+        read_table(tmp_path / name, ReadOptions(dates="day-first"))
+
+
 def test_a_wrong_separator_names_the_one_that_fits(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a\tb\n1\t2\n3\t4\n")
     with pytest.raises(DataError, match="give --separator tab"):

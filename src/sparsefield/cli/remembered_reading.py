@@ -58,9 +58,11 @@ def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: boo
     words = replace(reading, missing=all_options.missing, missing_only=all_options.missing_only)
     words = replace(words, dates=all_options.dates)
     tried = [all_options, words] if _is_file_of_fit(data, field) else [words, all_options]
-    source = _read_with_columns(data, tried[0], names, as_text)
+    given = [replace(options, dates=reading.dates) for options in tried]  # the order of dates of the fit is no demand
+    source = _read_with_columns(data, tried[0], given[0], names, as_text)
     if source is None and str(data) != STANDARD_INPUT:
-        source = _read_with_columns(data, tried[1], names, as_text) or read_source(data, words, as_text=as_text)
+        source = _read_with_columns(data, tried[1], given[1], names, as_text)
+        source = source or read_source(data, words, as_text=as_text, given=replace(words, dates=reading.dates))
     if source is None or not set(names) & set(source.table.columns):
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
     note_format(data, source.format)
@@ -90,10 +92,12 @@ def _is_file_of_fit(data: Path, field: Any) -> bool:
     return source is not None and data.exists() and Path(source.file).exists() and data.samefile(source.file)
 
 
-def _read_with_columns(data: Path, reading: ReadOptions, names: Sequence[str], as_text: bool) -> SourceTable | None:
+def _read_with_columns(
+    data: Path, reading: ReadOptions, given: ReadOptions, names: Sequence[str], as_text: bool
+) -> SourceTable | None:
     """Return a table that has some of the columns; None if it has none, or cannot be read with these options."""
     try:
-        source = read_source(data, reading, as_text=as_text)
+        source = read_source(data, reading, as_text=as_text, given=given)
     except DataError:
         if str(data) == STANDARD_INPUT:
             raise

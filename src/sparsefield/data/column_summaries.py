@@ -27,7 +27,6 @@ from sparsefield.data.labels import (
     unify_labels,
     whole_label,
 )
-from sparsefield.data.unicode_text import refuse_half_characters
 from sparsefield.errors import DataError
 
 MANY_LABELS = 2**20
@@ -60,8 +59,6 @@ def read_categories(source: Columns, name: str) -> CategoricalCells:
     text = source.text_categories(name)
     if text is not None:
         labels, codes = text
-        for label in labels:
-            refuse_half_characters(label, f"Column {name!r}")
         return CategoricalCells(labels, codes, are_objects=True, complete=bool((codes >= 0).all()))
     raw = source.column(name)
     labels, codes = factorize(raw, part=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from sparsefield.data.column_types import (
     type_of_series,
 )
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.data.unicode_text import refuse_half_characters
+from sparsefield.data.unicode_text import is_valid_text
 from sparsefield.errors import DataError
 
 
@@ -99,7 +99,7 @@ class Source:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
 
         The frame's own library does this five times as fast as a loop over cells. None for other columns, and for
-        those with missing cells.
+        those with missing cells or invalid text.
         """
         if self.kind in ("array", "sparse"):
             return None
@@ -110,10 +110,9 @@ class Source:
             return None
         try:
             values = series.unique().to_list()
-        except UnicodeEncodeError as error:  # of pyarrow
-            refuse_half_characters(str(error.object), f"Column {name!r}")
-            raise
-        if not values or not all(isinstance(value, str) for value in values):
+        except UnicodeEncodeError:  # of pyarrow
+            return None
+        if not values or not all(is_valid_text(value) for value in values):
             return None
         values.sort()
         codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
@@ -315,6 +314,9 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
     if series.dtype in (nw.Int128, nw.UInt128):
         return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = series.dtype in (nw.Categorical, nw.Enum)
+    if categorical and series.implementation.is_pyarrow():
+        # Most versions of pyarrow convert no dictionaries with unsigned indices, which those of polars have.
+        return replace(_array_column(name, np.array(series.to_list(), dtype=object)), categorical=True)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
     present = ~series.is_null().to_numpy().astype(bool)

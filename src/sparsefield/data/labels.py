@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.unicode_text import refuse_half_characters
+from sparsefield.data.unicode_text import describe_half_character, is_valid_text, refuse_half_characters
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,10 +32,11 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
         # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
-        labels = [as_label(v, column.name) for v in distinct.tolist()]
+        labels = [_as_label(v, column.name) for v in distinct.tolist()]
     else:
         labels, inverse = _factorize_objects(values, column.name)
         labels = labels if part else _integer_labels(labels)
+    refuse_half_characters(column.name, labels, values, column.present)
     codes[column.present] = inverse
     return labels, codes
 
@@ -88,9 +89,9 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
     cells = values.tolist()
     try:
         # Distinct values first, since these are far fewer than cells, and only they need a conversion.
-        position = {v: index.setdefault(as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
+        position = {v: index.setdefault(_as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
     except TypeError:  # unhashable values, which are no labels either
-        position = {as_label(v, name): 0 for v in cells}
+        position = {_as_label(v, name): 0 for v in cells}
     codes = np.fromiter(map(position.__getitem__, cells), dtype=np.int64, count=len(cells))
     labels: list[Label] = sorted(index, key=label_sort_key)
     rank = np.empty(len(index), dtype=np.int64)
@@ -146,13 +147,19 @@ def label_sort_key(label: Label) -> tuple[bool, Label]:
 
 
 def as_label(value: Any, name: str) -> Label:
+    """Return a value that was given for a column as a label; a DataError for what is none."""
+    label = _as_label(value, name)
+    if isinstance(label, str) and not is_valid_text(label):
+        raise DataError(f"Column {name!r} is given {describe_half_character(label)}: correct it.")
+    return label
+
+
+def _as_label(value: Any, name: str) -> Label:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
             raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
-        if isinstance(value, str):
-            refuse_half_characters(value, f"Column {name!r}")
         return value
     if isinstance(value, dict):
         raise DataError(f"Column {name!r} holds dict values: argument must be a string or a number as a category.")

@@ -28,24 +28,31 @@ REFINEMENTS = 30
 """Steps of expectation maximization that turn clusters into latent classes."""
 
 
-def check_latent(latent: Any) -> dict[str, int]:
-    """Return {name: number of states} after checking it."""
+def latent_problems(latent: Any) -> list[str]:
+    """Return a sentence for each thing that is wrong with {name: number of states}."""
     if latent is None:
-        return {}
+        return []
     if not isinstance(latent, Mapping):
-        raise ValueError(f"latent must map names to numbers of states, such as {{'topic': 8}}; got {latent!r}.")
-    for name, count in latent.items():
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"latent names a variable {name!r}: names are text.")
-        if not isinstance(count, Integral) or isinstance(count, bool) or count < 2:
-            raise ValueError(f"latent variable {name!r} must have 2 states or more, got {count!r}.")
-    joint = math.prod(int(count) for count in latent.values())
-    if joint > config.MAX_LATENT_STATES:
-        raise ValueError(
-            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
-            "fewer variables, or fewer states."
-        )
-    return {name: int(count) for name, count in latent.items()}
+        return [f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}."]
+    problems = [
+        f"latent names a variable {name!r}: names are text." for name in latent if not isinstance(name, str) or not name
+    ]
+    problems += [
+        f"latent variable {name!r} must have 2 states or more, got {count!r}."
+        for name, count in latent.items()
+        if not isinstance(count, Integral) or isinstance(count, bool) or count < 2
+    ]
+    return problems or _joint_problems([int(count) for count in latent.values()])
+
+
+def _joint_problems(counts: Sequence[int]) -> list[str]:
+    joint = math.prod(counts)
+    if joint <= config.MAX_LATENT_STATES:
+        return []
+    return [
+        f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
+        "fewer variables, or fewer states."
+    ]
 
 
 def latent_training_data(

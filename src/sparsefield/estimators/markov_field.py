@@ -42,7 +42,7 @@ from sparsefield.estimators.answer_tables import (
 from sparsefield.estimators.basket_methods import BasketMethods
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.large_data import open_large_data, score_stream
-from sparsefield.estimators.latent_start import check_latent, latent_training_data, with_shares
+from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import QueryMethods
@@ -267,21 +267,20 @@ class MarkovField(TransformerMixin, QueryMethods, BasketMethods, FieldEstimator)
         warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
             seed = as_seed(self.random_state) or 0
-            yield replace(latent_training_data(source, schema, weight, check_latent(self.latent), seed), groups=groups)
+            latent = {name: int(count) for name, count in self.latent.items()}
+            yield replace(latent_training_data(source, schema, weight, latent, seed), groups=groups)
             return
         yield TrainingData(self._compile_rows(source, schema, weight), source.kind, groups=groups)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not check_latent(self.latent):
-            return
-        order = self._resolve("max_order").max_order
-        if order > 2:
-            raise ValueError(f"latent variables have features of two columns only: max_order is {order}.")
-        if self.refit:
-            raise ValueError(
-                "refit=True is not possible with latent variables: without L1 their weights are not determined."
-            )
+    def _own_problems(self) -> list[str]:
+        return latent_problems(self.latent)
+
+    def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
+        yield from super()._contradictions(parts)
+        if self.latent and (order := parts["max_order"].max_order) > 2:
+            yield f"latent variables have features of two columns only: max_order is {order}."
+        if self.latent and self.refit:
+            yield "refit=True is not possible with latent variables: without L1 their weights are not determined."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

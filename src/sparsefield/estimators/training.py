@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,21 +78,28 @@ class TrainingMethods(NestedParameters):
         own = self.get_params(deep=False)
         problems += problems_of(own, left_out=PARTS)
         problems += [problem for part in parts.values() for problem in part.problems()]
-        problems += parameter_problems(own)
-        raise_problems(problems)
-        rule, order, missing = parts["induction"], parts["max_order"], parts["missing"]
-        if isinstance(missing, EM) and self.objective != "pl":
-            raise ValueError(
+        raise_problems([*problems, *parameter_problems(own), *self._own_problems()])
+        raise_problems(self._contradictions(parts))
+
+    def _own_problems(self) -> list[str]:
+        """Return a sentence for each invalid parameter that other estimators do not have."""
+        return []
+
+    def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a sentence for each pair of valid parameters that exclude each other."""
+        rule, order = parts["induction"].name, parts["max_order"].max_order
+        if isinstance(parts["missing"], EM) and self.objective != "pl":
+            yield (
                 f"missing='em' is for objective='pl', not {self.objective!r}: use missing='mean-field' "
                 "(--missing-cells mean-field)."
             )
         if isinstance(parts["selection"], EBIC) and self.objective != "pl":
-            raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
-        if self.penalty == "group" and (order.max_order > 2 or rule.name in ("ideal-parent", "cfi-paper")):
-            which = f"max_order={order.max_order}" if order.max_order > 2 else f"induction={rule.name!r}"
-            raise ValueError(f"penalty='group' selects edges, not {which}: use penalty='l1'.")
-        if order.max_order > 2 and rule.name not in ("cfi", "grafting"):
-            raise ValueError(f"max_order={order.max_order} needs induction='cfi' or 'grafting', got {rule.name!r}.")
+            yield f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}."
+        if self.penalty == "group" and (order > 2 or rule in ("ideal-parent", "cfi-paper")):
+            which = f"max_order={order}" if order > 2 else f"induction={rule!r}"
+            yield f"penalty='group' selects edges, not {which}: use penalty='l1'."
+        if order > 2 and rule not in ("cfi", "grafting"):
+            yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule!r}."
 
     def _resolve_parts(self) -> tuple[dict[str, Any], list[str]]:
         """Return the option objects of parameters, and a sentence for each parameter that is none."""

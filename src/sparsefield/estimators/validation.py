@@ -87,9 +87,6 @@ def parameter_problems(params: Mapping[str, Any]) -> list[str]:
     problems, kinds = [], params.get("kinds", "auto")
     if kinds != "auto" and not isinstance(kinds, Mapping):
         problems.append(f"kinds must be 'auto' or a dict such as {{'age': 'numeric'}}, got {kinds!r}.")
-    latent = params.get("latent")
-    if latent is not None and not isinstance(latent, Mapping):
-        problems.append(f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}.")
     for name, example in (("observed", "['age', 'sex']"), ("templates", "['within person']")):
         value = params.get(name)
         if value is not None and not isinstance(value, str) and not np.iterable(value):

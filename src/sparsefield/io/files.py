@@ -71,7 +71,7 @@ def read_source(
     *,
     as_text: bool = False,
     may_be_empty: bool = False,
-    check_options: bool = True,
+    given: ReadOptions | None = None,
 ) -> SourceTable:
     """Read one table from a file, and say how the file is written.
 
@@ -84,7 +84,7 @@ def read_source(
     reading : options; None finds out everything
     as_text : whether the cells of a text file are returned as their text, and words for missing values as they are
     may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
-    check_options : whether options that this kind of file does not have are refused
+    given : options that are refused if this kind of file does not have them; None refuses those of ``reading``
 
     Returns
     -------
@@ -99,8 +99,7 @@ def read_source(
     content, compression = _decompress(_open(path))
     kind = kind_of(content.head(), content.path if content.data is None else content.data)
     refuse_kind(content.name, kind)
-    if check_options:
-        _refuse_options(content.name, kind, reading)
+    _refuse_options(content.name, kind, reading if given is None else given)
     with polars_errors(content.name):
         table, found = _read(content, kind, reading, as_text)
     if table.height == 0 and not may_be_empty:
@@ -140,6 +139,7 @@ def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
         "--separator": reading.separator is not None and not of_text,
         "--encoding": reading.encoding is not None and not of_text,
         "--decimal": reading.decimal is not None and not of_text,
+        "--dates": reading.dates is not None and not (of_text or of_sheets),
         "--sheet": reading.sheet is not None and not (of_sheets or of_databases),
         "--table": reading.table is not None and not (of_sheets or of_databases),
     }

@@ -95,7 +95,7 @@ class TableFile:
         return self.source(as_text=as_text).table
 
     def source(self, *, as_text: bool = False) -> SourceTable:
-        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True, check_options=False)
+        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True, given=ReadOptions())
 
     def text(self, column: str) -> pl.Series:
         """Return a column of a text file as text, with nulls for missing values."""

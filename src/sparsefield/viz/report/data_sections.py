@@ -119,7 +119,18 @@ def _describe_rows(fitted: FitDescription, scored: ScoredRows) -> str:
             "scores then show how well the field fits these rows, not how well it predicts new ones. For that, give "
             "held-out rows, or run \u201csparsefield evaluate\u201d."
         )
-    return paragraph(text + part, "warn")
+    return paragraph(text + part + _describe_weighting(fitted), "warn")
+
+
+def _describe_weighting(fitted: FitDescription) -> str:
+    """Return a statement on the row weights of the fit, which these scores do not use."""
+    weight = fitted.source.weight
+    if weight is None:
+        return ""
+    return (
+        f" The field was learned with the row weights of column \u201c{weight}\u201d, but here every row counts "
+        "once. \u201csparsefield evaluate --weight\u201d prints weighted scores."
+    )
 
 
 def _numeric_names(sample: DenseDataset) -> set[str]:

@@ -1,0 +1,70 @@
+"""The scripts that choose the oldest versions and judge an audit of packages do what they say."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from other_versions import ROOT, TESTS, find_python, oldest_versions
+from package_audit import Audit, conclude, read_audit
+
+PROJECT = {
+    "name": "field",
+    "dependencies": ["numpy>=2.0", "llvmlite"],
+    "optional-dependencies": {
+        "test": ["field[sql,test]", "pytest>=8.3", "dash>=4.4,<5"],
+        "sql": ["duckdb>=1.2", "dask[array]>=2026.3"],
+        "docs": ["sphinx>=8"],
+    },
+}
+
+
+def test_lower_bounds_are_those_of_an_extra_and_all_that_it_includes() -> None:
+    expected = {"numpy": "2.0", "pytest": "8.3", "dash": "4.4", "duckdb": "1.2", "dask": "2026.3"}
+    assert oldest_versions(PROJECT, "test") == expected
+
+
+def test_every_dependency_but_llvmlite_has_a_lower_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {one.split(">=")[0] for one in project["dependencies"]}
+    assert names - set(oldest_versions(project, "test")) == {"llvmlite"}
+
+
+def test_the_tests_for_other_versions_exist() -> None:
+    assert [path for path in TESTS if not (ROOT / path).exists()] == []
+
+
+def test_a_python_that_cannot_be_started_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    broken = tmp_path / "python3.99"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    assert find_python("3.99") is None
+    broken.unlink()
+    broken.symlink_to(sys.executable)
+    assert find_python("3.99") == str(broken)
+
+
+@pytest.mark.parametrize(
+    ("audit", "may_be_offline", "code", "words"),
+    [
+        (Audit(("a",), ("b",)), False, 0, "1 packages have no known vulnerability. 1 are unknown to the service: b."),
+        (Audit((), ("a", "b")), False, 1, "cannot be reached"),
+        (Audit((), ("a", "b")), True, 0, "cannot be reached"),
+        (Audit(("a",), (), ("a 1: X",)), True, 1, "a 1: X"),
+    ],
+)
+def test_an_audit_that_asked_nobody_succeeds_only_where_that_is_permitted(audit, may_be_offline, code, words) -> None:
+    text, found = conclude(audit, may_be_offline=may_be_offline)
+    assert found == code
+    assert words in text
+
+
+def test_a_report_of_pip_audit_is_read() -> None:
+    found = [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]
+    packages = [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "not found"}]
+    packages.append({"name": "c", "version": "2", "vulns": found})
+    assert read_audit({"dependencies": packages}) == Audit(("a", "c"), ("b",), ("c 2: PYSEC-1, fixed in 2.1",))
