@@ -88,8 +88,8 @@ class TokenTable:
         lengths = np.diff(self.tokens)[rows]
         entries = _expand(self.tokens[rows], lengths)
         table = TokenTable(
-            _cumulate(np.diff(self.offsets)[chosen]),
-            _cumulate(lengths),
+            cumulate(np.diff(self.offsets)[chosen]),
+            cumulate(lengths),
             self.attributes[entries],
             self.values[entries] if len(self.values) else self.values,
             self.n_attributes,
@@ -97,21 +97,14 @@ class TokenTable:
         return table, rows
 
 
-def token_table(lengths: np.ndarray, matrix: sp.csr_array) -> TokenTable:
-    """Return the table of sequences of given lengths, (sequences,), whose tokens are the rows of a matrix."""
-    values = np.asarray(matrix.data, dtype=np.float64)
-    values = np.empty(0) if (values == 1.0).all() else values
-    attributes = matrix.indices.astype(np.int32)
-    return TokenTable(_cumulate(lengths), matrix.indptr.astype(np.int64), attributes, values, matrix.shape[1])
-
-
-def _cumulate(lengths: np.ndarray) -> np.ndarray:
+def cumulate(lengths: np.ndarray) -> np.ndarray:
+    """Return the offsets of runs of given lengths, (runs + 1,)."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _expand(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the numbers start, ..., start + length - 1 of all runs."""
-    return np.repeat(starts - _cumulate(lengths)[:-1], lengths) + np.arange(lengths.sum())
+    return np.repeat(starts - cumulate(lengths)[:-1], lengths) + np.arange(lengths.sum())
 
 
 def _blocks(offsets: np.ndarray) -> list[tuple[int, int]]:

@@ -5,16 +5,17 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.chain_sums import state_scores
+from sparsefield.kernels.chain_scores import base_scores, padded_width, state_scores
+from sparsefield.kernels.chain_sums import longest_chain
 from sparsefield.kernels.elementary import FAST
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _viterbi(scores, transitions, best, reached, came):
+def _viterbi(scores, n, transitions, best, reached, came):
     """Set best to the scores of the best labelings that end in each label, and came to the labels before it."""
-    n, m = scores.shape
+    m, width = transitions.shape[0], padded_width(transitions.shape[0])
     for j in range(m):
-        best[j] = scores[0, j]
+        best[j] = scores[j]
     for t in range(1, n):
         for j in range(m):
             reached[j] = best[0] + transitions[0, j]
@@ -26,29 +27,26 @@ def _viterbi(scores, transitions, best, reached, came):
                 reached[j] = value if better else reached[j]
                 came[t, j] = i if better else came[t, j]
         for j in range(m):
-            best[j] = reached[j] + scores[t, j]
+            best[j] = reached[j] + scores[t * width + j]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def best_paths(table, features, labels, weights, transitions, first, last, paths):
+def best_paths(table, weights, transitions, first, last, paths):
     """Set paths, (tokens,), to the most probable labels of the chains from ``first`` to ``last``.
 
-    ``table`` and the features are as in `sparsefield.kernels.chain_sums.chain_errors`. Of equally probable labels, the
+    ``table`` and ``weights`` are as in `sparsefield.kernels.chain_scores.state_scores`. Of equally probable labels, the
     first is taken.
     """
-    offsets, tokens, attributes, values = table
-    m, longest = transitions.shape[0], 1
-    for s in range(first, last):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    scores, came = np.empty((longest, m)), np.empty((longest, m), dtype=np.int64)
-    best, reached = np.empty(m), np.empty(m)
+    offsets = table[0]
+    m, longest = transitions.shape[0], longest_chain(offsets, first, last)
+    base, scores = base_scores(m), np.empty(longest * padded_width(m))
+    best, reached, came = np.empty(m), np.empty(m), np.zeros((longest, m), dtype=np.int64)
     for s in range(first, last):
         begin, end = offsets[s], offsets[s + 1]
         if begin == end:
             continue
-        here = scores[: end - begin]
-        state_scores(tokens, attributes, values, features, labels, weights, begin, end, here)
-        _viterbi(here, transitions, best, reached, came)
+        state_scores(table, weights, base, begin, end, scores)
+        _viterbi(scores, end - begin, transitions, best, reached, came)
         code = 0
         for j in range(1, m):
             code = j if best[j] > best[code] else code

@@ -331,6 +331,4 @@ def chain_marginals(table, weights, transitions, codes, first, last, marginals, 
         for k in range(begin * width, end * width):
             marginals[k] = 0.0
         state_scores(table, weights, base, begin, end, scores)
-        log_sums[s] = _sum_chain(
-            scores, transitions, codes, begin, end, 1.0, True, work, marginals, pairs, exact
-        )
+        log_sums[s] = _sum_chain(scores, transitions, codes, begin, end, 1.0, True, work, marginals, pairs, exact)

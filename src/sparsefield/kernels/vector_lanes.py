@@ -5,7 +5,6 @@ Arrays are flat, and of float64; the caller pads rows to a multiple of `LANES`.
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 LANES = 4

@@ -42,9 +42,7 @@ class ChainLikelihood:
 
         def evaluate_block(block: tuple[int, int]) -> tuple[float, np.ndarray]:
             pairs = np.empty((self.n_labels, self.n_labels))
-            loss = chain_errors(
-                self.table.arrays, weights, transitions, self.codes, *block, self.errors.ravel(), pairs
-            )
+            loss = chain_errors(self.table.arrays, weights, transitions, self.codes, *block, self.errors.ravel(), pairs)
             return loss, pairs
 
         loss, self.pair_errors = tree_sum(self.engine.map(evaluate_block, self.table.sequence_blocks))
