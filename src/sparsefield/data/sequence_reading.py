@@ -91,8 +91,8 @@ def _as_list(X: Any) -> list[Any]:
         wrong = isinstance(tokens, (str, bytes, Mapping)) or not (hasattr(tokens, "__len__") or sp.issparse(tokens))
         if wrong:
             raise DataError(
-                f"X[{s}] is a {type(tokens).__name__}; a sequence is a list of tokens, each a dictionary or a list of strings, "
-                "or an array."
+                f"X[{s}] is a {type(tokens).__name__}; a sequence is a list of tokens, each a "
+                "dictionary or a list of strings, or an array."
             )
     return sequences
 
@@ -114,7 +114,7 @@ def _token_entries(tokens: list[Any], lengths: np.ndarray) -> _Entries:
     if not all(issubclass(kind, (list, tuple, set, frozenset)) for kind in kinds):
         t, token = next((t, one) for t, one in enumerate(tokens) if not isinstance(one, (list, tuple, set, frozenset)))
         raise DataError(
-            f"{_place(lengths, t)} is a {type(token).__name__}; tokens are dictionaries, or lists of strings, all alike."
+            f"{_place(lengths, t)} is a {type(token).__name__}; tokens are all dictionaries, or all lists of strings."
         )
     counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
     names = list(chain.from_iterable(tokens))
@@ -160,8 +160,8 @@ def _flatten(token: Mapping[Any, Any], prefix: str, place: Any) -> Iterator[tupl
             yield from ((f"{name}:{part}", 1.0) for part in value)
         else:
             raise DataError(
-                f"{place()} has {name!r}: {value!r}; values are strings, finite numbers, True or False, or lists of strings: "
-                "leave out what is missing."
+                f"{place()} has {name!r}: {value!r}; values are strings, finite numbers, True or False, or "
+                "lists of strings: leave out what is missing."
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -265,7 +266,7 @@ class ChainCRF(BaseEstimator):
         with Threads(self.n_jobs) as engine:
             found = self.classes_[best_labels(self._model, read.table, engine)].tolist()
         ends = read.table.offsets.tolist()
-        truth, answers = ([one[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)] for one in (labels, found))
+        truth, answers = ([one[a:b] for a, b in pairwise(ends)] for one in (labels, found))
         return score_sequences(truth, answers)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -302,7 +303,7 @@ class ChainCRF(BaseEstimator):
         if read.rows is not None:
             return read.arrange(labels)
         found, ends = labels.tolist(), read.table.offsets.tolist()
-        return [found[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [found[a:b] for a, b in pairwise(ends)]
 
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:

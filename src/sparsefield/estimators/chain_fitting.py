@@ -27,8 +27,8 @@ def fit_chain(
 ) -> tuple[ChainModel, tuple[ChainPathPoint, ...]]:
     """Return the fitted chain, and the penalties that were tried.
 
-    ``chain`` has the parameters of a `ChainCRF`; ``codes`` has the number of the label of each token, -1 where it is not
-    known.
+    ``chain`` has the parameters of a `ChainCRF`; ``codes`` has the number of the label of each token, -1 where it is
+    not known.
     """
     table, m = read.table, len(classes)
     if chain.all_states and chain.l1 == 0.0 and table.n_attributes * m > MOST_CANDIDATES:

@@ -1,4 +1,4 @@
-"""This module scores labels of sequences: tokens, whole sequences, and entities as seqeval and conlleval define them."""
+"""This module scores labels of sequences: tokens, whole sequences, and entities as seqeval defines them."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _forward(psi, n, m, width, steps, alpha, scales):
 
 @njit(nogil=True, cache=True)
 def _backward(psi, n, m, width, steps_back, alpha, beta, norms, buffer):
-    """Set beta in proportion to p(tokens after this one | label), and norms to alpha . beta; return whether all is well.
+    """Set beta in proportion to p(tokens after this one | label), and norms to alpha . beta; return whether it worked.
 
     ``steps_back`` is the transpose of ``steps``, so that inner loops run over neighbors in memory.
     """
