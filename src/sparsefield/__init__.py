@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
-    from sparsefield.io import Baskets, read_atoms, read_baskets, read_database, read_schema, read_triples
+    from sparsefield.io import Baskets, read_atoms, read_baskets, read_conll, read_database, read_schema, read_triples
     from sparsefield.objectives import EM
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
@@ -57,6 +57,7 @@ __all__ = [
     "load",
     "read_atoms",
     "read_baskets",
+    "read_conll",
     "read_database",
     "read_schema",
     "read_triples",
@@ -70,7 +71,7 @@ _NAMES_OF_MODULE = {
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "io": ("Baskets", "read_atoms", "read_baskets", "read_database", "read_schema", "read_triples"),
+    "io": ("Baskets", "read_atoms", "read_baskets", "read_conll", "read_database", "read_schema", "read_triples"),
     "objectives": ("EM",),
     "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }
