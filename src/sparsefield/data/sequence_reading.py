@@ -145,7 +145,10 @@ def _mapping_entries(tokens: list[Mapping[str, Any]], lengths: np.ndarray) -> _E
 
 
 def _flatten(token: Mapping[Any, Any], prefix: str, place: Any) -> Iterator[tuple[str, float]]:
-    """Yield the attributes of a dictionary as python-crfsuite does: lists and dictionaries within it get a prefix."""
+    """Yield the attributes of a dictionary; names within lists and dictionaries get its key as a prefix.
+
+    python-crfsuite does the same, but writes "key:value" where this has "key=value".
+    """
     for key, value in token.items():
         if not isinstance(key, str):
             raise DataError(f"{place()} has the key {key!r}; keys of attributes are strings.")
