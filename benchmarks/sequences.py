@@ -24,7 +24,7 @@ from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentence
 from sparsefield.cli.console import print_message
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnknownStateWarning
-from sparsefield.estimators import RelationalField
+from sparsefield.estimators import ChainCRF, RelationalField
 from sparsefield.inference import MeanField
 
 __all__ = ["METHODS", "describe", "link_words", "read_chain", "run_sequences", "score_labels", "viterbi"]
@@ -176,6 +176,17 @@ def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
     return Model(label, len(found.state_features) + len(found.transitions))
 
 
+def fit_chain(train: pl.DataFrame, l1: float, l2: float, **options: Any) -> Model:
+    """Fit our linear chain by its exact likelihood, on the same attributes; it is decoded exactly."""
+    words, labels = (list(part) for part in zip(*_as_chains(train), strict=True))
+    chain = ChainCRF(l1=l1, l2=l2, all_transitions=True, n_jobs=1, **options).fit(words, labels)
+
+    def label(frame: pl.DataFrame) -> Array:
+        return np.concatenate(chain.predict([words for words, _ in _as_chains(frame)]))
+
+    return Model(label, chain.n_features_)
+
+
 def fit_regression(train: pl.DataFrame, C: float) -> Model:
     """Fit scikit-learn's logistic regression of a word's label on the word's covariates."""
     from sklearn.linear_model import LogisticRegression
@@ -189,12 +200,16 @@ def fit_regression(train: pl.DataFrame, C: float) -> Model:
 
 
 OUR_GRID = {"l1": (0.03, 0.1, 0.3), "l2": (1.0, 3.0, 10.0)}
+CHAIN_GRID = {"l1": (0.0, 0.1, 0.3), "l2": (0.06, 0.2, 0.6)}
+"""The grid of CRFsuite: its c2 is half of our l2."""
 METHODS: dict[str, Method] = {
     "regression": Method("logistic regression per word", fit_regression, {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}),
     "ours": Method("sparsefield, mean field", partial(fit_ours, decoding="mean field"), OUR_GRID),
     "ours-bp": Method("sparsefield, belief propagation", partial(fit_ours, decoding="bp"), OUR_GRID),
     "ours-gibbs": Method("sparsefield, Gibbs draws", partial(fit_ours, decoding="gibbs"), OUR_GRID),
     "ours-viterbi": Method("sparsefield's weights, Viterbi", partial(fit_ours, decoding="viterbi"), OUR_GRID),
+    "chain": Method("sparsefield, ChainCRF", fit_chain, CHAIN_GRID),
+    "chain-all": Method("sparsefield, ChainCRF, all pairs", partial(fit_chain, all_states=True), CHAIN_GRID),
     "crfsuite": Method("CRFsuite", fit_crfsuite, {"c1": (0.0, 0.1, 0.3), "c2": (0.03, 0.1, 0.3)}, "pycrfsuite"),
 }
 
