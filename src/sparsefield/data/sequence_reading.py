@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.data.frames import Source, as_source
+from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.token_table import TokenTable, cumulate
 from sparsefield.errors import DataError
 
@@ -68,7 +69,7 @@ def read_sequences(X: Any, known: Vocabulary | None = None, sequence: str | None
         raise DataError("sequence= names a column of a frame, and X is no frame: leave it out.")
     sequences = _as_list(X)
     lengths = np.array([_length(tokens) for tokens in sequences], dtype=np.int64)
-    first = next((tokens for tokens in sequences if _length(tokens)), [])
+    first = sequences[int(np.argmax(lengths > 0))]
     if sp.issparse(first) or isinstance(first, np.ndarray):
         entries = _matrix_entries(sequences)
     else:
@@ -87,6 +88,8 @@ def _as_list(X: Any) -> list[Any]:
     sequences = list(X)
     if not sequences:
         raise DataError("X has no sequences: pass at least one.")
+    if set(map(type, sequences)) <= {list, tuple}:
+        return sequences
     for s, tokens in enumerate(sequences):
         wrong = isinstance(tokens, (str, bytes, Mapping)) or not (hasattr(tokens, "__len__") or sp.issparse(tokens))
         if wrong:
@@ -98,7 +101,7 @@ def _as_list(X: Any) -> list[Any]:
 
 
 def _length(tokens: Any) -> int:
-    return tokens.shape[0] if sp.issparse(tokens) else len(tokens)
+    return len(tokens) if type(tokens) is list else tokens.shape[0] if sp.issparse(tokens) else len(tokens)
 
 
 def _place(lengths: np.ndarray, token: int) -> str:
@@ -169,15 +172,15 @@ def _flatten(token: Mapping[Any, Any], prefix: str, place: Any) -> Iterator[tupl
 
 
 def _matrix_entries(sequences: list[Any]) -> _Entries:
-    parts = []
+    parts: list[Any] = []
     for s, tokens in enumerate(sequences):
-        part = sp.csr_array(tokens) if sp.issparse(tokens) else np.asarray(tokens)
+        part: Any = tokens if sp.issparse(tokens) else np.asarray(tokens)
         if part.ndim != 2 or part.dtype.kind not in "biuf":
             raise DataError(f"X[{s}] is not a numeric array (tokens, attributes): shape {part.shape}, {part.dtype}.")
-        if part.shape[1] != parts[0].shape[1] if parts else False:
+        if parts and part.shape[1] != parts[0].shape[1]:
             raise DataError(f"X[{s}] has {part.shape[1]} attributes, and X[0] has {parts[0].shape[1]}.")
-        parts.append(sp.csr_array(part, dtype=np.float64))
-    matrix = sp.csr_array(sp.vstack(parts, format="csr"))
+        parts.append(as_checked_csr(part, f"X[{s}]") if sp.issparse(part) else sp.csr_array(part))
+    matrix: Any = sp.vstack(parts, format="csr", dtype=np.float64)
     if not np.isfinite(matrix.data).all():
         raise DataError("X has values that are NaN or infinite: replace them, or leave the attributes out.")
     names = [f"x{k}" for k in range(matrix.shape[1])]

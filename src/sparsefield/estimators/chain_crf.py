@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import config
+from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.threads import Threads
 from sparsefield.data import make_frame
 from sparsefield.data.sequence_labels import drop_column, encode_labels, learn_classes, read_labels
@@ -42,6 +44,8 @@ PARAMETER_RULES: dict[str, Rule] = {
     "callback": Attributes("None or a function", methods=("__call__",)),
 }
 NOT_SAVED = ("n_jobs", "callback")
+TOKENS_FOR_THREADS = 50_000
+"""Fewer tokens are labeled on one thread."""
 
 
 class ChainCRF(BaseEstimator):
@@ -212,14 +216,14 @@ class ChainCRF(BaseEstimator):
         Attributes that training did not have are ignored.
         """
         read = self._read(X)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             codes = best_labels(self._model, read.table, engine)
         return self._answer(codes, read)
 
     def predict_marginals(self, X: Any) -> Any:
         """Return p(label) of each token: an array (tokens, labels) per sequence; for a frame, (rows, labels)."""
         read = self._read(X)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             return read.arrange(sum_chains(self._model, read.table, engine).marginals)
 
     def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
@@ -227,7 +231,7 @@ class ChainCRF(BaseEstimator):
         if not Whole(1).accepts(n):
             raise ValueError(f"n must be {Whole(1).wanted}, got {n!r}.")
         read = self._read(X)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             found = n_best_labels(self._model, read.table, n, engine)
             log_sums = sum_chains(self._model, read.table, engine).log_sums
         return [
@@ -239,7 +243,7 @@ class ChainCRF(BaseEstimator):
         """Return ln p(labels) of each sequence, (sequences,); labels that are None are summed out."""
         read = self._read(X)
         codes = encode_labels(read_labels(y, read, X), self.classes_)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             return log_likelihoods(self._model, read.table, codes, engine)
 
     def sample(self, X: Any, n_samples: int = 1, *, random_state: Any = None) -> list[Any]:
@@ -248,7 +252,7 @@ class ChainCRF(BaseEstimator):
             raise ValueError(f"n_samples must be {Whole(1).wanted}, got {n_samples!r}.")
         read = self._read(X)
         rng = as_generator(self.random_state if random_state is None else random_state)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             drawn = draw_labels(self._model, read.table, n_samples, rng, engine)
         return [self._answer(codes, read) for codes in drawn]
 
@@ -263,7 +267,7 @@ class ChainCRF(BaseEstimator):
         """
         read = self._read(X)
         labels = read_labels(y, read, X)
-        with Threads(self.n_jobs) as engine:
+        with self._engine(read) as engine:
             found = self.classes_[best_labels(self._model, read.table, engine)].tolist()
         ends = read.table.offsets.tolist()
         truth, answers = ([one[a:b] for a, b in pairwise(ends)] for one in (labels, found))
@@ -296,6 +300,15 @@ class ChainCRF(BaseEstimator):
             raise DataError("X is a frame, and this chain was fitted to lists of sequences: pass such a list.")
         sequence = self.sequence_ if is_frame(X) else None
         return read_sequences(drop_column(X, self._label_column), model.vocabulary, sequence)
+
+    def _engine(self, read: ReadSequences) -> AbstractContextManager[Engine]:
+        """Return the engine of an answer: threads only where they are worth their start.
+
+        Answers have no matrix products, whose threads an entered engine would limit.
+        """
+        if self.n_jobs == 1 or read.table.n_tokens < TOKENS_FOR_THREADS:
+            return nullcontext(Threads(1))
+        return Threads(self.n_jobs)
 
     def _answer(self, codes: np.ndarray, read: ReadSequences) -> Any:
         """Return numbers of labels as labels."""

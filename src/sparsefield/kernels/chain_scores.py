@@ -3,7 +3,8 @@
 Rows of labels are padded to a multiple of `LANES`, and stored in flat arrays.
 """
 
-# pyright: reportCallIssue=false, because an intrinsic is called without its first parameter, the context
+# Intrinsics are called without their first parameter, the context.
+# pyright: reportCallIssue=false
 
 import numpy as np
 from numba import njit

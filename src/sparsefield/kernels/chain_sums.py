@@ -5,7 +5,8 @@ whose sums underflow all the same is summed in the log domain. Rows of labels ar
 `sparsefield.kernels.chain_scores`.
 """
 
-# pyright: reportCallIssue=false, because an intrinsic is called without its first parameter, the context
+# Intrinsics are called without their first parameter, the context.
+# pyright: reportCallIssue=false
 
 import math
 
