@@ -18,13 +18,14 @@ import polars as pl
 import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks import hyphenation
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
 from sparsefield.cli.console import print_message
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnknownStateWarning
-from sparsefield.estimators import RelationalField
+from sparsefield.estimators import ChainCRF, RelationalField
 from sparsefield.inference import MeanField
 
 __all__ = ["METHODS", "describe", "link_words", "read_chain", "run_sequences", "score_labels", "viterbi"]
@@ -32,6 +33,10 @@ __all__ = ["METHODS", "describe", "link_words", "read_chain", "run_sequences", "
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 
+HYPHENATION = "hyphenation"
+DATA = (*GRAMMARS, HYPHENATION)
+RATE_SECONDS = 0.5
+"""Labeling is repeated for so long, to measure its speed."""
 DRAWS, SWEEPS = 15, 40
 """Gibbs chains whose last states vote, and how long each runs."""
 
@@ -42,6 +47,8 @@ class Model:
 
     label: Callable[[pl.DataFrame], Array]
     weights: int
+    tag: Callable[[list[list[list[str]]]], Any] | None = None
+    """Labels sequences of lists of attributes, for methods that take such."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def run_sequences(
 
     Parameters
     ----------
-    data : names of `GRAMMARS`
+    data : names of `GRAMMARS`, or "hyphenation", which needs pyphen and a list of words
     sentences, validation_sentences, test_sentences : int
     seed : of the grammar's words and of the sentences
     methods : keys of `METHODS`; all when left out
@@ -101,14 +108,18 @@ def run_sequences(
     list of dict
         One per data set and method: data, method, status ("done", or why not), setting, words_right and
         sentences_right (shares), seconds (of the processor, for one fit and the labeling at the chosen setting, on
-        one thread), weights (features that have one).
+        one thread), wall_seconds (the same by the clock), fit_seconds (of the processor, for the fit alone),
+        sequences_per_second (labeled, for methods that take lists of attributes), weights (features that have one).
     """
     known = list(METHODS)
-    unknown = sorted(set(methods or ()) - set(known)) + sorted(set(data) - set(GRAMMARS))
+    unknown = sorted(set(methods or ()) - set(known)) + sorted(set(data) - set(DATA))
     if unknown:
-        raise ValueError(f"no such name: {', '.join(unknown)}; there are {', '.join([*known, *GRAMMARS])}")
+        raise ValueError(f"no such name: {', '.join(unknown)}; there are {', '.join([*known, *DATA])}")
     table: list[Row] = []
     for name in data:
+        if name == HYPHENATION and hyphenation.why_not():
+            report(f"{name}: {hyphenation.why_not()}")
+            continue
         counts = (sentences, validation_sentences, test_sentences)
         train, validation, test = _draw_parts(name, counts, seed)
         report(f"{name}: {sentences} sentences with {len(train):,} words; {test_sentences} with {len(test):,} to label")
@@ -173,7 +184,21 @@ def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
     def label(frame: pl.DataFrame) -> Array:
         return np.array([label for words, _ in _as_chains(frame) for label in tagger.tag(words)])
 
-    return Model(label, len(found.state_features) + len(found.transitions))
+    def tag(sequences: list[list[list[str]]]) -> list[list[str]]:
+        return [tagger.tag(words) for words in sequences]
+
+    return Model(label, len(found.state_features) + len(found.transitions), tag)
+
+
+def fit_chain(train: pl.DataFrame, l1: float, l2: float, **options: Any) -> Model:
+    """Fit our linear chain by its exact likelihood, on the same attributes; it is decoded exactly."""
+    words, labels = (list(part) for part in zip(*_as_chains(train), strict=True))
+    chain = ChainCRF(l1=l1, l2=l2, all_transitions=True, n_jobs=1, **options).fit(words, labels)
+
+    def label(frame: pl.DataFrame) -> Array:
+        return np.concatenate(chain.predict([words for words, _ in _as_chains(frame)]))
+
+    return Model(label, chain.n_features_, chain.predict)
 
 
 def fit_regression(train: pl.DataFrame, C: float) -> Model:
@@ -189,12 +214,16 @@ def fit_regression(train: pl.DataFrame, C: float) -> Model:
 
 
 OUR_GRID = {"l1": (0.03, 0.1, 0.3), "l2": (1.0, 3.0, 10.0)}
+CHAIN_GRID = {"l1": (0.0, 0.1, 0.3), "l2": (0.06, 0.2, 0.6)}
+"""The grid of CRFsuite: its c2 is half of our l2."""
 METHODS: dict[str, Method] = {
     "regression": Method("logistic regression per word", fit_regression, {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}),
     "ours": Method("sparsefield, mean field", partial(fit_ours, decoding="mean field"), OUR_GRID),
     "ours-bp": Method("sparsefield, belief propagation", partial(fit_ours, decoding="bp"), OUR_GRID),
     "ours-gibbs": Method("sparsefield, Gibbs draws", partial(fit_ours, decoding="gibbs"), OUR_GRID),
     "ours-viterbi": Method("sparsefield's weights, Viterbi", partial(fit_ours, decoding="viterbi"), OUR_GRID),
+    "chain": Method("sparsefield, ChainCRF", fit_chain, CHAIN_GRID),
+    "chain-all": Method("sparsefield, ChainCRF, all pairs", partial(fit_chain, all_states=True), CHAIN_GRID),
     "crfsuite": Method("CRFsuite", fit_crfsuite, {"c1": (0.0, 0.1, 0.3), "c2": (0.03, 0.1, 0.3)}, "pycrfsuite"),
 }
 
@@ -293,6 +322,8 @@ def _as_chains(frame: pl.DataFrame) -> Iterator[tuple[list[list[str]], list[str]
 
 
 def _draw_parts(name: str, counts: Sequence[int], seed: int) -> list[pl.DataFrame]:
+    if name == HYPHENATION:
+        return hyphenation.hyphenated_parts(counts, seed)
     drawn = draw_sentences(GRAMMARS[name], sum(counts), seed=seed)
     known = common_words(drawn[: counts[0]])
     ends = np.cumsum(counts)
@@ -301,7 +332,8 @@ def _draw_parts(name: str, counts: Sequence[int], seed: int) -> list[pl.DataFram
 
 def _row(name: str, method: Method, parts: Sequence[pl.DataFrame], options: Mapping[str, Any]) -> Row:
     row: Row = {"data": name, "method": method.title, "status": "", "setting": ""}
-    row |= dict.fromkeys(["words_right", "sentences_right", "seconds", "weights"])
+    row |= dict.fromkeys(["words_right", "sentences_right", "seconds", "wall_seconds", "fit_seconds"])
+    row |= dict.fromkeys(["sequences_per_second", "weights"])
     if not installed(method.module):
         return row | {"status": f"not installed: {method.module}"}
     train, validation, test = parts
@@ -311,20 +343,41 @@ def _row(name: str, method: Method, parts: Sequence[pl.DataFrame], options: Mapp
             found = method.fit(train, **setting, **options).label(validation)
             scores.append((score_labels(found, validation)["words_right"], setting))
         best = max(scores, key=lambda score: score[0])[1]  # the first of equals
+        wall = time.perf_counter()
         start = time.process_time()  # on one thread, so that other work on the machine does not count
         model = method.fit(train, **best, **options)
+        row["fit_seconds"] = time.process_time() - start
         found = model.label(test)
         row["seconds"] = time.process_time() - start
+        row["wall_seconds"] = time.perf_counter() - wall
+        row["sequences_per_second"] = _labeling_rate(model, test)
     row["setting"] = ", ".join(f"{key} {value:g}" for key, value in best.items())
     return row | score_labels(found, test) | {"weights": model.weights, "status": "done"}
+
+
+def _labeling_rate(model: Model, frame: pl.DataFrame) -> float | None:
+    """Return how many sequences are labeled in a second of the processor, from lists of attributes to labels."""
+    if model.tag is None:
+        return None
+    sequences, count, start = [words for words, _ in _as_chains(frame)], 0, time.process_time()
+    while time.process_time() - start < RATE_SECONDS:
+        model.tag(sequences)
+        count += len(sequences)
+    return count / (time.process_time() - start)
 
 
 def _mean(column: pl.Series) -> float:
     return float(column.to_numpy().mean())
 
 
+FIGURES = ("data", "method", "words_right", "sentences_right", "weights", "fit_seconds", "seconds", "wall_seconds")
+FIGURES += ("sequences_per_second", "setting")
+
+
 def command(
-    data: Annotated[list[str] | None, typer.Option("--data", help="tags, references; by default both.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="tags, references, hyphenation; by default the first two.")
+    ] = None,
     sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
@@ -336,4 +389,4 @@ def command(
     ours = {"objective": objective, "penalize_biases": penalize_biases}
     names = tuple(data or ("tags", "references"))
     found = run_sequences(names, sentences, seed, methods=method, report=print_message, **ours)
-    print_rows(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)
+    print_rows(found, FIGURES, as_json)

@@ -58,6 +58,7 @@ CONTENTS = {
         "reading",
         "schema-files",
         "sequences-and-grids",
+        "coming-from-crfsuite",
         "missing-values",
         "latent-variables",
         "baskets",

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sparsefield.codebook import Codebook, inspect
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
-    from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
+    from sparsefield.estimators import ChainCRF, CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
-    from sparsefield.io import Baskets, read_atoms, read_baskets, read_database, read_schema, read_triples
+    from sparsefield.io import Baskets, read_atoms, read_baskets, read_conll, read_database, read_schema, read_triples
     from sparsefield.objectives import EM
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
@@ -31,6 +31,7 @@ __all__ = [
     "Baskets",
     "BeliefPropagation",
     "CRFClassifier",
+    "ChainCRF",
     "Codebook",
     "ExactInference",
     "FitCallbacks",
@@ -56,6 +57,7 @@ __all__ = [
     "load",
     "read_atoms",
     "read_baskets",
+    "read_conll",
     "read_database",
     "read_schema",
     "read_triples",
@@ -65,11 +67,11 @@ _NAMES_OF_MODULE = {
     "codebook": ("Codebook", "inspect"),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
-    "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
+    "estimators": ("ChainCRF", "CRFClassifier", "MarkovField", "RelationalField", "load"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "io": ("Baskets", "read_atoms", "read_baskets", "read_database", "read_schema", "read_triples"),
+    "io": ("Baskets", "read_atoms", "read_baskets", "read_conll", "read_database", "read_schema", "read_triples"),
     "objectives": ("EM",),
     "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from benchmarks import sequences
+from benchmarks import hyphenation, sequences
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
 
 
@@ -98,3 +98,25 @@ def test_a_tool_that_is_absent_is_said_to_be(monkeypatch) -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="no such name: nobody"):
         sequences.run_sequences(methods=["nobody"])
+
+
+def test_letters_of_a_word_are_labeled_by_its_hyphens() -> None:
+    frame = hyphenation.letter_frame(["paper", "of"], lambda word: [2] if word == "paper" else [])
+    assert frame["label"].to_list() == ["none", "none", "hyphen", "none", "none", "none", "none"]
+    assert frame["sentence"].to_list() == [0] * 5 + [1] * 2
+    assert frame.row(2, named=True) | {"label": "", "sentence": 0} == {
+        "sentence": 0,
+        "word": "p",
+        "suffix": "ap",
+        "shape": "consonant",
+        "before": "pa",
+        "after": "er",
+        "label": "",
+    }
+
+
+def test_data_that_are_not_there_are_skipped_with_the_reason(monkeypatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(hyphenation, "installed", lambda module: False)
+    assert sequences.run_sequences(["hyphenation"], 20, report=lines.append) == []
+    assert lines == ["hyphenation: not installed: pyphen"]

@@ -6,11 +6,13 @@ import os
 from typing import Any
 
 from sparsefield.errors import ModelFileError
+from sparsefield.estimators.chain_crf import ChainCRF, restore_chain
 from sparsefield.estimators.crf_classifier import CRFClassifier
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
+from sparsefield.io.chain_file import is_chain_file
 from sparsefield.io.model_file import load_field
 from sparsefield.model import Field
 
@@ -21,6 +23,7 @@ ESTIMATORS: dict[str, type[FieldEstimator]] = {
 __all__ = [
     "ESTIMATORS",
     "CRFClassifier",
+    "ChainCRF",
     "FieldEstimator",
     "MarkovField",
     "RelationalField",
@@ -29,8 +32,10 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str]) -> FieldEstimator:
+def load(path: str | os.PathLike[str]) -> Any:
     """Return the fitted estimator that ``save`` wrote to a file. Loading runs no code of the file, unlike pickle."""
+    if is_chain_file(path):
+        return restore_chain(path)
     return restore_estimator(path, *load_field(path))
 
 

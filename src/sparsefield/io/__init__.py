@@ -9,6 +9,7 @@ from sparsefield.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
     from sparsefield.io.baskets import Baskets, read_baskets
+    from sparsefield.io.conll import ConllSentences, read_conll
     from sparsefield.io.database import read_database
     from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
     from sparsefield.io.file_format import FileFormat
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOG_ZERO",
     "Baskets",
+    "ConllSentences",
     "Factor",
     "FieldFactors",
     "FileFormat",
@@ -36,6 +38,7 @@ __all__ = [
     "read_atoms",
     "read_baskets",
     "read_blocks",
+    "read_conll",
     "read_database",
     "read_evidence",
     "read_schema",
@@ -56,6 +59,7 @@ __all__ = [
 _NAMES_OF_MODULE = {
     "atoms": ["read_atoms"],
     "baskets": ["Baskets", "read_baskets"],
+    "conll": ["ConllSentences", "read_conll"],
     "database": ["read_database"],
     "field_factors": ["Factor", "FieldFactors", "log_linear_weights", "to_factors", "to_pgmpy"],
     "file_format": ["FileFormat"],

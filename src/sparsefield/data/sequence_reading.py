@@ -1,0 +1,259 @@
+"""This module reads sequences of tokens with attributes: dictionaries, lists of strings, arrays, or one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsefield.data.frames import Source, as_source
+from sparsefield.data.sparse_checks import as_checked_csr
+from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.errors import DataError
+
+Vocabulary = Mapping[str, int]
+"""The number of each attribute."""
+
+
+@dataclass(frozen=True)
+class ReadSequences:
+    """Sequences of any form as a table of tokens."""
+
+    table: TokenTable
+    vocabulary: Vocabulary
+    rows: np.ndarray | None = None
+    """(tokens,): the row of the frame that each token is; None where the input was no frame."""
+    kind: str = "array"
+    """The kind of frames to answer with."""
+
+    def arrange(self, values: np.ndarray) -> list[np.ndarray] | np.ndarray:
+        """Return values of tokens as one array per sequence, or in the order of the rows of the frame."""
+        if self.rows is None:
+            return self.table.split(values)
+        found = np.empty_like(values)
+        found[self.rows] = values
+        return found
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Attributes of tokens, one after another."""
+
+    counts: np.ndarray
+    """(tokens,): how many entries each token has."""
+    names: Sequence[str]
+    """Names of attributes: one per entry, or, with ``numbers``, one per attribute."""
+    values: np.ndarray
+    """(entries,), or empty where all are 1."""
+    numbers: np.ndarray | None = None
+    """(entries,): numbers of the attributes."""
+
+
+def read_sequences(X: Any, known: Vocabulary | None = None, sequence: str | None = None) -> ReadSequences:
+    """Return sequences as a table of tokens.
+
+    Parameters
+    ----------
+    X : sequences of dictionaries or of lists of strings, of arrays (tokens, attributes), or one frame
+    known : the numbers of the attributes of a fit; others are left out. Without it, all attributes are numbered.
+    sequence : the column of a frame that names the sequence of each row
+    """
+    if is_frame(X):
+        return _read_frame(as_source(X), known, sequence)
+    if sequence is not None:
+        raise DataError("sequence= names a column of a frame, and X is no frame: leave it out.")
+    sequences = _as_list(X)
+    lengths = np.array([_length(tokens) for tokens in sequences], dtype=np.int64)
+    first = sequences[int(np.argmax(lengths > 0))]
+    if sp.issparse(first) or isinstance(first, np.ndarray):
+        entries = _matrix_entries(sequences)
+    else:
+        entries = _token_entries(list(chain.from_iterable(sequences)), lengths)
+    return _number_entries(lengths, entries, known)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is one table with named columns."""
+    return hasattr(X, "columns") and not sp.issparse(X)
+
+
+def _as_list(X: Any) -> list[Any]:
+    if isinstance(X, (str, bytes, Mapping)) or sp.issparse(X) or not isinstance(X, Iterable):
+        raise DataError(f"X is a {type(X).__name__}; pass a list of sequences, or a frame and sequence=.")
+    sequences = list(X)
+    if not sequences:
+        raise DataError("X has no sequences: pass at least one.")
+    if set(map(type, sequences)) <= {list, tuple}:
+        return sequences
+    for s, tokens in enumerate(sequences):
+        wrong = isinstance(tokens, (str, bytes, Mapping)) or not (hasattr(tokens, "__len__") or sp.issparse(tokens))
+        if wrong:
+            raise DataError(
+                f"X[{s}] is a {type(tokens).__name__}; a sequence is a list of tokens, each a "
+                "dictionary or a list of strings, or an array."
+            )
+    return sequences
+
+
+def _length(tokens: Any) -> int:
+    return len(tokens) if type(tokens) is list else tokens.shape[0] if sp.issparse(tokens) else len(tokens)
+
+
+def _place(lengths: np.ndarray, token: int) -> str:
+    """Return the place of a token in X, for messages."""
+    s = int(np.searchsorted(np.cumsum(lengths), token, side="right"))
+    return f"X[{s}][{token - int(lengths[:s].sum())}]"
+
+
+def _token_entries(tokens: list[Any], lengths: np.ndarray) -> _Entries:
+    kinds = set(map(type, tokens))
+    if all(issubclass(kind, Mapping) for kind in kinds):
+        return _mapping_entries(tokens, lengths)
+    if not all(issubclass(kind, (list, tuple, set, frozenset)) for kind in kinds):
+        t, token = next((t, one) for t, one in enumerate(tokens) if not isinstance(one, (list, tuple, set, frozenset)))
+        raise DataError(
+            f"{_place(lengths, t)} is a {type(token).__name__}; tokens are all dictionaries, or all lists of strings."
+        )
+    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    names = list(chain.from_iterable(tokens))
+    if set(map(type, names)) - {str}:
+        k, name = next((k, name) for k, name in enumerate(names) if type(name) is not str)
+        t = int(np.searchsorted(np.cumsum(counts), k, side="right"))
+        raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
+    return _Entries(counts, names, np.empty(0))
+
+
+def _mapping_entries(tokens: list[Mapping[str, Any]], lengths: np.ndarray) -> _Entries:
+    """Return the attributes of dictionaries; in the common case of strings and flags without a loop over entries."""
+    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    keys = list(chain.from_iterable(tokens))
+    values = list(chain.from_iterable(token.values() for token in tokens))
+    kinds = set(map(type, values))
+    if set(map(type, keys)) <= {str} and kinds <= {str, bool, int, float}:
+        if kinds <= {str}:
+            return _Entries(counts, [f"{key}={value}" for key, value in zip(keys, values, strict=True)], np.empty(0))
+        names = [f"{k}={v}" if type(v) is str else k for k, v in zip(keys, values, strict=True)]
+        numbers = np.array([1.0 if type(v) is str else v for v in values], dtype=np.float64)
+        if np.isfinite(numbers).all():
+            return _Entries(counts, names, np.empty(0) if (numbers == 1.0).all() else numbers)
+    parts = [list(_flatten(token, "", lambda t=t: _place(lengths, t))) for t, token in enumerate(tokens)]
+    pairs = list(chain.from_iterable(parts))
+    counts = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    return _Entries(counts, [name for name, _ in pairs], np.array([value for _, value in pairs], dtype=np.float64))
+
+
+def _flatten(token: Mapping[Any, Any], prefix: str, place: Any) -> Iterator[tuple[str, float]]:
+    """Yield the attributes of a dictionary; names within lists and dictionaries get its key as a prefix.
+
+    python-crfsuite does the same, but writes "key:value" where this has "key=value".
+    """
+    for key, value in token.items():
+        if not isinstance(key, str):
+            raise DataError(f"{place()} has the key {key!r}; keys of attributes are strings.")
+        name = prefix + key
+        if isinstance(value, str):
+            yield f"{name}={value}", 1.0
+        elif isinstance(value, (Real, np.bool_)) and np.isfinite(float(value)):
+            yield name, float(value)
+        elif isinstance(value, Mapping):
+            yield from _flatten(value, f"{name}:", place)
+        elif isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(part, str) for part in value):
+            yield from ((f"{name}:{part}", 1.0) for part in value)
+        else:
+            raise DataError(
+                f"{place()} has {name!r}: {value!r}; values are strings, finite numbers, True or False, or "
+                "lists of strings: leave out what is missing."
+            )
+
+
+def _matrix_entries(sequences: list[Any]) -> _Entries:
+    parts: list[Any] = []
+    for s, tokens in enumerate(sequences):
+        part: Any = tokens if sp.issparse(tokens) else np.asarray(tokens)
+        if part.ndim != 2 or part.dtype.kind not in "biuf":
+            raise DataError(f"X[{s}] is not a numeric array (tokens, attributes): shape {part.shape}, {part.dtype}.")
+        if parts and part.shape[1] != parts[0].shape[1]:
+            raise DataError(f"X[{s}] has {part.shape[1]} attributes, and X[0] has {parts[0].shape[1]}.")
+        parts.append(as_checked_csr(part, f"X[{s}]") if sp.issparse(part) else sp.csr_array(part))
+    matrix: Any = sp.vstack(parts, format="csr", dtype=np.float64)
+    if not np.isfinite(matrix.data).all():
+        raise DataError("X has values that are NaN or infinite: replace them, or leave the attributes out.")
+    names = [f"x{k}" for k in range(matrix.shape[1])]
+    return _Entries(np.diff(matrix.indptr).astype(np.int64), names, matrix.data, matrix.indices)
+
+
+def _number_entries(
+    lengths: np.ndarray,
+    entries: _Entries,
+    known: Vocabulary | None,
+    rows: np.ndarray | None = None,
+    kind: str = "array",
+) -> ReadSequences:
+    vocabulary, numbers = known, entries.numbers
+    if vocabulary is None:
+        names = entries.names if numbers is not None else dict.fromkeys(entries.names)
+        vocabulary = {name: k for k, name in enumerate(names)}
+    if numbers is None:
+        found = map(vocabulary.get, entries.names, repeat(-1))
+        numbers = np.fromiter(found, dtype=np.int32, count=len(entries.names))
+    elif known is not None:
+        numbers = np.array([known.get(name, -1) for name in entries.names], dtype=np.int32)[numbers]
+    tokens, values = cumulate(entries.counts), entries.values
+    kept = numbers >= 0
+    if not kept.all():
+        tokens, numbers = cumulate(kept)[tokens], numbers[kept]
+        values = values[kept] if len(values) else values
+    if len(values) and (values == 1.0).all():
+        values = np.empty(0)
+    table = TokenTable(cumulate(lengths), tokens, numbers.astype(np.int32), values, len(vocabulary))
+    return ReadSequences(table, vocabulary, rows, kind)
+
+
+def _read_frame(source: Source, known: Vocabulary | None, sequence: str | None) -> ReadSequences:
+    if sequence is None or sequence not in source.names:
+        wanted = (
+            "pass sequence=, the column that names the sequence of each row"
+            if sequence is None
+            else (f"there is no column {sequence!r}")
+        )
+        raise DataError(f"X is a frame: {wanted}; its columns are {', '.join(source.names[:20])}.")
+    column = source.column(sequence)
+    if not column.present.all():
+        row = int(np.flatnonzero(~column.present)[0])
+        raise DataError(f"Column {sequence!r} has no value in row {row}: every row belongs to a sequence.")
+    _, first, groups = np.unique(column.values, return_index=True, return_inverse=True)
+    order = np.argsort(first[groups], kind="stable")
+    lengths = np.bincount(groups)[np.argsort(first)]
+    parts = [_column_entries(source, name) for name in source.names if name != sequence]
+    starts = np.cumsum([0, *(len(names) for names, *_ in parts)])
+    names = [name for part in parts for name in part[0]]
+    places = np.concatenate([np.empty(0, dtype=np.int64), *(part[1] for part in parts)])
+    numbers = np.concatenate(
+        [np.empty(0, dtype=np.int64), *(part[2] + start for part, start in zip(parts, starts, strict=False))]
+    )
+    values = np.concatenate([np.empty(0), *(part[3] for part in parts)])
+    rank = np.empty(source.n_rows, dtype=np.int64)
+    rank[order] = np.arange(source.n_rows)
+    sorting = np.argsort(rank[places], kind="stable")
+    counts = np.bincount(rank[places], minlength=source.n_rows)
+    entries = _Entries(counts, names, values[sorting], numbers[sorting])
+    return _number_entries(lengths, entries, known, order, source.kind)
+
+
+def _column_entries(source: Source, name: str) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+    """Return names of attributes, and rows, numbers and values of entries; missing cells have none."""
+    column = source.column(name)
+    rows = np.flatnonzero(column.present)
+    if column.values.dtype.kind in "biuf" and not column.categorical:
+        values = column.values.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise DataError(f"Column {name!r} has infinite values: replace them.")
+        return [name], rows, np.zeros(len(rows), dtype=np.int64), values
+    texts = {value: k for k, value in enumerate(dict.fromkeys(column.values.tolist()))}
+    numbers = np.fromiter((texts[value] for value in column.values.tolist()), dtype=np.int64, count=len(rows))
+    return [f"{name}={value}" for value in texts], rows, numbers, np.ones(len(rows))
