@@ -81,14 +81,16 @@ class Coding(NamedTuple):
     def of(cls, targets: Sequence[Any]) -> Coding:
         """Return the coding of some variables."""
         counts = [len(variable.states) for variable in targets]
-        parts = [variable.coded[:, : variable.n_scores] for variable in targets]
-        scores = [np.pad(part, ((0, 0), (0, 2 - part.shape[1]))) for part in parts]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        scores = np.zeros((int(offsets[-1]), 2))
+        for variable, start, stop in zip(targets, offsets[:-1], offsets[1:], strict=True):
+            scores[start:stop, : variable.n_scores] = variable.coded[:, : variable.n_scores]
         return cls(
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            offsets,
             np.array([variable.has_reference for variable in targets], dtype=bool),
             np.array([variable.n_scores for variable in targets], dtype=np.int64),
             np.concatenate([np.empty(0, dtype=np.int64), *(variable.indicators for variable in targets)]),
-            np.concatenate([np.empty((0, 2)), *scores]),
+            scores,
             np.concatenate([np.empty(0), *(variable.log_base for variable in targets)]),
             np.concatenate([np.empty(0), *(variable.code_frequencies for variable in targets)]),
             max(counts, default=1),

@@ -173,4 +173,6 @@ class Field:
 
 def pad_features(features: np.ndarray, width: int) -> np.ndarray:
     """Return (features, width): the features padded with -1."""
+    if features.shape[1] == width:
+        return features
     return np.pad(features, ((0, 0), (0, width - features.shape[1])), constant_values=-1)

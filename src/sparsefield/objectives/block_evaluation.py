@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import compile_problem
+from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
@@ -17,6 +17,10 @@ from sparsefield.objectives.objective import Objective
 MATRIX_SHARE = 0.16
 """Share of all pairs that are arcs, above which a product of whole matrices is faster than a loop over arcs, which has
 about a sixth of its operations per second."""
+
+KEPT_BELIEFS = 2**17
+"""Size of a block, in beliefs, up to which its compiled missing cells are kept: in larger ones they would cost more
+memory than they save time."""
 
 
 class EvaluatedBlock(NamedTuple):
@@ -30,6 +34,8 @@ class EvaluatedBlock(NamedTuple):
     """(columns, rows): the beliefs that errors are multiplied by; their deviation from the mean is the signal."""
     summed: Any = None
     """Sums over latent variables: see `sparsefield.inference.latent_inference`."""
+    compiled: CompiledProblem | None = None
+    """The missing cells of a small block, which stay the same while beliefs and arcs change."""
 
 
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
@@ -98,10 +104,14 @@ def impute_missing(
     if not len(block.missing_rows):
         return part, 0.0
     before, block = block, block._replace(beliefs=block.beliefs.copy())
-    compiled = compile_problem(DenseDataset(layout, ()), graphs, [(part.table, block)])
+    if part.compiled is None:
+        compiled = compile_problem(DenseDataset(layout, ()), graphs, [(part.table, block)])
+    else:
+        compiled = part.compiled.renewed(layout, graphs, [block])
     inference.fill(compiled.problem, theta)
     compiled.write_beliefs()
-    return part._replace(block=block), largest_change(part.table, before, block, layout)
+    kept = compiled if block.beliefs.size <= KEPT_BELIEFS else None
+    return part._replace(block=block, compiled=kept), largest_change(part.table, before, block, layout)
 
 
 def largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
