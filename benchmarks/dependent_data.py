@@ -199,7 +199,7 @@ def _ising_case(nodes: int, rows: int, l1: float) -> Case:
 
 CASES: tuple[Case, ...] = (
     _factor_case(300, 1000, 9.0),
-    _factor_case(700, 1200, 14.0),
+    _factor_case(700, 1200, 12.0),
     _factor_case(1300, 1200, 16.0),
     Case(
         "texts",
