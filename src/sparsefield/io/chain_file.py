@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.io.model_file import _with_sorted_header  # pyright: ignore[reportPrivateUsage]
+from sparsefield.io.model_file import with_sorted_header
 from sparsefield.model.chain_features import ChainFeatures
 from sparsefield.model.chain_model import ChainModel, ChainRecord
 
@@ -38,7 +38,7 @@ def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str,
         "steps": np.ascontiguousarray(model.features.steps, dtype=np.int64),
         "weights": np.ascontiguousarray(model.theta, dtype=np.float64),
     }
-    write_atomically(path, _with_sorted_header(save(tensors, {"format": FORMAT, "version": VERSION})))
+    write_atomically(path, with_sorted_header(save(tensors, {"format": FORMAT, "version": VERSION})))
 
 
 def is_chain_file(path: str | os.PathLike[str]) -> bool:

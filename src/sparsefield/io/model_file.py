@@ -66,7 +66,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     for k, schema in enumerate(layout.schemas):
         if isinstance(schema, BinarySchema):
             tensors |= _binary_tensors(schema, k)
-    write_atomically(path, _with_sorted_header(save(tensors, metadata)))
+    write_atomically(path, with_sorted_header(save(tensors, metadata)))
 
 
 def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
@@ -89,7 +89,7 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
 
 
-def _with_sorted_header(content: bytes) -> bytes:
+def with_sorted_header(content: bytes) -> bytes:
     """Sort the header of a safetensors file, because the library writes metadata in arbitrary order."""
     size = int.from_bytes(content[:8], "little")
     header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
