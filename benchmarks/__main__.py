@@ -28,8 +28,8 @@ from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
-    network, sequences, denoising, cluster,
+    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
+    ablations, network, sequences, denoising, cluster,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 
