@@ -228,3 +228,32 @@ def test_numbers_are_rounded_to_the_floats_of_their_column(dtype) -> None:
     for made in (filled(table, [0.1])[:, 0], filled(pd.DataFrame({"a": table[:, 0]}), [0.1])["a"]):
         assert made.dtype == dtype
         assert made.tolist() == [float(np.array(0.1, dtype=dtype)), 1.0]
+
+
+INTEGERS = {
+    "no nulls": [3, -1, 2],
+    "nulls": [3, None, 2],
+    "nulls alone": [None, None],
+    "beyond floats": [2**53 + 1, None, -(2**60) - 1],
+    "at the limit": [2**53, None, 2**53 - 1],
+}
+
+
+@pytest.mark.parametrize("values", INTEGERS.values(), ids=INTEGERS)
+@pytest.mark.parametrize("make", [
+    lambda values: pl.DataFrame({"x": pl.Series(values, dtype=pl.Int64)}),
+    lambda values: pd.DataFrame({"x": pd.Series(values, dtype="Int64")}),
+    lambda values: pa.table({"x": pa.array(values, pa.int64())}),
+], ids=["polars", "pandas", "arrow"])  # fmt: skip
+def test_integers_beside_nulls_are_read_exactly(make, values) -> None:
+    column = as_source(make(values)).column("x")
+    assert column.values.tolist() == [value for value in values if value is not None]
+    assert column.present.tolist() == [value is not None for value in values]
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int32, pl.UInt64])
+def test_integers_of_any_width_are_read_exactly(dtype) -> None:
+    largest = min(pl.select(dtype.max()).item(), 2**63 - 1)
+    column = as_source(pl.DataFrame({"x": pl.Series([largest, None, 0], dtype=dtype)})).column("x")
+    assert column.values.tolist() == [largest, 0]
+    assert column.present.tolist() == [True, False, True]
