@@ -161,9 +161,10 @@ def _array_cells(column: np.ndarray, labels: list) -> list:
 
 def _widen(array: np.ndarray, labels: list) -> np.ndarray:
     """Return ``array`` in a wider dtype if its own cannot hold the labels."""
-    if array.dtype.kind in "mM" and not any(isinstance(label, str) for label in labels):
+    has_text = any(isinstance(label, str) for label in labels)
+    if array.dtype.kind == "O" or (array.dtype.kind in "mM" and not has_text):
         return array
-    if not any(isinstance(label, str) for label in labels):
+    if not has_text:
         for dtype in (array.dtype, np.dtype(np.float64)):
             with np.errstate(over="ignore"):
                 converted = np.array(labels).astype(dtype)
