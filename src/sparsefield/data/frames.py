@@ -74,15 +74,23 @@ class Source:
             dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
             raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         else:
-            raw = _frame_column(name, self.native.get_column(name))
+            raw = _frame_column(name, self._series(name))
         values, in_days = plain_values(name, raw.values)
         return RawColumn(name, values, raw.present, in_days=in_days, categorical=raw.categorical)
+
+    def _series(self, name: str) -> nw.Series:
+        """Return a column of a frame, whose own name for it may be another one."""
+        return self.native.get_column(self._own_names[self._position[name]])
+
+    @cached_property
+    def _own_names(self) -> list[str]:
+        return self.native.columns
 
     def ordered_categories(self, name: str) -> tuple[Any, ...]:
         """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
         if self.kind in ("array", "sparse"):
             return ()
-        series = self.native.get_column(name)
+        series = self._series(name)
         if series.dtype != nw.Enum:
             return ()
         return tuple(plain_labels(name, series.cat.get_categories().to_list()))
@@ -93,7 +101,7 @@ class Source:
             return ColumnType()
         if self.kind == "array":
             return type_of_array(self.native[:, self._position[name]])
-        return type_of_series(self.native.get_column(name))
+        return type_of_series(self._series(name))
 
     def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
@@ -103,7 +111,7 @@ class Source:
         """
         if self.kind in ("array", "sparse"):
             return None
-        series = self.native.get_column(name)
+        series = self._series(name)
         if series.dtype.is_numeric() or series.null_count():
             return None
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum):

@@ -38,7 +38,10 @@ MAX_BYTES = 2**30
 """Memory of all Hessians, at most."""
 
 MIN_DIAGONAL = 1e-2
-"""Added to the curvature of biases: those of all states of a variable are determined up to a constant."""
+"""Added to the curvature of biases, which bounds the length of steps."""
+
+MIN_CURVATURE = 1e-10
+"""Share of the largest curvature of a variable's biases, below which a combination of them has none."""
 
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
@@ -151,22 +154,24 @@ class _TableRegressions:
         return [self._hessian(v) for v in targets]
 
     def _hessian(self, v: int) -> RegressionHessian:
-        first, last = self.graph.target_offsets[v : v + 2].tolist()
+        graph = self.graph
+        first, last = graph.target_offsets[v : v + 2].tolist()
         sources, parameters = zip(*(self._sources(column) for column in range(first, last)), strict=True)
         if last - first == 1:
             ((_, _, variance),) = self._covariances(v)
-            hessian = (sources[0] * variance) @ sources[0].T
-            return self._minimize_over_biases(hessian, parameters[0], int(self.free[parameters[0][0]]))
+            hessian = (sources[0] * variance.astype(np.float32)) @ sources[0].T
+            count = int(self.free[parameters[0][0]])
+            return _minimize_over_biases(hessian, parameters[0], hessian[:count, :count])
         ends = np.cumsum([0, *map(len, sources)])
-        hessian = np.empty((ends[-1], ends[-1]), dtype=np.float32)
+        hessian, of_biases = np.empty((ends[-1], ends[-1]), dtype=np.float32), np.empty((last - first, last - first))
         for a, b, covariance in self._covariances(v):
-            product = (sources[a] * covariance) @ sources[b].T
+            product = (sources[a] * covariance.astype(np.float32)) @ sources[b].T
             hessian[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = product
             hessian[ends[b] : ends[b + 1], ends[a] : ends[a + 1]] = product.T
-        every = np.concatenate(parameters)
-        biases = ends[:-1][self.free[every[ends[:-1]]]]
-        order = np.concatenate([biases, np.delete(np.arange(len(every)), biases)])
-        return self._minimize_over_biases(hessian[np.ix_(order, order)], every[order], len(biases))
+            of_biases[a, b] = of_biases[b, a] = covariance.sum()
+        every, free = np.concatenate(parameters), np.flatnonzero(self.free[graph.first + np.arange(first, last)])
+        order = np.concatenate([ends[free], np.delete(np.arange(len(every)), ends[free])])
+        return _minimize_over_biases(hessian[np.ix_(order, order)], every[order], of_biases[np.ix_(free, free)])
 
     def _covariances(self, v: int) -> Iterable[tuple[int, int, np.ndarray]]:
         """Yield pairs of columns of a variable, with their covariance in each row times its weight."""
@@ -179,7 +184,7 @@ class _TableRegressions:
             weight[block.missing_rows[start:stop]] = 0.0
         means = coded @ p
         for a in range(len(coded)):
-            found = (weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])).astype(np.float32)
+            found = weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])
             yield from ((a, b, found[b]) for b in range(a + 1))
 
     def _sources(self, column: int) -> tuple[np.ndarray, np.ndarray]:
@@ -198,15 +203,26 @@ class _TableRegressions:
             columns[which[which >= 0]].prod(axis=0, out=values[k])
         return values, parameters
 
-    @staticmethod
-    def _minimize_over_biases(hessian: np.ndarray, parameters: np.ndarray, count: int) -> RegressionHessian:
-        """Return the Hessian without its first parameters, which are free biases."""
-        own = hessian[:count, :count] + np.float32(MIN_DIAGONAL) * np.eye(count, dtype=np.float32)
-        cross = hessian[:count, count:]
-        inverse = np.linalg.inv(own) if count > 1 else 1.0 / own
-        of_weights = inverse @ cross
-        matrix = hessian[count:, count:] - cross.T @ of_weights
-        return RegressionHessian(parameters[count:], matrix, parameters[:count], inverse, of_weights)
+
+def _minimize_over_biases(hessian: np.ndarray, parameters: np.ndarray, of_biases: np.ndarray) -> RegressionHessian:
+    """Return the Hessian without its first parameters, which are free biases with the given Hessian of their own."""
+    count = len(of_biases)
+    inverse, cross = _pseudo_inverse(of_biases), hessian[:count, count:]
+    of_weights = inverse @ cross
+    matrix = hessian[count:, count:] - (cross.T @ of_weights).astype(np.float32)
+    return RegressionHessian(parameters[count:], matrix, parameters[:count], inverse, of_weights)
+
+
+def _pseudo_inverse(matrix: np.ndarray) -> np.ndarray:
+    """Return the inverse of a Hessian of biases.
+
+    Those of all states of a variable are determined up to a constant, which stays what it is.
+    """
+    if len(matrix) < 2:
+        return 1.0 / (matrix + MIN_DIAGONAL)
+    values, directions = np.linalg.eigh(matrix)
+    known = values > MIN_CURVATURE * values[-1]
+    return (directions[:, known] / (values[known] + MIN_DIAGONAL)) @ directions[:, known].T
 
 
 def _count_rows(part: EvaluatedBlock) -> tuple[int, int]:

@@ -25,6 +25,10 @@ ZERO = 1e-12
 MIN_CONTRACTION = 0.5
 """A Newton model is used again while each of its steps reduces the violation of optimality to this share."""
 
+ROUNDING = 1e-13
+"""Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
+step gains."""
+
 MAX_HALVINGS = 10
 """Newton steps are halved at most this many times before the model is dropped."""
 
@@ -150,7 +154,8 @@ class WorkingProblem:
         for length in 0.5 ** np.arange(MAX_HALVINGS) if predicted < 0.0 else ():
             coordinates = self.coordinates_of(theta + length * step)
             value, slope = self._objective(coordinates)
-            if value <= before.value + SUFFICIENT_DECREASE * length * predicted and np.isfinite(slope).all():
+            required = SUFFICIENT_DECREASE * length * predicted + ROUNDING * abs(before.value)
+            if value <= before.value + required and np.isfinite(slope).all():
                 self.point = Point(coordinates, value, slope)
                 self.optimizer.remember(coordinates - before.coordinates, slope - before.gradient)
                 self.recenter()
