@@ -59,6 +59,8 @@ class WorkingProblem:
         self._model: NewtonModel | None = None
         self._steps = 0
         """Steps of the optimizer since the working set or the rows changed, or since the last Newton model."""
+        self._rows: object = None
+        """The rows of the model and of these steps."""
         self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
         self.set_features(working_set.features)
 
@@ -122,12 +124,18 @@ class WorkingProblem:
         Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the
         problem has turned out to be hard. Newton steps follow until they no longer converge fast.
         """
+        self._notice_new_rows()
         if self._model is None and self._steps >= self._newton_cost():
             self._build_model(self.theta)
         if self._model is not None and self._newton_step():
             return True
         self._steps += 1
         return self._quasi_newton_step()
+
+    def _notice_new_rows(self) -> None:
+        """Drop the Newton model if missing cells have been replaced since."""
+        if self._rows is not self.evaluator.source.rows:
+            self._rows, self._model, self._steps = self.evaluator.source.rows, None, 0
 
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none."""
@@ -273,6 +281,7 @@ class WorkingProblem:
 
     def state(self) -> dict[str, np.ndarray]:
         """Return what `restore` needs, except for the value of the objective."""
+        self._notice_new_rows()
         return {
             "pairs": self.working_set.features,
             "theta": self.point.coordinates,
@@ -299,6 +308,7 @@ class WorkingProblem:
         self.evaluator.restore(self.working_set.graphs, state)
         self.loss_gradient = state["loss_gradient"]
         self.point = Point(state["theta"], value, state["gradient"])
+        self._rows = self.evaluator.source.rows
         if len(state["model_theta"]):
             self._build_model(state["model_theta"])
         self._steps = int(state["steps"][0])
