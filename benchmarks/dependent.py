@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -109,11 +109,7 @@ def run_dependent(
         fitted_columns, iterations, largest_working_set, certified, unconverged.
     """
     table: list[Row] = []
-    for case in cases:
-        data = _load(case, seed, report)
-        if data is None:
-            continue
-        chosen = sample_columns(data.train, columns, seed)
+    for case, data, chosen in _load_cases(cases, columns, seed, report):
         found = [_our_row(case, data, chosen, l1, time_limit)]
         report(describe(found[0]))
         for name in peers:
@@ -139,11 +135,7 @@ def run_auto(
     choice nor cross-validation is in its time.
     """
     table: list[Row] = []
-    for case in cases:
-        data = _load(case, seed, report)
-        if data is None:
-            continue
-        chosen = sample_columns(data.train, columns, seed)
+    for case, data, chosen in _load_cases(cases, columns, seed, report):
         auto = _our_row(case, data, chosen, "auto", time_limit)
         found = [auto | {"method": f"{OURS}, auto"}]
         if auto["status"] == "done":
@@ -244,6 +236,16 @@ def fit_ours(data: SplitRows, l1: float | str, seed: int = 0) -> OurFit:
         certified=record.converged,
         score=float(score_columns(data.held_out, fitted.bias, fitted.weights, everything).sum()),
     )
+
+
+def _load_cases(
+    cases: Sequence[Case], columns: int, seed: int, report: Report
+) -> Iterator[tuple[Case, SplitRows, list[int]]]:
+    """Yield the cases whose data are here, with their rows and the columns that peers fit."""
+    for case in cases:
+        data = _load(case, seed, report)
+        if data is not None:
+            yield case, data, sample_columns(data.train, columns, seed)
 
 
 def _load(case: Case, seed: int, report: Report) -> SplitRows | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -252,6 +252,19 @@ def cut_into_blocks(
         beliefs[schema.n_target_columns : schema.n_columns] = covariates[:, rows]
         counts = schema.n_target_columns, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks as one block."""
+    codes = np.concatenate([block.codes for block in blocks], axis=1)
+    offsets, missing_rows = missing_cells(codes)
+    return blocks[0]._replace(
+        codes=codes,
+        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
+        weight=np.concatenate([block.weight for block in blocks]),
+        cell_offsets=offsets,
+        missing_rows=missing_rows,
+    )
 
 
 def missing_cells(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

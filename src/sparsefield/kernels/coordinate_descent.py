@@ -21,10 +21,6 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
     tolerance : largest violation of optimality at which the descent ends
     max_passes : number of passes over the parameters at most
     step : (parameters,), output
-
-    Returns
-    -------
-    The number of passes.
     """
     size = theta.shape[0]
     products = np.zeros(model.arc_offsets[-1])
@@ -34,7 +30,7 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
         step[f] = 0.0
     listed = np.arange(size)
     n_listed, everything = size, True
-    for passes in range(1, max_passes + 1):
+    for _ in range(max_passes):
         worst, kept = 0.0, 0
         for k in range(n_listed):
             f = listed[k]
@@ -55,12 +51,11 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
         n_listed = kept
         if worst <= tolerance:
             if everything:
-                return passes
+                return
             listed = np.arange(size)
             n_listed, everything = size, True
         else:
             everything = False
-    return max_passes
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, inline="always")

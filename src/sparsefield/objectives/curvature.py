@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection
 from sparsefield.data import Block, Layout
-from sparsefield.data.table import missing_cells
+from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.model import Adjacency
@@ -38,7 +38,7 @@ MAX_BYTES = 2**30
 """Memory of all Hessians, at most."""
 
 MIN_DIAGONAL = 1e-2
-"""Added to the curvature of biases, which bounds the length of steps."""
+"""Added to the curvature of each parameter, which bounds the length of steps."""
 
 MIN_CURVATURE = 1e-10
 """Share of the largest curvature of a variable's biases, below which a combination of them has none."""
@@ -92,7 +92,7 @@ def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
         sizes[table] += count
     parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_ROWS), 1))
     by_table = [[part.block for part in parts if part.table == table] for table in range(n_tables)]
-    found = [SampledRows(table, _join(blocks)) for table, blocks in enumerate(by_table) if blocks]
+    found = [SampledRows(table, join_blocks(blocks)) for table, blocks in enumerate(by_table) if blocks]
     return RowSample(sizes, tuple(found))
 
 
@@ -236,16 +236,3 @@ def _every_nth_row(part: EvaluatedBlock, strides: np.ndarray) -> EvaluatedBlock:
         block = rows_of_block(block, np.arange(-block.start % stride, block.n_rows, stride))
         block = block._replace(weight=stride * block.weight)
     return EvaluatedBlock(part.table, block)
-
-
-def _join(blocks: Sequence[Block]) -> Block:
-    """Return the rows of several blocks as one block."""
-    codes = np.concatenate([block.codes for block in blocks], axis=1)
-    offsets, missing_rows = missing_cells(codes)
-    return blocks[0]._replace(
-        codes=codes,
-        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
-        weight=np.concatenate([block.weight for block in blocks]),
-        cell_offsets=offsets,
-        missing_rows=missing_rows,
-    )

@@ -15,7 +15,7 @@ from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Block, Dataset, DenseDataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import merge_equal_rows
 from sparsefield.data.shards import Piece
-from sparsefield.data.table import cut_into_blocks, missing_cells
+from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
 from sparsefield.inference.completions import (
     Draws,
     Enumerated,
@@ -215,7 +215,7 @@ def _join_copies(blocks: Sequence[Block]) -> Block:
         varied |= (block.beliefs != blocks[0].beliefs).any(axis=0)
     parts = [rows_of_block(block, np.flatnonzero(varied)) for block in blocks]
     parts = [part._replace(weight=part.weight / len(blocks)) for part in parts]
-    return _join([rows_of_block(blocks[0], np.flatnonzero(~varied)), *parts])
+    return join_blocks([rows_of_block(blocks[0], np.flatnonzero(~varied)), *parts])
 
 
 def _as_incomplete(block: Block, table: int = 0) -> tuple[IncompleteBlock, None]:
@@ -236,7 +236,7 @@ def _complete_block(
     incomplete[every.owner] = incomplete[some.rows] = True
     completed = _merge(block, schema, np.flatnonzero(~incomplete), every)
     if len(some.rows):
-        completed = _join([completed, drawn_block(block, some)])
+        completed = join_blocks([completed, drawn_block(block, some)])
     return part._replace(drawn=drawn, completed=EvaluatedBlock(part.table, completed)), None
 
 
@@ -257,19 +257,6 @@ def _merge(block: Block, schema: Schema, rows: np.ndarray, found: Enumerated) ->
     codes = np.where(missing, -1, piece.codes).astype(np.int32)
     offsets, missing_rows = missing_cells(codes)
     return made._replace(codes=codes, cell_offsets=offsets, missing_rows=missing_rows)
-
-
-def _join(blocks: Sequence[Block]) -> Block:
-    """Return the rows of several blocks as one block."""
-    codes = np.concatenate([block.codes for block in blocks], axis=1)
-    offsets, missing_rows = missing_cells(codes)
-    return blocks[0]._replace(
-        codes=codes,
-        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
-        weight=np.concatenate([block.weight for block in blocks]),
-        cell_offsets=offsets,
-        missing_rows=missing_rows,
-    )
 
 
 def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) -> tuple[EvaluatedBlock, None]:

@@ -8,10 +8,8 @@ import numpy as np
 
 from sparsefield.data import Arcs
 from sparsefield.objectives import Evaluator
+from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import Transform
-
-MIN_DIAGONAL = 1e-2
-"""Added to the curvature of each parameter, which bounds the length of steps."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 
 from sparsefield.model import Field
 from sparsefield.objectives import Evaluator
+from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import MAX_CHANGE, SUFFICIENT_DECREASE, OrthantLBFGS, Point, Transform
-from sparsefield.solver.parametrization import MIN_DIAGONAL, CenteredParametrization, ConjunctionMoments
+from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
 from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
 from sparsefield.solver.proximal_newton import NewtonModel
 from sparsefield.solver.working_set import WorkingSet
