@@ -35,6 +35,7 @@ TESTS = (
     "tests/io/test_saved_kinds.py",
     "tests/solver/test_owlqn.py",
     "tests/estimators/test_kinds_of_tables.py",
+    "tests/estimators/test_types_of_answers.py",
     "tests/estimators/test_types_of_cells.py",
     "tests/cli/test_cli.py",
     "tests/cli/test_kind_options.py",

@@ -116,7 +116,8 @@ def empty_series(name: str, length: int, column_type: ColumnType, backend: Any) 
     elif dtype == "ordered" and text and backend == "polars":
         kind = nw.Enum(list(categories))
     elif dtype in CATEGORIES and text:
-        kind = nw.Categorical()
+        # An array of pyarrow 18 cannot be made of nulls and a dictionary type at once.
+        return nw.new_series(name, [None] * length, nw.String(), backend=backend).cast(nw.Categorical())
     else:
         return None
     return nw.new_series(name, [None] * length, kind, backend=backend)
