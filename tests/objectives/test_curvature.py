@@ -8,7 +8,7 @@ from higher import evaluate, with_conjunctions
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator, block_evaluation, curvature
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, curvature, regressions
 
 SHAPES = {
     "binary": {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
@@ -90,7 +90,7 @@ def test_matrix_products_and_loops_over_arcs_agree(make_problem, monkeypatch, sh
     problem = with_conjunctions(make_problem(5, **SHAPES[shape]), 8)
     found = []
     for share in (0.0, 1.0):
-        monkeypatch.setattr(block_evaluation, "MATRIX_SHARE", share)
+        monkeypatch.setattr(regressions, "MATRIX_SHARE", share)
         found.append(evaluate(problem, "pl")[1:])
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=0, atol=1e-11)

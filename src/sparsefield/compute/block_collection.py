@@ -41,6 +41,25 @@ class ThresholdQuery:
     """The number of largest entries that are needed, over all items; more may be returned."""
 
 
+@dataclass(frozen=True)
+class PiecewiseUpdate:
+    """A function for `BlockCollection.map_update` whose work on a block consists of pieces, which threads can share.
+
+    Called with a block, it does one piece after the other; the result is the same.
+    """
+
+    begin: Callable[..., tuple[Any, Sequence[Any]]]
+    """``begin(block, *shared)`` returns memory for the results, and the pieces."""
+    work: Callable[..., Any]
+    """``work(block, memory, piece, *shared)`` does a piece, and may write to a part of the memory of its own."""
+    finish: Callable[..., tuple[Any, Any]]
+    """``finish(block, memory, found, *shared)`` returns the new block and a value, from the results of all pieces."""
+
+    def __call__(self, block: Any, *shared: Any) -> tuple[Any, Any]:
+        memory, pieces = self.begin(block, *shared)
+        return self.finish(block, memory, [self.work(block, memory, piece, *shared) for piece in pieces], *shared)
+
+
 class BlockCollection(ABC):
     """Blocks in a fixed order, kept where they are processed.
 

@@ -7,12 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparsefield.compute.block_collection import (
     BlockCollection,
     Engine,
     Item,
+    PiecewiseUpdate,
     Result,
     ThresholdQuery,
     TopEntries,
@@ -80,6 +81,15 @@ class Threads(Engine):
         return LocalBlocks(list(blocks), self)
 
 
+class _Piece(NamedTuple):
+    """A piece of the work on a block; there are ``count`` of them, and a block without any has one that is empty."""
+
+    block: Any
+    memory: Any
+    piece: Any
+    count: int
+
+
 class LocalBlocks(BlockCollection):
     """Blocks in the memory of this process."""
 
@@ -100,10 +110,32 @@ class LocalBlocks(BlockCollection):
             return function(self._blocks[k], *(() if each is None else (each[k],)), *shared)
 
         blocks, tree = [], SumTree(combine)
-        for block, value in self._engine.stream(update, range(len(self._blocks))):
+        piecewise = isinstance(function, PiecewiseUpdate)
+        updates = self._in_pieces(function, shared) if piecewise else self._engine.stream(update, range(len(self)))
+        for block, value in updates:
             blocks.append(block)
             tree.push(value)
         return LocalBlocks(blocks, self._engine), tree.total()
+
+    def _in_pieces(self, function: PiecewiseUpdate, shared: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield the updated blocks and their values; threads share the pieces of all blocks."""
+
+        def tasks() -> Iterator[_Piece]:
+            for block in self._blocks:
+                memory, pieces = function.begin(block, *shared)
+                yield from (_Piece(block, memory, piece, len(pieces)) for piece in pieces)
+                if not len(pieces):
+                    yield _Piece(block, memory, None, 0)
+
+        def work(task: _Piece) -> tuple[_Piece, Any]:
+            return task, function.work(task.block, task.memory, task.piece, *shared) if task.count else None
+
+        found: list[Any] = []
+        for task, value in self._engine.stream(work, tasks()):
+            found += [value] if task.count else []
+            if len(found) == task.count:
+                yield function.finish(task.block, task.memory, found, *shared)
+                found = []
 
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
         return tree_sum(self._engine.stream(lambda block: function(block, *shared), self._blocks))

@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsefield.compute import PiecewiseUpdate
 from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Adjacency
-from sparsefield.objectives.objective import Objective
+from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
+from sparsefield.objectives.regressions import EvaluatedPiece, Regressions, sum_gradients
 
-MATRIX_SHARE = 0.16
-"""Share of all pairs that are arcs, above which a product of whole matrices is faster than a loop over arcs, which has
-about a sixth of its operations per second."""
+Pieces = Sequence[Sequence[Regressions]]
+Weights = Sequence[Sequence[np.ndarray]]
+"""Table by table, the `weight_matrix` of each piece."""
 
 KEPT_BELIEFS = 2**17
 """Size of a block, in beliefs, up to which its compiled missing cells are kept: in larger ones they would cost more
@@ -43,56 +45,83 @@ def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     return EvaluatedBlock(table, block), None
 
 
-def weight_matrix(graph: Adjacency, width: int, theta: np.ndarray) -> np.ndarray:
-    """Return the weights of all arcs (target columns, columns), empty where a matrix product would take longer."""
-    if not has_many_arcs(graph, width):
-        return np.empty((0, 0))
-    matrix = np.zeros((len(graph.arc_offsets) - 1, width))
-    matrix.ravel()[_positions(graph, width)] = theta[graph.arc_feature]
-    return matrix
-
-
-def has_many_arcs(graph: Adjacency, width: int) -> bool:
-    """Return whether so many of all pairs are arcs that matrix products are faster than a loop over arcs."""
-    return len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
-
-
-def _positions(graph: Adjacency, width: int) -> np.ndarray:
-    """Return the positions of the arcs in a matrix (target columns, width)."""
-    return np.repeat(np.arange(len(graph.arc_offsets) - 1), np.diff(graph.arc_offsets)) * width + graph.arc_source
-
-
-def evaluate(
-    part: EvaluatedBlock,
-    layout: Layout,
-    objective: Objective,
-    graphs: Sequence[Adjacency],
-    theta: np.ndarray,
-    weights: Sequence[np.ndarray],
+def evaluate_sweep(
+    part: EvaluatedBlock, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return the part with errors and expectations; and the loss, the gradient and the `bias_hessian`.
-
-    ``weights`` has the `weight_matrix` of each table.
-    """
-    loss, errors, expectations = objective.sweep(part.block, graphs[part.table], theta, weights[part.table])
+    """Return the part with errors and expectations of contrastive divergence; loss, gradient and `bias_hessian`."""
+    loss, errors, expectations = ContrastiveDivergence.sweep(part.block, graphs[part.table], theta)
     part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), bias_hessian(part, layout))
+    return part, (loss, gradient_of_sweep(part, graphs, len(theta)), bias_hessian(part, layout))
 
 
-def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
-    """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
-    out, graph, width = np.empty(size), graphs[part.table], len(part.expectations)
-    if has_many_arcs(graph, width):
-        products = (part.errors @ part.expectations.T).ravel()[_positions(graph, width)]
-        out = np.bincount(graph.arc_feature, products, size)
-        out[graph.first : graph.first + len(part.errors)] = part.errors.sum(axis=1)
-    else:
-        kernels.gradient(graph, part.errors, part.expectations, out)
+def _begin(
+    part: EvaluatedBlock, layout: Layout, pieces: Pieces, theta: np.ndarray, weights: Weights
+) -> tuple[np.ndarray, range]:
+    """Return memory for the errors, and the numbers of the pieces of a table."""
+    return np.empty((part.block.n_target_columns, part.block.n_rows)), range(len(pieces[part.table]))
+
+
+def _evaluate_piece(
+    part: EvaluatedBlock,
+    errors: np.ndarray,
+    number: int,
+    layout: Layout,
+    pieces: Pieces,
+    theta: np.ndarray,
+    weights: Weights,
+) -> EvaluatedPiece:
+    """Set the errors of the variables of a piece, and return its loss, gradient and `bias_hessian`."""
+    piece, block, is_score = pieces[part.table][number], part.block, layout.schemas[part.table].is_score
+    mine, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
+    loss = piece.evaluate(block, theta, weights[part.table][number], mine)
+    kernels.bias_hessian(mine, block.weight, is_score[piece.columns], hessian)
+    return EvaluatedPiece(loss, piece.gradient(mine, block.beliefs), hessian)
+
+
+def _finish(
+    part: EvaluatedBlock,
+    errors: np.ndarray,
+    found: Sequence[EvaluatedPiece],
+    layout: Layout,
+    pieces: Pieces,
+    theta: np.ndarray,
+    weights: Weights,
+) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
+    """Return what `evaluate_sweep` returns, from the results of all pieces."""
+    gradient = sum_gradients(pieces[part.table], [one.gradient for one in found], len(theta))
+    hessian = np.concatenate([np.empty(0), *(one.bias_hessian for one in found)])
+    value = sum(one.loss for one in found), gradient, _scatter(hessian, layout.target_starts, part.table)
+    return part._replace(errors=errors, expectations=part.block.beliefs), value
+
+
+evaluate_regressions = PiecewiseUpdate(_begin, _evaluate_piece, _finish)
+"""Does what `evaluate_sweep` does, for pseudo-likelihood, whose pieces are those of `divide`, table by table."""
+
+
+def _list_pieces(part: EvaluatedBlock, pieces: Pieces, size: int) -> tuple[None, Sequence[Regressions]]:
+    return None, pieces[part.table]
+
+
+def _gradient_of_piece(part: EvaluatedBlock, memory: None, piece: Regressions, pieces: Pieces, size: int) -> np.ndarray:
+    return piece.gradient(part.errors[piece.columns], part.expectations)
+
+
+def _sum_pieces(
+    part: EvaluatedBlock, memory: None, found: Sequence[np.ndarray], pieces: Pieces, size: int
+) -> tuple[EvaluatedBlock, np.ndarray]:
+    return part, sum_gradients(pieces[part.table], found, size)
+
+
+gradient_of_regressions = PiecewiseUpdate(_list_pieces, _gradient_of_piece, _sum_pieces)
+"""Returns the gradient of pieces with ``size`` parameters, from the errors of the last evaluation."""
+
+
+def gradient_of_sweep(part: EvaluatedBlock, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
+    """Return the gradient of contrastive divergence for graphs with ``size`` parameters, from the last errors."""
+    out, graph = np.empty(size), graphs[part.table]
+    kernels.gradient(graph, part.errors, part.expectations, out)
     if len(graph.members):
-        if averaged:
-            kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
-        else:
-            kernels.add_conjunctions(graph, part.errors, part.expectations, out)
+        kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
     return out
 
 

@@ -21,9 +21,9 @@ class ContrastiveDivergence(Objective):
     name = "cd"
     averaged = True
 
-    def sweep(
-        self, block: Block, graph: Adjacency, theta: np.ndarray, weights: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    @staticmethod
+    def sweep(block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the loss of a block, its errors and its expectations, as in `EvaluatedBlock`."""
         errors, expectations = np.empty((block.n_target_columns, block.n_rows)), block.beliefs.copy()
         loss = sweep(block, graph, theta, True, expectations, errors, np.empty((0, 0)))
         average_into(expectations, block.beliefs, block.n_target_columns)

@@ -17,6 +17,7 @@ from sparsefield.compute import BlockCollection
 from sparsefield.data import Block, Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import rows_of_block
+from sparsefield.kernels.coordinate_descent import minimize_over_first, weigh_sources
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -129,8 +130,7 @@ def regression_hessians(
     for rows in sample.tables:
         graph, block, schema = graphs[rows.table], rows.block, layout.schemas[rows.table]
         states = np.zeros((int(schema.coding.state_offsets[-1]), block.n_rows))
-        predict_states(block, graph, theta, states)
-        regressions = _TableRegressions(rows, graph, states, [v.coded for v in schema.targets], free)
+        regressions = _TableRegressions(rows, graph, theta, states, [v.coded for v in schema.targets], free)
         targets = np.flatnonzero(np.diff(graph.target_offsets)).tolist()
         tasks = [targets[k : k + VARIABLES_PER_TASK] for k in range(0, len(targets), VARIABLES_PER_TASK)]
         found += [hessian for task in run(regressions.hessians, tasks) for hessian in task]
@@ -143,25 +143,34 @@ class _TableRegressions:
 
     sample: SampledRows
     graph: Adjacency
+    theta: np.ndarray
     states: np.ndarray
-    """(states, rows): probabilities."""
+    """(states, rows): memory for probabilities; each task sets those of its variables."""
     coded: Sequence[np.ndarray]
     """Variable by variable, (states, columns)."""
     free: np.ndarray
 
     def hessians(self, targets: Sequence[int]) -> list[RegressionHessian]:
-        """Return the Hessians of some variables."""
+        """Return the Hessians of some variables, in rising order."""
+        self._predict(targets[0], targets[-1] + 1)
         return [self._hessian(v) for v in targets]
+
+    def _predict(self, start: int, stop: int) -> None:
+        """Set the probabilities of a range of variables."""
+        graph, block, coding = self.graph, self.sample.block, self.graph.coding
+        coding = coding._replace(
+            state_offsets=coding.state_offsets[start : stop + 1], n_scores=coding.n_scores[start:stop]
+        )
+        part = graph._replace(target_offsets=graph.target_offsets[start : stop + 1], coding=coding)
+        predict_states(block._replace(codes=block.codes[start:stop]), part, self.theta, self.states)
 
     def _hessian(self, v: int) -> RegressionHessian:
         graph = self.graph
         first, last = graph.target_offsets[v : v + 2].tolist()
+        no_terms = graph.term_offsets[first] == graph.term_offsets[last]
+        if last - first == 1 and graph.coding.has_reference[v] and self.free[graph.first + first] and no_terms:
+            return self._hessian_of_binary(v, first)
         sources, parameters = zip(*(self._sources(column) for column in range(first, last)), strict=True)
-        if last - first == 1:
-            ((_, _, variance),) = self._covariances(v)
-            hessian = (sources[0] * variance.astype(np.float32)) @ sources[0].T
-            count = int(self.free[parameters[0][0]])
-            return _minimize_over_biases(hessian, parameters[0], hessian[:count, :count])
         ends = np.cumsum([0, *map(len, sources)])
         hessian, of_biases = np.empty((ends[-1], ends[-1]), dtype=np.float32), np.empty((last - first, last - first))
         for a, b, covariance in self._covariances(v):
@@ -172,6 +181,20 @@ class _TableRegressions:
         every, free = np.concatenate(parameters), np.flatnonzero(self.free[graph.first + np.arange(first, last)])
         order = np.concatenate([ends[free], np.delete(np.arange(len(every)), ends[free])])
         return _minimize_over_biases(hessian[np.ix_(order, order)], every[order], of_biases[np.ix_(free, free)])
+
+    def _hessian_of_binary(self, v: int, column: int) -> RegressionHessian:
+        """Return the Hessian of a binary variable with a free bias and without terms, with few calls of functions."""
+        graph, block, columns = self.graph, self.sample.block, self.sample.columns
+        start, stop = graph.arc_offsets[column : column + 2].tolist()
+        values, scaled = np.empty((2, 1 + stop - start, columns.shape[1]), dtype=np.float32)
+        missing = block.missing_rows[slice(*block.cell_offsets[v : v + 2].tolist())]
+        p = self.states[graph.coding.state_offsets[v] + 1]
+        weigh_sources(columns, graph.arc_source[start:stop], p, block.weight, missing, values, scaled)
+        hessian, bias = scaled @ values.T, graph.first + column
+        matrix, of_weights = np.empty((stop - start, stop - start), dtype=np.float32), np.empty((1, stop - start))
+        minimize_over_first(hessian, MIN_DIAGONAL, matrix, of_weights[0])
+        inverse = 1.0 / (hessian[:1, :1] + MIN_DIAGONAL)
+        return RegressionHessian(graph.arc_feature[start:stop], matrix, np.array([bias]), inverse, of_weights)
 
     def _covariances(self, v: int) -> Iterable[tuple[int, int, np.ndarray]]:
         """Yield pairs of columns of a variable, with their covariance in each row times its weight."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield import config
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.compute.dask_worker import identity
 from sparsefield.data import Arcs, Dataset, Layout
@@ -16,10 +17,11 @@ from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, Pieces
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
+from sparsefield.objectives.regressions import Regressions, divide
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
 
@@ -80,6 +82,9 @@ class DenseEvaluator:
         self._found, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
         self._engine = engine
+        self._block_rows = min(sample.n_rows, config.block_rows(sample.n_rows))
+        self._divided: tuple[Any, tuple[tuple[Regressions, ...], ...]] = None, ()
+        """The graphs of the last evaluation, and their pieces."""
         self._sampled: tuple[BlockCollection, curvature.RowSample] | None = None
         """The rows that were sampled last, and the sample."""
 
@@ -91,17 +96,41 @@ class DenseEvaluator:
         """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
         self._point = graphs, theta
         self._found = self.source.rows  # frees the old errors before the new ones are computed
-        sizes = zip(graphs, self.layout.widths, strict=True)
-        weights = tuple(block_evaluation.weight_matrix(graph, int(width), theta) for graph, width in sizes)
-        self._found, found = self.source.rows.map_update(
-            block_evaluation.evaluate, self.layout, self._objective, graphs, theta, weights
-        )
+        if isinstance(self._objective, PseudoLikelihood):
+            if self._divided[0] is not graphs:
+                self._divided = graphs, self._divide(graphs)
+            pieces = self._divided[1]
+            self._found, found = self.source.rows.map_update(
+                block_evaluation.evaluate_regressions, self.layout, pieces, theta, self._weights(pieces, theta)
+            )
+        else:
+            self._found, found = self.source.rows.map_update(
+                block_evaluation.evaluate_sweep, self.layout, graphs, theta
+            )
         loss, gradient, self._bias_hessian = found
         return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
         """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
-        return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
+        if isinstance(self._objective, PseudoLikelihood):
+            pieces = self._divide(graphs)
+            return self._found.map_update(block_evaluation.gradient_of_regressions, pieces, size)[1]
+        return self._found.sum(block_evaluation.gradient_of_sweep, graphs, size)
+
+    def _divide(self, graphs: Sequence[Adjacency]) -> tuple[tuple[Regressions, ...], ...]:
+        """Return the regressions of each table in pieces, table by table."""
+        sizes, n_blocks = zip(graphs, self.layout.widths.tolist(), strict=True), len(self.source.rows)
+        return tuple(divide(graph, width, self._block_rows, n_blocks) for graph, width in sizes)
+
+    def _weights(self, pieces: Pieces, theta: np.ndarray) -> list[list[np.ndarray]]:
+        """Return the weight matrices of all pieces, table by table."""
+        widths = self.layout.widths.tolist()
+        return [
+            self._engine.map(lambda piece, width=width: piece.weight_matrix(theta, width), table)
+            if table and table[0].many_arcs
+            else [np.empty((0, 0))] * len(table)
+            for table, width in zip(pieces, widths, strict=True)
+        ]
 
     def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sparsefield.data import Arcs, Block
-from sparsefield.model import Adjacency
+from sparsefield.data import Arcs
 
 
-class Objective(ABC):
+class Objective:
     """A loss whose gradient for a pair (A, B) is the sum over rows of error_A expectation_B + error_B expectation_A.
 
-    Induction, the certificate and the optimizer rely on nothing else.
+    Induction, the certificate and the optimizer rely on nothing else. How it is evaluated is up to its evaluator.
     """
 
     name: ClassVar[str]
     averaged: ClassVar[bool] = False
     """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
-
-    @abstractmethod
-    def sweep(
-        self, block: Block, graph: Adjacency, theta: np.ndarray, weights: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the loss of a block, its errors and its expectations, as in `EvaluatedBlock`.
-
-        ``weights`` is the result of `weight_matrix`, empty where there are few arcs.
-        """
 
 
 class Evaluator(Protocol):

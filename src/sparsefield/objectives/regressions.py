@@ -1,0 +1,153 @@
+"""This module divides the pseudo-likelihood of a block into regressions of some variables, which threads can share.
+
+Under pseudo-likelihood every variable is a regression on the sources of its arcs. None of them needs the results of
+another one, so a block of rows is evaluated in pieces, each of which has the arcs of some consecutive variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data import Block
+from sparsefield.kernels import mean_field_sweep as kernels
+from sparsefield.model import Adjacency
+
+MAX_PIECES = 32
+"""Pieces of all blocks together, at most: enough for the cores of a large machine."""
+
+MIN_OPERATIONS = 4e6
+"""Operations of a piece, at least: they take about a millisecond, and handing out a piece about 50 microseconds."""
+
+MATRIX_SHARE = 0.16
+"""Share of all pairs that are arcs, above which a product of whole matrices is faster than a loop over arcs, which has
+about a sixth of its operations per second."""
+
+
+class EvaluatedPiece(NamedTuple):
+    """The results of some regressions on a block."""
+
+    loss: float
+    gradient: np.ndarray
+    """(parameters of the piece,)"""
+    bias_hessian: np.ndarray
+    """(columns of the piece,)"""
+
+
+class Regressions(NamedTuple):
+    """The regressions of consecutive variables of one table."""
+
+    variables: slice
+    columns: slice
+    """Their columns, among those of all targets of the table."""
+    graph: Adjacency
+    """Its variables, columns, arcs and parameters are those of the piece alone."""
+    parameters: np.ndarray
+    """(parameters,): the number in theta of each parameter of the graph: biases, then arcs, then terms."""
+    many_arcs: bool
+    """Whether matrix products are faster than a loop over arcs."""
+
+    def weight_matrix(self, theta: np.ndarray, width: int) -> np.ndarray:
+        """Return the weights of all arcs (columns of the piece, width), empty where a loop over arcs is faster."""
+        if not self.many_arcs:
+            return np.empty((0, 0))
+        graph = self.graph
+        matrix = np.zeros((len(graph.arc_offsets) - 1, width))
+        matrix.ravel()[_positions(graph, width)] = theta[self.parameters[graph.arc_feature]]
+        return matrix
+
+    def evaluate(self, block: Block, theta: np.ndarray, weights: np.ndarray, errors: np.ndarray) -> float:
+        """Return the loss of a block, and set the errors (columns of the piece, rows).
+
+        ``weights`` is the result of `weight_matrix`.
+        """
+        sums = weights @ block.beliefs if len(weights) else np.empty((0, 0))
+        return kernels.sweep(
+            self._part_of(block), self.graph, theta[self.parameters], False, block.beliefs, errors, sums
+        )
+
+    def gradient(self, errors: np.ndarray, expectations: np.ndarray) -> np.ndarray:
+        """Return the gradient (parameters of the piece,) from the errors of the piece."""
+        out, graph = np.empty(len(self.parameters)), self.graph
+        if self.many_arcs:
+            out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
+            products = (errors @ expectations.T).ravel()
+            out[graph.arc_feature] = products[_positions(graph, len(expectations))]
+        else:
+            kernels.gradient(graph, errors, expectations, out)
+        if len(graph.term_source):
+            kernels.add_conjunctions(graph, errors, expectations, out)
+        return out
+
+    def _part_of(self, block: Block) -> Block:
+        """Return the cells of the variables of the piece."""
+        start, stop = self.variables.start, self.variables.stop
+        return block._replace(
+            codes=block.codes[start:stop],
+            beliefs=block.beliefs[self.columns],
+            cell_offsets=block.cell_offsets[start : stop + 1],
+        )
+
+
+def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> tuple[Regressions, ...]:
+    """Return the regressions of all variables of a table, in pieces of about as many arcs each.
+
+    The pieces depend on the data and the arcs alone, so that results do not depend on the number of threads.
+
+    Parameters
+    ----------
+    graph : arcs of all variables
+    width : number of columns of the table, with those of neighbor views
+    n_rows : rows of a block
+    n_blocks : number of blocks
+    """
+    offsets = graph.target_offsets
+    arcs_before = graph.arc_offsets[offsets] + graph.term_offsets[offsets] + offsets
+    count = min(int(4.0 * n_rows * arcs_before[-1] / MIN_OPERATIONS), -(-MAX_PIECES // max(n_blocks, 1)))
+    inner = np.searchsorted(arcs_before, arcs_before[-1] * np.arange(1, count) / max(count, 1))
+    bounds = np.unique(np.concatenate([[0], inner, [len(offsets) - 1]])).tolist()
+    many = len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
+    return tuple(_piece(graph, start, stop, many) for start, stop in pairwise(bounds))
+
+
+def sum_gradients(pieces: Sequence[Regressions], found: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Return the gradient (size,) from those of all pieces of a table."""
+    parameters = np.concatenate([np.empty(0, dtype=np.int64), *(piece.parameters for piece in pieces)])
+    return np.bincount(parameters, np.concatenate([np.empty(0), *found]), size)
+
+
+def _piece(graph: Adjacency, start: int, stop: int, many_arcs: bool) -> Regressions:
+    first, last = graph.target_offsets[[start, stop]].tolist()
+    first_arc, last_arc = graph.arc_offsets[[first, last]].tolist()
+    first_term, last_term = graph.term_offsets[[first, last]].tolist()
+    arcs, terms = slice(first_arc, last_arc), slice(first_term, last_term)
+    n_biases, n_arcs = last - first, last_arc - first_arc
+    coding, offsets = graph.coding, graph.target_offsets[start : stop + 1]
+    local = graph._replace(
+        first=0,
+        target_offsets=offsets - first,
+        coding=coding._replace(
+            state_offsets=coding.state_offsets[start : stop + 1],
+            has_reference=coding.has_reference[start:stop],
+            n_scores=coding.n_scores[start:stop],
+        ),
+        arc_offsets=graph.arc_offsets[first : last + 1] - first_arc,
+        arc_source=graph.arc_source[arcs],
+        arc_feature=n_biases + np.arange(n_arcs),
+        widest=int(np.diff(offsets).max(initial=1)),
+        term_offsets=graph.term_offsets[first : last + 1] - first_term,
+        term_source=graph.term_source[terms],
+        term_feature=n_biases + n_arcs + np.arange(last_term - first_term),
+        term_run=graph.term_run[terms],
+    )
+    biases = graph.first + np.arange(first, last)
+    parameters = np.concatenate([biases, graph.arc_feature[arcs], graph.term_feature[terms]])
+    return Regressions(slice(start, stop), slice(first, last), local, parameters, many_arcs)
+
+
+def _positions(graph: Adjacency, width: int) -> np.ndarray:
+    """Return the positions of the arcs in a matrix (columns of the graph, width)."""
+    return np.repeat(np.arange(len(graph.arc_offsets) - 1), np.diff(graph.arc_offsets)) * width + graph.arc_source
