@@ -33,7 +33,8 @@ def test_pieces_have_the_results_of_the_whole(make_problem, monkeypatch, shape, 
     monkeypatch.setattr(regressions, "MIN_OPERATIONS", 1.0)
     parts, loss_of_parts, gradient_of_parts = evaluate(problem, "pl")
     graph = problem.field.graphs[0]
-    assert len(regressions.divide(graph, problem.layout.widths[0], 20, 1)) == len(graph.target_offsets) - 1
+    pieces = regressions.divide(graph, problem.layout.widths[0], 20, 1).pieces
+    assert len(pieces) == len(graph.target_offsets) - 1
     assert loss_of_parts == pytest.approx(loss, rel=1e-13)
     np.testing.assert_allclose(gradient_of_parts, gradient, rtol=0, atol=1e-12)
     np.testing.assert_allclose(parts.gradient(problem.field.graphs, len(gradient)), gradient, rtol=0, atol=1e-12)
@@ -55,11 +56,11 @@ def test_threads_change_no_bit(make_problem) -> None:
 
 def test_large_blocks_have_few_pieces_of_about_as_many_arcs(make_problem) -> None:
     graph = make_problem(5, states=(2,) * 12, observed_states=(), numbers=0, share=1.0).graphs[0]
-    assert len(regressions.divide(graph, 12, 1, 1)) == 1
-    pieces = regressions.divide(graph, 12, 10**6, 8)
+    assert len(regressions.divide(graph, 12, 1, 1).pieces) == 1
+    pieces = regressions.divide(graph, 12, 10**6, 8).pieces
     assert len(pieces) == 4
     assert [len(piece.parameters) for piece in pieces] == [36, 36, 36, 36]
-    assert len(regressions.divide(graph, 12, 10**6, 100)) == 1
+    assert len(regressions.divide(graph, 12, 10**6, 100).pieces) == 1
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

@@ -39,6 +39,8 @@ class ThresholdQuery:
     """``eligible(item, rows, columns)``: a mask of the entries that may be returned."""
     limit: int | None = None
     """The number of largest entries that are needed, over all items; more may be returned."""
+    n_known: int = 0
+    """About how many large entries are not eligible; this changes no result."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +151,29 @@ def all_positions(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(sums.shape[1])[:, None], np.arange(sums.shape[2])[None, :]
 
 
-def find_top_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None) -> TopEntries:
-    """Return the selected entries of one item, from its exact sum; None is an empty sum."""
+def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None) -> tuple[TopEntries, np.ndarray]:
+    """Return the entries of one item beyond the threshold, eligible or not, and their excess; None is an empty sum."""
     if sums is None:
         none = np.empty(0, dtype=np.int64)
-        return TopEntries(item, (none, none), np.empty((1, 0)))
-    rows, columns = np.nonzero(query.excess(item, sums, *all_positions(sums)) > 0.0)
-    kept = query.eligible(item, rows, columns)
-    rows, columns = rows[kept], columns[kept]
-    return TopEntries(item, (rows, columns), sums[:, rows, columns])
+        return TopEntries(item, (none, none), np.empty((1, 0))), np.empty(0)
+    excess = query.excess(item, sums, *all_positions(sums))
+    rows, columns = np.nonzero(excess > 0.0)
+    return TopEntries(item, (rows, columns), sums[:, rows, columns]), excess[rows, columns]
+
+
+def select_top_entries(query: ThresholdQuery, found: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
+    """Return the eligible entries; of very many, only those that are large enough to be among the largest."""
+    every = np.concatenate([np.empty(0), *(excess for _, excess in found)])
+    surplus = 0 if query.limit is None else len(every) - query.limit - query.n_known
+    if surplus > 0:
+        least = np.partition(every, surplus)[surplus]
+        kept = [_eligible_entries(query, entries, excess >= least) for entries, excess in found]
+        if sum(entries.sums.shape[1] for entries in kept) >= (query.limit or 0):
+            return kept
+    return [_eligible_entries(query, entries, excess > 0.0) for entries, excess in found]
+
+
+def _eligible_entries(query: ThresholdQuery, entries: TopEntries, large: np.ndarray) -> TopEntries:
+    rows, columns = entries.positions[0][large], entries.positions[1][large]
+    kept = query.eligible(entries.item, rows, columns)
+    return TopEntries(entries.item, (rows[kept], columns[kept]), entries.sums[:, large][:, kept])

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sparsefield.compute.block_collection import (
     BlockCollection,
     Engine,
@@ -18,7 +20,8 @@ from sparsefield.compute.block_collection import (
     ThresholdQuery,
     TopEntries,
     WorkerData,
-    find_top_entries,
+    find_large_entries,
+    select_top_entries,
 )
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
@@ -146,11 +149,11 @@ class LocalBlocks(BlockCollection):
     def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """Return the entries that a query selects; threads work on different items."""
 
-        def search(item: Any) -> TopEntries:
+        def search(item: Any) -> tuple[TopEntries, np.ndarray]:
             summands = (query.summand(block, item, *query.shared) for block in self._blocks)
-            return find_top_entries(query, item, tree_sum(summands))
+            return find_large_entries(query, item, tree_sum(summands))
 
-        return self._engine.map(search, items)
+        return select_top_entries(query, self._engine.map(search, items))
 
     def per_worker(self, function: Callable[..., Any], *shared: Any) -> LocalWorkerData:
         return LocalWorkerData(function(self._engine, self._blocks, *shared), self._engine)

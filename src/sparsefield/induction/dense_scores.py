@@ -93,7 +93,7 @@ def score_pairs_dense(
         return Proposals(pairs_at(block, layout, a, b), gradient, score / block.factors(a, b))
 
     largest = limit if function.score is None else None
-    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
+    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest, len(known))
     tiles = [tile for k, block in enumerate(blocks) for tile in (_bands if sparse else _squares)(k, block)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(query, tiles)])
     return found if limit is None else best_proposals(found, limit)

@@ -1,4 +1,4 @@
-"""This module computes parts of a quadratic model of the loss, and minimizes it, plus L1, by coordinate descent."""
+"""This module minimizes a quadratic model of the loss, plus L1, by coordinate descent."""
 
 import numpy as np
 from numba import njit
@@ -104,38 +104,3 @@ def _add_step(model, f, change, products):
         row = model.starts[block] + (a - first) * (last - first)
         for b in range(last - first):
             products[first + b] += change * model.blocks[row + b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def weigh_sources(columns, sources, p, weight, missing, values, scaled):
-    """Set values to a constant and the sources of a binary variable, (1 + sources, rows), and scaled to those times
-    p (1 - p) x weight, which is 0 in the rows of missing cells."""
-    rows = columns.shape[1]
-    variance = np.empty(rows, dtype=np.float32)
-    for i in range(rows):
-        variance[i] = p[i] * (1.0 - p[i]) * weight[i]
-    for k in range(missing.shape[0]):
-        variance[missing[k]] = 0.0
-    for i in range(rows):
-        values[0, i] = 1.0
-        scaled[0, i] = variance[i]
-    for k in range(sources.shape[0]):
-        column = columns[sources[k]]
-        for i in range(rows):
-            values[k + 1, i] = column[i]
-            scaled[k + 1, i] = column[i] * variance[i]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def minimize_over_first(hessian, least, matrix, of_others):
-    """Minimize a quadratic form over its first parameter, to whose curvature ``least`` is added.
-
-    Set matrix to the form of the others, and of_others to the factors of their step in that of the first.
-    """
-    inverse = 1.0 / (hessian[0, 0] + least)
-    for a in range(matrix.shape[0]):
-        of_others[a] = inverse * hessian[0, a + 1]
-    for a in range(matrix.shape[0]):
-        cross = hessian[a + 1, 0]
-        for b in range(matrix.shape[0]):
-            matrix[a, b] = hessian[a + 1, b + 1] - cross * of_others[b]

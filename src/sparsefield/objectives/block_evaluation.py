@@ -14,9 +14,8 @@ from sparsefield.inference.missing_problem import CompiledProblem, compile_probl
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Adjacency
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
-from sparsefield.objectives.regressions import EvaluatedPiece, Regressions, sum_gradients
+from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
 
-Pieces = Sequence[Sequence[Regressions]]
 Weights = Sequence[Sequence[np.ndarray]]
 """Table by table, the `weight_matrix` of each piece."""
 
@@ -55,10 +54,10 @@ def evaluate_sweep(
 
 
 def _begin(
-    part: EvaluatedBlock, layout: Layout, pieces: Pieces, theta: np.ndarray, weights: Weights
+    part: EvaluatedBlock, layout: Layout, tables: Sequence[DividedTable], theta: np.ndarray, weights: Weights
 ) -> tuple[np.ndarray, range]:
     """Return memory for the errors, and the numbers of the pieces of a table."""
-    return np.empty((part.block.n_target_columns, part.block.n_rows)), range(len(pieces[part.table]))
+    return np.empty((part.block.n_target_columns, part.block.n_rows)), range(len(tables[part.table].pieces))
 
 
 def _evaluate_piece(
@@ -66,12 +65,12 @@ def _evaluate_piece(
     errors: np.ndarray,
     number: int,
     layout: Layout,
-    pieces: Pieces,
+    tables: Sequence[DividedTable],
     theta: np.ndarray,
     weights: Weights,
 ) -> EvaluatedPiece:
     """Set the errors of the variables of a piece, and return its loss, gradient and `bias_hessian`."""
-    piece, block, is_score = pieces[part.table][number], part.block, layout.schemas[part.table].is_score
+    piece, block, is_score = tables[part.table].pieces[number], part.block, layout.schemas[part.table].is_score
     mine, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
     loss = piece.evaluate(block, theta, weights[part.table][number], mine)
     kernels.bias_hessian(mine, block.weight, is_score[piece.columns], hessian)
@@ -83,12 +82,12 @@ def _finish(
     errors: np.ndarray,
     found: Sequence[EvaluatedPiece],
     layout: Layout,
-    pieces: Pieces,
+    tables: Sequence[DividedTable],
     theta: np.ndarray,
     weights: Weights,
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
     """Return what `evaluate_sweep` returns, from the results of all pieces."""
-    gradient = sum_gradients(pieces[part.table], [one.gradient for one in found], len(theta))
+    gradient = tables[part.table].sum_gradients([one.gradient for one in found], len(theta))
     hessian = np.concatenate([np.empty(0), *(one.bias_hessian for one in found)])
     value = sum(one.loss for one in found), gradient, _scatter(hessian, layout.target_starts, part.table)
     return part._replace(errors=errors, expectations=part.block.beliefs), value
@@ -98,18 +97,20 @@ evaluate_regressions = PiecewiseUpdate(_begin, _evaluate_piece, _finish)
 """Does what `evaluate_sweep` does, for pseudo-likelihood, whose pieces are those of `divide`, table by table."""
 
 
-def _list_pieces(part: EvaluatedBlock, pieces: Pieces, size: int) -> tuple[None, Sequence[Regressions]]:
-    return None, pieces[part.table]
+def _list_pieces(part: EvaluatedBlock, tables: Sequence[DividedTable], size: int) -> tuple[None, Sequence[Regressions]]:
+    return None, tables[part.table].pieces
 
 
-def _gradient_of_piece(part: EvaluatedBlock, memory: None, piece: Regressions, pieces: Pieces, size: int) -> np.ndarray:
+def _gradient_of_piece(
+    part: EvaluatedBlock, memory: None, piece: Regressions, tables: Sequence[DividedTable], size: int
+) -> np.ndarray:
     return piece.gradient(part.errors[piece.columns], part.expectations)
 
 
 def _sum_pieces(
-    part: EvaluatedBlock, memory: None, found: Sequence[np.ndarray], pieces: Pieces, size: int
+    part: EvaluatedBlock, memory: None, found: Sequence[np.ndarray], tables: Sequence[DividedTable], size: int
 ) -> tuple[EvaluatedBlock, np.ndarray]:
-    return part, sum_gradients(pieces[part.table], found, size)
+    return part, tables[part.table].sum_gradients(found, size)
 
 
 gradient_of_regressions = PiecewiseUpdate(_list_pieces, _gradient_of_piece, _sum_pieces)

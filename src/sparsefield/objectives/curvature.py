@@ -6,7 +6,7 @@ Hessians of these regressions; a pair weight is part of two of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,8 @@ from sparsefield.compute import BlockCollection
 from sparsefield.data import Block, Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import rows_of_block
-from sparsefield.kernels.coordinate_descent import minimize_over_first, weigh_sources
 from sparsefield.kernels.mean_field_sweep import predict_states
+from sparsefield.kernels.regression_hessians import binary_hessians
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
@@ -153,7 +153,13 @@ class _TableRegressions:
     def hessians(self, targets: Sequence[int]) -> list[RegressionHessian]:
         """Return the Hessians of some variables, in rising order."""
         self._predict(targets[0], targets[-1] + 1)
-        return [self._hessian(v) for v in targets]
+        offsets, coding, terms = self.graph.target_offsets, self.graph.coding, self.graph.term_offsets
+        which = np.array(targets)
+        first, last = offsets[which], offsets[which + 1]
+        simple = (last - first == 1) & coding.has_reference[which] & (terms[first] == terms[last])
+        simple &= self.free[self.graph.first + first]
+        binary = iter(self._hessians_of_binary(which[simple]))
+        return [next(binary) if fast else self._hessian(v) for v, fast in zip(targets, simple.tolist(), strict=True)]
 
     def _predict(self, start: int, stop: int) -> None:
         """Set the probabilities of a range of variables."""
@@ -167,9 +173,6 @@ class _TableRegressions:
     def _hessian(self, v: int) -> RegressionHessian:
         graph = self.graph
         first, last = graph.target_offsets[v : v + 2].tolist()
-        no_terms = graph.term_offsets[first] == graph.term_offsets[last]
-        if last - first == 1 and graph.coding.has_reference[v] and self.free[graph.first + first] and no_terms:
-            return self._hessian_of_binary(v, first)
         sources, parameters = zip(*(self._sources(column) for column in range(first, last)), strict=True)
         ends = np.cumsum([0, *map(len, sources)])
         hessian, of_biases = np.empty((ends[-1], ends[-1]), dtype=np.float32), np.empty((last - first, last - first))
@@ -182,19 +185,38 @@ class _TableRegressions:
         order = np.concatenate([ends[free], np.delete(np.arange(len(every)), ends[free])])
         return _minimize_over_biases(hessian[np.ix_(order, order)], every[order], of_biases[np.ix_(free, free)])
 
-    def _hessian_of_binary(self, v: int, column: int) -> RegressionHessian:
-        """Return the Hessian of a binary variable with a free bias and without terms, with few calls of functions."""
-        graph, block, columns = self.graph, self.sample.block, self.sample.columns
-        start, stop = graph.arc_offsets[column : column + 2].tolist()
-        values, scaled = np.empty((2, 1 + stop - start, columns.shape[1]), dtype=np.float32)
-        missing = block.missing_rows[slice(*block.cell_offsets[v : v + 2].tolist())]
-        p = self.states[graph.coding.state_offsets[v] + 1]
-        weigh_sources(columns, graph.arc_source[start:stop], p, block.weight, missing, values, scaled)
-        hessian, bias = scaled @ values.T, graph.first + column
-        matrix, of_weights = np.empty((stop - start, stop - start), dtype=np.float32), np.empty((1, stop - start))
-        minimize_over_first(hessian, MIN_DIAGONAL, matrix, of_weights[0])
-        inverse = 1.0 / (hessian[:1, :1] + MIN_DIAGONAL)
-        return RegressionHessian(graph.arc_feature[start:stop], matrix, np.array([bias]), inverse, of_weights)
+    def _hessians_of_binary(self, variables: np.ndarray) -> Iterator[RegressionHessian]:
+        """Yield the Hessians of binary variables with free biases and without terms, from one call of a kernel."""
+        graph, targets = self.graph, self.graph.target_offsets[variables]
+        starts, stops = graph.arc_offsets[targets], graph.arc_offsets[targets + 1]
+        counts, p = stops - starts, self.states[graph.coding.state_offsets[variables] + 1]
+        matrices, of_weights = np.empty(int(np.square(counts).sum()), dtype=np.float32), np.empty(int(counts.sum()))
+        of_biases = np.empty(len(variables))
+        binary_hessians(
+            variables,
+            targets,
+            graph,
+            self.sample.block,
+            self.sample.columns,
+            p,
+            MIN_DIAGONAL,
+            matrices,
+            of_weights,
+            of_biases,
+        )
+        entry = arc = 0
+        for column, start, count, inverse in zip(
+            targets.tolist(), starts.tolist(), counts.tolist(), of_biases.tolist(), strict=True
+        ):
+            matrix = matrices[entry : entry + count * count].reshape(count, count)
+            yield RegressionHessian(
+                graph.arc_feature[start : start + count],
+                matrix,
+                np.array([graph.first + column]),
+                np.array([[inverse]]),
+                of_weights[None, arc : arc + count],
+            )
+            entry, arc = entry + count * count, arc + count
 
     def _covariances(self, v: int) -> Iterable[tuple[int, int, np.ndarray]]:
         """Yield pairs of columns of a variable, with their covariance in each row times its weight."""

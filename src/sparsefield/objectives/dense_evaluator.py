@@ -17,11 +17,11 @@ from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
-from sparsefield.objectives.block_evaluation import EvaluatedBlock, Pieces
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
-from sparsefield.objectives.regressions import Regressions, divide
+from sparsefield.objectives.regressions import DividedTable, divide
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
 
@@ -83,7 +83,7 @@ class DenseEvaluator:
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
         self._engine = engine
         self._block_rows = min(sample.n_rows, config.block_rows(sample.n_rows))
-        self._divided: tuple[Any, tuple[tuple[Regressions, ...], ...]] = None, ()
+        self._divided: tuple[Any, tuple[DividedTable, ...]] = None, ()
         """The graphs of the last evaluation, and their pieces."""
         self._sampled: tuple[BlockCollection, curvature.RowSample] | None = None
         """The rows that were sampled last, and the sample."""
@@ -99,9 +99,9 @@ class DenseEvaluator:
         if isinstance(self._objective, PseudoLikelihood):
             if self._divided[0] is not graphs:
                 self._divided = graphs, self._divide(graphs)
-            pieces = self._divided[1]
+            tables = self._divided[1]
             self._found, found = self.source.rows.map_update(
-                block_evaluation.evaluate_regressions, self.layout, pieces, theta, self._weights(pieces, theta)
+                block_evaluation.evaluate_regressions, self.layout, tables, theta, self._weights(tables, theta)
             )
         else:
             self._found, found = self.source.rows.map_update(
@@ -113,24 +113,22 @@ class DenseEvaluator:
     def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
         """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
         if isinstance(self._objective, PseudoLikelihood):
-            pieces = self._divide(graphs)
-            return self._found.map_update(block_evaluation.gradient_of_regressions, pieces, size)[1]
+            tables = self._divide(graphs)
+            return self._found.map_update(block_evaluation.gradient_of_regressions, tables, size)[1]
         return self._found.sum(block_evaluation.gradient_of_sweep, graphs, size)
 
-    def _divide(self, graphs: Sequence[Adjacency]) -> tuple[tuple[Regressions, ...], ...]:
+    def _divide(self, graphs: Sequence[Adjacency]) -> tuple[DividedTable, ...]:
         """Return the regressions of each table in pieces, table by table."""
         sizes, n_blocks = zip(graphs, self.layout.widths.tolist(), strict=True), len(self.source.rows)
         return tuple(divide(graph, width, self._block_rows, n_blocks) for graph, width in sizes)
 
-    def _weights(self, pieces: Pieces, theta: np.ndarray) -> list[list[np.ndarray]]:
+    def _weights(self, tables: Sequence[DividedTable], theta: np.ndarray) -> list[list[np.ndarray]]:
         """Return the weight matrices of all pieces, table by table."""
-        widths = self.layout.widths.tolist()
-        return [
-            self._engine.map(lambda piece, width=width: piece.weight_matrix(theta, width), table)
-            if table and table[0].many_arcs
-            else [np.empty((0, 0))] * len(table)
-            for table, width in zip(pieces, widths, strict=True)
-        ]
+        found = []
+        for table, width in zip(tables, self.layout.widths.tolist(), strict=True):
+            run = self._engine.map if any(piece.many_arcs for piece in table.pieces) else map
+            found.append(list(run(lambda piece, width=width: piece.weight_matrix(theta, width), table.pieces)))
+        return found
 
     def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""

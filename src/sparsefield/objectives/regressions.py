@@ -92,7 +92,19 @@ class Regressions(NamedTuple):
         )
 
 
-def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> tuple[Regressions, ...]:
+class DividedTable(NamedTuple):
+    """The regressions of all variables of a table."""
+
+    pieces: tuple[Regressions, ...]
+    parameters: np.ndarray
+    """Those of all pieces, one after the other."""
+
+    def sum_gradients(self, found: Sequence[np.ndarray], size: int) -> np.ndarray:
+        """Return the gradient (size,) from those of all pieces."""
+        return np.bincount(self.parameters, np.concatenate([np.empty(0), *found]), size)
+
+
+def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> DividedTable:
     """Return the regressions of all variables of a table, in pieces of about as many arcs each.
 
     The pieces depend on the data and the arcs alone, so that results do not depend on the number of threads.
@@ -110,13 +122,9 @@ def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> tuple[Re
     inner = np.searchsorted(arcs_before, arcs_before[-1] * np.arange(1, count) / max(count, 1))
     bounds = np.unique(np.concatenate([[0], inner, [len(offsets) - 1]])).tolist()
     many = len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
-    return tuple(_piece(graph, start, stop, many) for start, stop in pairwise(bounds))
-
-
-def sum_gradients(pieces: Sequence[Regressions], found: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Return the gradient (size,) from those of all pieces of a table."""
+    pieces = tuple(_piece(graph, start, stop, many) for start, stop in pairwise(bounds))
     parameters = np.concatenate([np.empty(0, dtype=np.int64), *(piece.parameters for piece in pieces)])
-    return np.bincount(parameters, np.concatenate([np.empty(0), *found]), size)
+    return DividedTable(pieces, parameters)
 
 
 def _piece(graph: Adjacency, start: int, stop: int, many_arcs: bool) -> Regressions:
