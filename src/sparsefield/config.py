@@ -45,7 +45,7 @@ ERRORS_SHARE = 0.2
 """Share of the machine's memory that the errors of all rows may take; beyond it, candidates are scored in several
 rounds, each for a subset of the columns."""
 
-TILE_STATES = 128
+TILE_STATES = 256
 """Side of a tile of candidate pairs: large enough for an efficient matrix product, small enough to balance threads."""
 
 SPARSE_ADVANTAGE = 150.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, find_top_entries
+from sparsefield.compute.block_collection import (
+    ThresholdQuery,
+    TopEntries,
+    find_large_entries,
+    select_top_entries,
+)
 from sparsefield.compute.dask_worker import RoundedArray, Shard, _round, item_sums, pick_entries, round_sums
 from sparsefield.compute.top_entries import TopEntriesSearch
 from sparsefield.compute.tree_sum import tree_sum
@@ -44,8 +50,11 @@ def run_search(query: ThresholdQuery, shards: list[Shard], items: list[str], at_
 
 
 def search_exact_sums(query: ThresholdQuery, shards: list[Shard], items: list[str]) -> list[TopEntries]:
-    blocks = [block for shard in shards for block in shard.blocks]
-    return [find_top_entries(query, item, tree_sum(summand(block, item) for block in blocks)) for item in items]
+    blocks, every = [block for shard in shards for block in shard.blocks], replace(query, limit=None)
+    sums = [tree_sum(summand(block, item) for block in blocks) for item in items]
+    return select_top_entries(
+        every, [find_large_entries(query, item, total) for item, total in zip(items, sums, strict=True)]
+    )
 
 
 def entries(found: list[TopEntries]) -> dict[tuple[str, int, int], bytes]:
@@ -200,3 +209,16 @@ def test_later_items_must_exceed_the_entries_of_earlier_ones() -> None:
     search = run_search(query, shards, items, at_a_time=1)
     assert_same(query, search, search_exact_sums(query, shards, items))
     assert search.exact < 0.05 * search.entries
+
+
+@pytest.mark.parametrize("n_known", [0, 3, 100])
+@pytest.mark.parametrize("limit", [1, 4, 7, 100])
+def test_of_very_many_entries_the_largest_eligible_ones_are_kept(limit, n_known) -> None:
+    sums = np.random.default_rng(3).integers(-4, 9, (1, 6, 6)).astype(float)
+    query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit, n_known)
+    found = entries(select_top_entries(query, [find_large_entries(query, "a", sums)]))
+    excess = np.where(np.eye(6) == 1.0, -1.0, np.abs(sums[0]) - 2.0)
+    wanted = np.sort(excess[excess > 0.0])[-limit:]
+    places = np.array([(row, column) for _, row, column in found])
+    assert (excess[places[:, 0], places[:, 1]] > 0.0).all()
+    assert {tuple(place) for place in np.argwhere(excess >= wanted[0]).tolist()} <= {tuple(p) for p in places.tolist()}

@@ -120,9 +120,34 @@ class Penalty:
     """(features,): factors of l1; 1 for all features beyond the end."""
     groups: np.ndarray | None = None
     """(features,): keys of the groups of features; None for the L1 norm."""
+    _spreads: dict[int, tuple[NonsmoothPenalty, np.ndarray]] = field(default_factory=dict, init=False, compare=False)
+    """What was computed for a number of parameters; every step needs it several times."""
 
     def nonsmooth(self, size: int) -> NonsmoothPenalty:
         """Return the part that is not differentiable at 0, for ``size`` parameters, biases first."""
+        return self._of_size(size)[0]
+
+    def l1_of(self, size: int) -> np.ndarray:
+        """Return the L1 strength of each parameter (size,), biases first."""
+        return self._of_size(size)[0].strengths
+
+    def l2_of(self, size: int) -> np.ndarray:
+        """Return the L2 strength of each parameter (size,), biases first."""
+        return self._of_size(size)[1]
+
+    def value(self, theta: np.ndarray) -> float:
+        nonsmooth, l2 = self._of_size(len(theta))
+        return nonsmooth.value(theta) + float(0.5 * (l2 @ np.square(theta)))
+
+    def _of_size(self, size: int) -> tuple[NonsmoothPenalty, np.ndarray]:
+        """Return the nonsmooth part, and the L2 strengths; these arrays are read-only."""
+        if size not in self._spreads:
+            found = self._nonsmooth(size), self._spread(self.l2, size)
+            found[0].strengths.flags.writeable = found[1].flags.writeable = False
+            self._spreads[size] = found
+        return self._spreads[size]
+
+    def _nonsmooth(self, size: int) -> NonsmoothPenalty:
         vector, n = self._spread(self.l1, size), len(self.on_biases)
         vector[n : n + len(self.factors)] *= self.factors[: max(size - n, 0)]
         groups = None
@@ -130,17 +155,6 @@ class Penalty:
             features = np.unique(self.groups[: max(size - n, 0)], return_inverse=True)[1]
             groups = np.concatenate([np.arange(min(n, size)), n + features])
         return NonsmoothPenalty(vector, groups)
-
-    def l1_of(self, size: int) -> np.ndarray:
-        """Return the L1 strength of each parameter (size,), biases first."""
-        return self.nonsmooth(size).strengths
-
-    def l2_of(self, size: int) -> np.ndarray:
-        return self._spread(self.l2, size)
-
-    def value(self, theta: np.ndarray) -> float:
-        size = len(theta)
-        return self.nonsmooth(size).value(theta) + float(0.5 * (self.l2_of(size) @ np.square(theta)))
 
     def _spread(self, strength: float, size: int) -> np.ndarray:
         vector = np.full(size, float(strength))

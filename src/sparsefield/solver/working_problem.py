@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,11 @@ class WorkingProblem:
         self.loss_gradient = np.empty(0)
         """Gradient of the loss with respect to the plain weights, at the current point."""
         self._centered = centered
+        self._place: tuple[Any, Any, Any] = None, None, None
+        """Coordinates, parametrization and arcs of the weights that were computed last."""
+        self._theta = np.empty(0)
+        self._cost: float | None = None
+        """The cost of a Newton model with the present features and rows, once it is known."""
         self._model: NewtonModel | None = None
         self._steps = 0
         """Steps of the optimizer since the working set or the rows changed, or since the last Newton model."""
@@ -67,8 +73,8 @@ class WorkingProblem:
 
     @property
     def theta(self) -> np.ndarray:
-        """Plain weights at the current point: biases, then those of the working set."""
-        return self.parametrization.to_theta(self.point.coordinates, self.working_set.arcs)
+        """Plain weights at the current point: biases, then those of the working set; not to be modified."""
+        return self._to_theta(self.point.coordinates)
 
     @property
     def active(self) -> np.ndarray:
@@ -136,12 +142,14 @@ class WorkingProblem:
     def _notice_new_rows(self) -> None:
         """Drop the Newton model if missing cells have been replaced since."""
         if self._rows is not self.evaluator.source.rows:
-            self._rows, self._model, self._steps = self.evaluator.source.rows, None, 0
+            self._rows, self._model, self._steps, self._cost = self.evaluator.source.rows, None, 0, None
 
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none."""
-        grouped = self.working_set.groups is not None
-        return np.inf if grouped else self.evaluator.hessian_cost(self.working_set.graphs)
+        if self._cost is None:
+            grouped = self.working_set.groups is not None
+            self._cost = np.inf if grouped else self.evaluator.hessian_cost(self.working_set.graphs)
+        return self._cost
 
     def _build_model(self, theta: np.ndarray) -> None:
         free = self.penalty.l1_of(self.n_target_columns) == 0.0
@@ -188,7 +196,7 @@ class WorkingProblem:
 
     def recenter(self) -> None:
         """Change coordinates of biases that reached 0 or left it, also in the memory of the optimizer."""
-        theta, arcs, old = self.theta, self.working_set.arcs, self.parametrization
+        theta, arcs, old = self.theta.copy(), self.working_set.arcs, self.parametrization
         theta[: self.n_target_columns][np.abs(theta[: self.n_target_columns]) < ZERO] = 0.0
         new = replace(old, centered=self._to_center(theta))
         if np.array_equal(new.centered, old.centered):
@@ -203,8 +211,9 @@ class WorkingProblem:
     def nonsmooth_penalty(self) -> NonsmoothPenalty:
         """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
         penalty = self.penalty.nonsmooth(len(self.point.coordinates))
-        penalty.strengths[: self.n_target_columns][self.parametrization.centered] = 0.0
-        return penalty
+        strengths = penalty.strengths.copy()
+        strengths[: self.n_target_columns][self.parametrization.centered] = 0.0
+        return replace(penalty, strengths=strengths)
 
     def pseudo_gradient(self) -> np.ndarray:
         """Return a small subgradient of the objective, in the optimizer's coordinates."""
@@ -267,7 +276,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self._model, self._steps = None, 0
+        self._model, self._steps, self._cost = None, 0, None
         self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
@@ -317,9 +326,16 @@ class WorkingProblem:
     # -- for the optimizer ---------------------------------------------------------------------------------------
 
     def _objective(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = self.parametrization.to_theta(coordinates, self.working_set.arcs)
+        theta = self._to_theta(coordinates)
         self.loss, self.loss_gradient = self.evaluator.evaluate(self.working_set.graphs, theta)
         return self.loss + self.penalty.value(theta), self._smooth_gradient(self.loss_gradient, theta)
+
+    def _to_theta(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the plain weights at a point, which are kept until they are needed at another one."""
+        place = coordinates, self.parametrization, self.working_set.arcs
+        if any(one is not other for one, other in zip(place, self._place, strict=True)):
+            self._place, self._theta = place, self.parametrization.to_theta(coordinates, self.working_set.arcs)
+        return self._theta
 
     def _smooth_gradient(self, loss_gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the gradient, in the optimizer's coordinates, of all but the L1 terms that have a kink."""
@@ -346,5 +362,5 @@ class WorkingProblem:
         evaluator = self.evaluator
         bias_hessian = evaluator.bias_hessian(), evaluator.arc_hessian(self.working_set.graphs)
         own = self.penalty.l2_of(len(self.point.coordinates))
-        own += self.nonsmooth_penalty().curvature(self.point.coordinates)
+        own = own + self.nonsmooth_penalty().curvature(self.point.coordinates)
         return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, own)
