@@ -101,6 +101,16 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Refit:
+    """A flag, or the name of the likelihood."""
+
+    wanted: str = "True, False or 'ml'"
+
+    def accepts(self, value: Any) -> bool:
+        return value == "ml" if isinstance(value, str) else Flag().accepts(value)
+
+
+@dataclass(frozen=True)
 class OneOrTwoNumbers:
     """A number that is not negative, or a pair of them."""
 
@@ -148,11 +158,11 @@ class Jobs:
 COUNT = Whole(1)
 RULES: dict[str, Rule] = {
     # of estimators
-    "objective": Choice(("pl", "cd")),
+    "objective": Choice(("pl", "cd", "ml")),
     "l1": Number(words=("auto",)),
     "penalty": Choice(("l1", "group")),
     "l2": Number(),
-    "refit": Flag(),
+    "refit": Refit(),
     "penalize_biases": Flag(),
     "coding": Choice(("symmetric", "reference")),
     "n_jobs": Jobs(),

@@ -271,7 +271,12 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         if self.latent and (order := parts["max_order"].max_order) > 2:
             yield f"latent variables have features of two columns only: max_order is {order}."
         if self.latent and self.refit:
-            yield "refit=True is not possible with latent variables: without L1 their weights are not determined."
+            yield (
+                f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
+                "determined."
+            )
+        if self.latent and self.objective == "ml":
+            yield "objective='ml' has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

@@ -186,7 +186,7 @@ class ExactSums:
             self.compiled.problem, features, self.structure.factors, factor_of_feature, marginals, found
         )
         weights = self.cell_weights[features.cell[features.offsets[:-1]]] * features.weight
-        return np.bincount(self._parameter, found * weights, self.n_parameters)
+        return np.bincount(self._parameter, found * weights, self.n_parameters).astype(np.float64, copy=False)
 
     def _parameters_of_features(self) -> Array:
         """Return the parameter of each ground feature, whose weight was computed with all parameters equal to 1."""

@@ -15,6 +15,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, DenseDataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.inference.completions import rows_of_block
 from sparsefield.inference.exact_sums import ExactSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
@@ -28,6 +29,16 @@ MAX_CELLS = 2**16
 
 MAX_TOTAL_CELLS = 2**26
 """The same for the tables of all rows together: an evaluation takes seconds then."""
+
+
+class ExactLikelihood:
+    """Minimize minus the exact log-likelihood of the observed targets given the covariates.
+
+    It is convex where no cell is missing. Unlike the gradient of an `Objective`, its gradient is no sum over single
+    cells, so that it has an evaluator of its own.
+    """
+
+    name = "ml"
 
 
 class CompiledLikelihood:
@@ -113,7 +124,9 @@ class LikelihoodEvaluator:
         """
         graph = self.compile(self.layout.arcs(features))
         found: dict[tuple[int, ...], int] = {}
-        for group in self._free[:1] if features.shape[1] == 2 else self._free:
+        # Rows of a plain table differ in the values of factors only, but for conjunctions with covariates.
+        alike = not self._free[0].sample.has_links and features.shape[1] == 2
+        for group in [_first_row(self._free[0])] if alike else self._free:
             sums = ExactSums(group, graph.graphs, graph.n_parameters, self.max_cells)
             for batch in sums.too_wide:
                 variables = np.unique(sums.compiled.problem.cell_variable[batch.missing_cells])
@@ -177,6 +190,11 @@ class LikelihoodEvaluator:
 
     def restore(self, graph: CompiledLikelihood, state: Mapping[str, Array]) -> None:
         """Restore what `state` returned."""
+
+
+def _first_row(group: RowGroup) -> RowGroup:
+    (table, block), *_ = group.members
+    return RowGroup(group.sample, [(table, rows_of_block(block, np.arange(min(block.n_rows, 1))))])
 
 
 def largest_table(free: Sequence[RowGroup]) -> int:
@@ -244,7 +262,7 @@ def join_arcs(layout: Layout, first: Arcs, second: Arcs, n_first: int) -> Arcs:
 
 def count_targets(layout: Layout, arcs: Arcs, n_parameters: int) -> Array:
     """Return how many columns of each feature are targets, (features,)."""
-    is_target = np.append(_target_columns(layout), False)
+    is_target = np.append(targets_of_columns(layout) >= 0, False)
     counts = np.ones(n_parameters - layout.n_target_columns)
     simple = arcs.source < layout.n_columns
     counts[arcs.feature[simple]] += is_target[arcs.source[simple]]
@@ -253,12 +271,24 @@ def count_targets(layout: Layout, arcs: Arcs, n_parameters: int) -> Array:
     return counts
 
 
-def _target_columns(layout: Layout) -> Array:
-    """Return which columns are those of targets, own ones or of neighbors, (columns,)."""
+def targets_of_columns(layout: Layout) -> Array:
+    """Return the target variable of each column, numbered over all tables, -1 for none, (columns,).
+
+    A column of a neighbor view belongs to the variable of the neighbor.
+    """
+    counts = [len(schema.targets) for schema in layout.schemas]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    owners = [
+        np.concatenate([first[t] + np.repeat(np.arange(counts[t]), np.diff(schema.target_offsets)), [-1]])
+        for t, schema in enumerate(layout.schemas)
+    ]
     parts = []
     for t in range(len(layout.tables)):
         view, column = layout.column_views(t)
-        source = np.array([t, *(v.source_table for v in layout.neighbor_views)])[np.where(view < 0, 0, view + 1)]
-        widths = np.array([schema.n_target_columns for schema in layout.schemas])
-        parts.append((column != COUNT_COLUMN) & (column < widths[source]))
+        found = np.full(len(view), -1, dtype=np.int64)
+        for source in range(len(layout.tables)):
+            tables = np.array([t, *(v.source_table for v in layout.neighbor_views)])[np.maximum(view + 1, 0)]
+            here = (tables == source) & (column != COUNT_COLUMN)
+            found[here] = owners[source][np.minimum(column[here], len(owners[source]) - 1)]
+        parts.append(found)
     return np.concatenate(parts)
