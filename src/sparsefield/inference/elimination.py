@@ -21,7 +21,7 @@ from sparsefield.inference.factor_graph import FactorGraph
 Array = np.ndarray
 
 BATCH_CELLS = 2**22
-"""Entries of the largest table of a batch: larger batches are not faster."""
+"""Entries of all tables of a batch: larger batches are not faster."""
 
 MAX_CELLS = 2**20
 """Entries of the largest table of one component: 8 MB, and a treewidth of 19 for binary cells."""
@@ -66,7 +66,9 @@ class EliminationBatch:
 
     def split(self) -> Iterator[EliminationBatch]:
         """Yield the components in smaller batches where tables are large."""
-        size = max(1, BATCH_CELLS // self.plan.table_size)
+        states = np.array(self.shape.states)
+        entries = sum(int(states[list(clique)].prod()) for clique in self.plan.cliques)
+        size = max(1, BATCH_CELLS // max(entries, 1))
         for start in range(0, len(self.missing_cells), size):
             rows = slice(start, start + size)
             yield EliminationBatch(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data import Block, DenseDataset, Schema, update_neighbor_sums
+from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import merge_equal_rows
 from sparsefield.data.shards import Piece
 from sparsefield.data.table import cut_into_blocks, missing_cells
@@ -55,7 +55,7 @@ def free_rows(sample: DenseDataset) -> list[RowGroup]:
         (table,) = sample.tables
         covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
         piece = merge_rows(Piece(np.full((len(table.schema.targets), table.n_rows), -1), covariates, table.weight()))
-        return _cut(sample, piece)
+        return cut_rows(sample.layout, piece)
     blocks = [(t, block._replace(codes=np.full_like(block.codes, -1))) for t, block in sample.blocks()]
     return [_linked_group(sample, blocks)]
 
@@ -67,7 +67,7 @@ def incomplete_rows(sample: DenseDataset) -> list[RowGroup]:
         codes, weight = table.codes(), table.weight()
         covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
         rows = np.flatnonzero((codes < 0).any(axis=0))
-        return _cut(sample, merge_rows(Piece(codes[:, rows], covariates[:, rows], weight[rows])))
+        return cut_rows(sample.layout, merge_rows(Piece(codes[:, rows], covariates[:, rows], weight[rows])))
     group = _linked_group(sample, list(sample.blocks()))
     return [group] if group.n_missing else []
 
@@ -79,12 +79,13 @@ def merge_rows(piece: Piece) -> Piece:
     return Piece(piece.codes[:, :1], piece.covariates[:, :1], piece.weight.sum(keepdims=True))
 
 
-def _cut(sample: DenseDataset, piece: Piece) -> list[RowGroup]:
-    (schema,) = sample.layout.schemas
+def cut_rows(layout: Layout, piece: Piece) -> list[RowGroup]:
+    """Return the rows of a plain table in groups."""
+    (schema,) = layout.schemas
     if not piece.n_rows:
         return []
     blocks = cut_into_blocks(schema, piece.codes.astype(np.int32), *piece[1:], schema.n_columns, size=CHUNK_ROWS)
-    return [RowGroup(DenseDataset(sample.layout, ()), [(0, without_missing(block, schema))]) for block in blocks]
+    return [RowGroup(DenseDataset(layout, ()), [(0, without_missing(block, schema))]) for block in blocks]
 
 
 def _linked_group(sample: DenseDataset, members: Sequence[tuple[int, Block]]) -> RowGroup:

@@ -77,8 +77,7 @@ class LikelihoodEvaluator:
 
     def compile(self, arcs: Arcs) -> CompiledLikelihood:
         """Return arcs in the form that the other methods take."""
-        count = self.layout.n_target_columns + int(arcs.feature.max(initial=-1)) + 1
-        return CompiledLikelihood(arcs, compile_adjacency(self.layout, arcs), count)
+        return CompiledLikelihood(arcs, compile_adjacency(self.layout, arcs), count_parameters(self.layout, arcs))
 
     def evaluate(self, graph: CompiledLikelihood, theta: Array) -> tuple[float, Array]:
         """Return loss and gradient without penalties."""
@@ -147,11 +146,7 @@ class LikelihoodEvaluator:
     def _observed_features(self, graph: CompiledLikelihood) -> Array:
         """Return the sums over rows of features all of whose columns are observed, (parameters,)."""
         if graph.observed is None:
-            total = np.zeros(graph.n_parameters)
-            for part in self._observed:
-                total += block_evaluation.gradient(part, False, graph.graphs, graph.n_parameters)
-            total[self.layout.n_target_columns :] /= count_targets(self.layout, graph.arcs, graph.n_parameters)
-            graph.observed = total
+            graph.observed = observed_features(self.layout, graph.arcs, graph.graphs, self._observed)
         return graph.observed
 
     # -- for the training loop -----------------------------------------------------------------------------------
@@ -199,9 +194,11 @@ def _first_row(group: RowGroup) -> RowGroup:
 
 def largest_table(free: Sequence[RowGroup]) -> int:
     """Return the number of entries that a table of a component may have, given the number of different rows."""
-    plain = not (free and free[0].sample.has_links)
-    rows = sum(block.n_rows for group in free for _, block in group.members) if plain else 1
-    return int(min(MAX_CELLS, MAX_TOTAL_CELLS // max(rows, 1)))
+    if free and free[0].sample.has_links:
+        rows = int(free[0].sample.components.max(initial=0)) + 1
+    else:
+        rows = sum(block.n_rows for group in free for _, block in group.members)
+    return int(max(min(MAX_CELLS, MAX_TOTAL_CELLS // max(rows, 1)), 2))
 
 
 def observed_parts(sample: DenseDataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
@@ -214,6 +211,23 @@ def observed_parts(sample: DenseDataset, incomplete: Sequence[RowGroup]) -> list
         EvaluatedBlock(t, block, block.beliefs[: block.n_target_columns] * block.weight, block.beliefs)
         for t, block in blocks
     ]
+
+
+def observed_features(
+    layout: Layout, arcs: Arcs, graphs: Sequence[Adjacency], parts: Sequence[EvaluatedBlock]
+) -> Array:
+    """Return the sums over rows of features all of whose columns are observed, (parameters,)."""
+    size = count_parameters(layout, arcs)
+    total = np.zeros(size)
+    for part in parts:
+        total += block_evaluation.gradient(part, False, graphs, size)
+    total[layout.n_target_columns :] /= count_targets(layout, arcs, size)
+    return total
+
+
+def count_parameters(layout: Layout, arcs: Arcs) -> int:
+    """Return the number of biases and features."""
+    return layout.n_target_columns + int(arcs.feature.max(initial=-1)) + 1
 
 
 def log_base_measure(layout: Layout, table: int, block: Block) -> Array:

@@ -1,0 +1,90 @@
+"""This module computes the log-likelihood of rows under a field, with the standard error of what was sampled."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sparsefield.compute import Engine
+from sparsefield.data import Block, DenseDataset
+from sparsefield.data.shards import Piece
+from sparsefield.inference.exact_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
+from sparsefield.inference.log_partition import AIS, LogEstimate, largest_table, sum_components
+from sparsefield.model import Field
+from sparsefield.objectives.likelihood_evaluator import log_base_measure, observed_features, observed_parts
+
+Array = np.ndarray
+
+
+class _RowSums(NamedTuple):
+    """Log-partition functions of rows, and their variances."""
+
+    value: Array
+    variance: Array
+
+    @property
+    def method(self) -> Literal["exact", "ais"]:
+        return "ais" if self.variance.any() else "exact"
+
+
+def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, options: AIS) -> LogEstimate[Array]:
+    """Return ln Z of a field over one table given the covariates (observed columns, rows) of some rows."""
+    codes = np.full((len(field.schema.targets), covariates.shape[1]), -1, dtype=np.int32)
+    found = _sum_rows(field, codes, covariates, engine, options)
+    return LogEstimate(found.value, np.sqrt(found.variance), found.method)
+
+
+def log_likelihood_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
+    """Return the log-likelihood of the observed targets of each row of a plain table, given its covariates."""
+    (table,) = sample.tables
+    codes = table.codes()
+    covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
+    free = _sum_rows(field, np.full_like(codes, -1), covariates, engine, options)
+    given = _sum_rows(field, codes, covariates, engine, options)
+    own = np.concatenate([_observed_potential(field, block) for block in table.blocks])
+    both = _RowSums(own + given.value - free.value, given.variance + free.variance)
+    return LogEstimate(both.value, np.sqrt(both.variance), both.method)
+
+
+def log_likelihood_of_links(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[float]:
+    """Return the log-likelihood of all observed targets of linked tables, given their covariates."""
+    incomplete, layout = incomplete_rows(sample), field.layout
+    limit = largest_table(int(sample.components.max(initial=0)) + 1)
+    value = variance = 0.0
+    for sign, groups in ((-1.0, free_rows(sample)), (1.0, incomplete)):
+        for group in groups:
+            found = sum_components(field, group, engine, options, limit)
+            value, variance = value + sign * float(found.value.sum()), variance + float(found.variance.sum())
+    own = observed_features(layout, layout.arcs(field.features), field.graphs, observed_parts(sample, incomplete))
+    value += float(own @ field.theta) + sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
+    return LogEstimate(value, float(np.sqrt(variance)), "ais" if variance > 0.0 else "exact")
+
+
+def _sum_rows(field: Field, codes: Array, covariates: Array, engine: Engine, options: AIS) -> _RowSums:
+    """Return ln Z over the missing cells of each row, given its other cells; equal rows are summed once."""
+    rows = np.concatenate([codes, covariates]).T
+    _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    piece = Piece(codes[:, first], covariates[:, first], np.ones(len(first)))
+    value, variance, start = np.zeros(len(first)), np.zeros(len(first)), 0
+    for group in cut_rows(field.layout, piece):
+        found, n_rows = sum_components(field, group, engine, options, largest_table(len(first))), _count_rows(group)
+        value[start : start + n_rows] = np.bincount(found.row, found.value, n_rows)
+        variance[start : start + n_rows] = np.bincount(found.row, found.variance, n_rows)
+        start += n_rows
+    owner = owner.reshape(-1)
+    return _RowSums(value[owner], variance[owner])
+
+
+def _count_rows(group: RowGroup) -> int:
+    return sum(block.n_rows for _, block in group.members)
+
+
+def _observed_potential(field: Field, block: Block) -> Array:
+    """Return what features of observed cells alone, and base measures, add to the log-potential of each row."""
+    values, n = without_missing(block, field.schema).beliefs, len(field.biases)
+    total = log_base_measure(field.layout, 0, block) / np.where(block.weight > 0.0, block.weight, 1.0)
+    total += field.biases @ values[:n]
+    for feature, weight in zip(field.features, field.theta[n:], strict=True):
+        total += weight * values[feature[feature >= 0]].prod(axis=0)
+    return total
