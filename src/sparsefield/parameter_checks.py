@@ -205,6 +205,7 @@ RULES: dict[str, Rule] = {
     "chains": Whole(2),
     "burn_in": Whole(0),
     "sweeps": Whole(4),
+    "steps": COUNT,
     "max_r_hat": Number(1.0, above=True),
 }
 """What each parameter accepts, by its name. Names mean the same wherever they occur."""

@@ -49,7 +49,7 @@ class AIS(OptionObject):
         Seed of all draws.
     """
 
-    chains: int = 128
+    chains: int = 64
     steps: int = 1000
     seed: int = 0
 
