@@ -75,8 +75,8 @@ class FieldParameters:
     )
     objective: str = _option(
         "pl",
-        "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), or ml (the exact likelihood, for columns "
-        "that are few or depend on each other narrowly).",
+        "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), or ml (the exact likelihood, for "
+        "columns that are few or depend on each other narrowly).",
     )
     l1: float | str = _option(
         "auto",
@@ -166,7 +166,7 @@ SOLVER_OPTIONS = (
 
 
 def automatic_treatment(objective: str) -> str:
-    """Return what missing="auto" means: mean field for cd, else `EM`, in place of which the exact likelihood has sums."""
+    """Return what missing="auto" means: mean field for `cd`, otherwise `EM`. The exact likelihood needs neither."""
     return "mean-field" if objective == "cd" else "em"
 
 

@@ -183,9 +183,7 @@ class ExactSums:
         features = self.structure.features
         found = np.empty(len(features.weight))
         factor_of_feature = self.structure.factor_of_set[self.structure.set_of_feature]
-        expected_features(
-            self.compiled.problem, features, self.structure.factors, factor_of_feature, marginals, found
-        )
+        expected_features(self.compiled.problem, features, self.structure.factors, factor_of_feature, marginals, found)
         weights = self.cell_weights[features.cell[features.offsets[:-1]]] * features.weight
         return np.bincount(self._parameter, found * weights, self.n_parameters).astype(np.float64, copy=False)
 

@@ -112,12 +112,13 @@ def _anneal(
 ) -> tuple[Array, Array]:
     """Return estimates of ln Z of some components, and their variances."""
     base, seed = start_distribution(problem), np.uint64(options.seed)
+    widest = int(np.diff(graph.offsets).max(initial=1))
     firsts = range(0, options.chains, CHAINS_PER_TASK)
 
     def run(task: tuple[int, int]) -> Array:
         component, first = task
         out = np.empty(min(CHAINS_PER_TASK, options.chains - first))
-        anneal_chains(graph, component, base, options.steps, seed, first, out)
+        anneal_chains(graph, component, base, options.steps, seed, first, np.empty(widest), out)
         return out
 
     parts = engine.map(run, [(int(component), first) for component in components for first in firsts])

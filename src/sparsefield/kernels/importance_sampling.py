@@ -31,40 +31,53 @@ def _draw_state(z, first, states, stream):
 
 
 @njit(nogil=True, cache=True)
-def anneal_chains(graph, component, base, steps, seed, first_chain, out):
+def _start(graph, component, base, codes, stream):
+    """Draw independent codes of the cells of a component."""
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        first, last = graph.offsets[cell], graph.offsets[cell + 1]
+        codes[cell], stream = _draw_state(base, first, last - first, stream)
+    return stream
+
+
+@njit(nogil=True, cache=True)
+def _gain(graph, component, base, codes):
+    """Return by how much the log-potential of the field exceeds that of independent cells."""
+    total = log_potential(graph, component, codes)
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        total -= base[graph.offsets[cell] + codes[cell]]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _sweep(graph, component, base, share, codes, z, stream):
+    """Draw each cell given all others, with logits between those of independent cells and those of the field."""
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+        factor_logits(graph, cell, codes, z)
+        for s in range(states):
+            z[s] = (1.0 - share) * base[first + s] + share * z[s]
+        codes[cell], stream = _draw_state(z, 0, states, stream)
+    return stream
+
+
+@njit(nogil=True, cache=True)
+def anneal_chains(graph, component, base, steps, seed, first_chain, z, out):
     """Set out (chains,) to the logarithms of the importance weights of chains with consecutive numbers.
 
     A chain starts with independent cells of log-probabilities ``base`` (states of all cells,). Step k of ``steps`` has
-    the log-potential (1 - k / steps) base + k / steps x that of the field; a Gibbs sweep follows each step but the last.
-    The numbers of a chain follow from the seed, the key of the component and the number of the chain.
+    the log-potential (1 - k / steps) base + k / steps x that of the field; each step but the last has a Gibbs sweep.
+    The draws of a chain follow from the seed, the key of the component and the number of the chain. ``z`` has room for
+    the states of a cell.
     """
-    first, last = graph.component_offsets[component], graph.component_offsets[component + 1]
-    widest = 1
-    for k in range(first, last):
-        cell = graph.component_cells[k]
-        widest = max(widest, graph.offsets[cell + 1] - graph.offsets[cell])
-    z = np.empty(widest)
     codes = np.zeros(graph.offsets.shape[0] - 1, dtype=np.int64)
     for chain in range(out.shape[0]):
         stream = mix(mix(graph.component_keys[component], seed), first_chain + chain)
-        for k in range(first, last):
-            cell = graph.component_cells[k]
-            codes[cell], stream = _draw_state(base, graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell], stream)
-        total = 0.0
-        for step in range(1, steps + 1):
-            difference = log_potential(graph, component, codes)
-            for k in range(first, last):
-                cell = graph.component_cells[k]
-                difference -= base[graph.offsets[cell] + codes[cell]]
-            total += difference / steps
-            if step == steps:
-                break
-            share = step / steps
-            for k in range(first, last):
-                cell = graph.component_cells[k]
-                states = graph.offsets[cell + 1] - graph.offsets[cell]
-                factor_logits(graph, cell, codes, z)
-                for s in range(states):
-                    z[s] = (1.0 - share) * base[graph.offsets[cell] + s] + share * z[s]
-                codes[cell], stream = _draw_state(z, 0, states, stream)
-        out[chain] = total
+        stream = _start(graph, component, base, codes, stream)
+        total = _gain(graph, component, base, codes)
+        for step in range(1, steps):
+            stream = _sweep(graph, component, base, step / steps, codes, z, stream)
+            total += _gain(graph, component, base, codes)
+        out[chain] = total / steps

@@ -170,7 +170,7 @@ class FitRecord:
         if plain["likelihood"] is not None:
             likelihood = dict(plain["likelihood"])
             wide = (WideColumns(**{**one, "columns": tuple(one["columns"])}) for one in likelihood["wide"])
-            plain["likelihood"] = LikelihoodRecord(**likelihood | {"wide": tuple(wide)})
+            plain["likelihood"] = LikelihoodRecord(**{**likelihood, "wide": tuple(wide)})
         if plain["source"] is not None:
             plain["source"] = SourceRecord.from_plain(plain["source"])
         return cls(**plain)

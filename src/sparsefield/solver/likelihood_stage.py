@@ -1,4 +1,4 @@
-"""This module estimates the weights of a learned field again by the exact likelihood, where its components are narrow."""
+"""This module estimates the weights of a learned field by the exact likelihood, where its components are narrow."""
 
 from __future__ import annotations
 
@@ -97,9 +97,7 @@ def fit_by_likelihood(
     return LikelihoodStage(_merge(field, fit.field, narrow), fit, evaluator.max_cells, wide)
 
 
-def _wide_components(
-    layout: Layout, features: np.ndarray, evaluator: LikelihoodEvaluator
-) -> tuple[WideComponent, ...]:
+def _wide_components(layout: Layout, features: np.ndarray, evaluator: LikelihoodEvaluator) -> tuple[WideComponent, ...]:
     """Return connected components of targets, over features, with rows that are too wide."""
     found: dict[int, WideComponent] = {}
     component = _components_of_targets(layout, features)
