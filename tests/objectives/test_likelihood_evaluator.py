@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, as_source, compile_table, learn_schema
 from sparsefield.induction import all_pairs
-from sparsefield.inference import exact_sums
+from sparsefield.inference import missing_sums
 from sparsefield.objectives import LikelihoodEvaluator
 
 
@@ -52,7 +52,9 @@ class Problem:
         slow = SlowField(self.schema, self.theta[:n], pairs, weights[: len(pairs)], higher, weights[len(pairs) :])
 
         def log_sum(codes: list[int], covariates: list[float]) -> float:
-            energies = (slow.energy(slow.one_hot(s, covariates)) + slow.base_measure(s) for s in slow.assignments(codes))
+            energies = (
+                slow.energy(slow.one_hot(s, covariates)) + slow.base_measure(s) for s in slow.assignments(codes)
+            )
             return float(logsumexp(list(energies)))
 
         total = 0.0
@@ -106,7 +108,7 @@ def test_gradients_of_other_features_are_those_at_weight_0(case) -> None:
 
 
 def test_threads_and_equal_rows_change_no_bit(monkeypatch) -> None:
-    monkeypatch.setattr(exact_sums, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(missing_sums, "CHUNK_ROWS", 3)
     problem, found = Problem(4, missing=0.3), []
     for threads in (1, 3):
         with Threads(threads) as engine:
@@ -119,7 +121,7 @@ def test_threads_and_equal_rows_change_no_bit(monkeypatch) -> None:
 
 def test_without_covariates_all_rows_share_one_partition_function() -> None:
     problem = Problem(5, observed=False)
-    (group,) = exact_sums.free_rows(DenseDataset.single(problem.table))
+    (group,) = missing_sums.free_rows(DenseDataset.single(problem.table))
     ((_, block),) = group.members
     assert block.n_rows == 1
     assert block.weight[0] == pytest.approx(problem.weight.sum())

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
 from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, log_partition
-from sparsefield.inference.exact_sums import RowGroup
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, ranges
+from sparsefield.inference.missing_sums import RowGroup
 from sparsefield.kernels.importance_sampling import anneal_chains
 from sparsefield.model import Field
 from sparsefield.option_objects import OptionObject

@@ -16,7 +16,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, DenseDataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.inference.completions import rows_of_block
-from sparsefield.inference.exact_sums import ExactSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
+from sparsefield.inference.missing_sums import MissingSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -46,7 +46,7 @@ class CompiledLikelihood:
 
     def __init__(self, arcs: Arcs, graphs: tuple[Adjacency, ...], n_parameters: int) -> None:
         self.arcs, self.graphs, self.n_parameters = arcs, graphs, n_parameters
-        self.sums: tuple[list[ExactSums], list[ExactSums]] | None = None
+        self.sums: tuple[list[MissingSums], list[MissingSums]] | None = None
         self.observed: Array | None = None
 
 
@@ -126,19 +126,19 @@ class LikelihoodEvaluator:
         # Rows of a plain table differ in the values of factors only, but for conjunctions with covariates.
         alike = not self._free[0].sample.has_links and features.shape[1] == 2
         for group in [_first_row(self._free[0])] if alike else self._free:
-            sums = ExactSums(group, graph.graphs, graph.n_parameters, self.max_cells)
+            sums = MissingSums(group, graph.graphs, graph.n_parameters, self.max_cells)
             for batch in sums.too_wide:
                 variables = np.unique(sums.compiled.problem.cell_variable[batch.missing_cells])
                 found[tuple(variables.tolist())] = batch.plan.table_size
         return [(np.array(variables), size) for variables, size in found.items()]
 
-    def _sums(self, graph: CompiledLikelihood) -> tuple[list[ExactSums], list[ExactSums]]:
+    def _sums(self, graph: CompiledLikelihood) -> tuple[list[MissingSums], list[MissingSums]]:
         if graph.sums is None:
             graph.sums = self._compile_rows(graph, self._free), self._compile_rows(graph, self._incomplete)
         return graph.sums
 
-    def _compile_rows(self, graph: CompiledLikelihood, groups: Sequence[RowGroup]) -> list[ExactSums]:
-        found = [ExactSums(group, graph.graphs, graph.n_parameters, self.max_cells) for group in groups]
+    def _compile_rows(self, graph: CompiledLikelihood, groups: Sequence[RowGroup]) -> list[MissingSums]:
+        found = [MissingSums(group, graph.graphs, graph.n_parameters, self.max_cells) for group in groups]
         if any(sums.too_wide for sums in found):
             raise ValueError("a component of the field is too wide for the exact likelihood")
         return found
@@ -237,7 +237,7 @@ def log_base_measure(layout: Layout, table: int, block: Block) -> Array:
     return (coding.log_base[state] * (block.codes >= 0)).sum(axis=0) * block.weight
 
 
-def expected_features_of(sums: ExactSums, found: Sums, graphs: Sequence[Adjacency]) -> Array:
+def expected_features_of(sums: MissingSums, found: Sums, graphs: Sequence[Adjacency]) -> Array:
     """Return the expectations of all features with a missing cell, times weights of rows, (parameters,)."""
     total = found.features.copy()
     for (t, block), columns in zip(sums.group.members, found.columns, strict=True):
@@ -246,7 +246,7 @@ def expected_features_of(sums: ExactSums, found: Sums, graphs: Sequence[Adjacenc
     return total
 
 
-def sum_of_variances(layout: Layout, sums: ExactSums, found: Sums) -> Array:
+def sum_of_variances(layout: Layout, sums: MissingSums, found: Sums) -> Array:
     """Return the sums over rows of the variances of the columns of missing cells, (states of all tables,)."""
     total = np.zeros(layout.n_target_columns)
     for (t, block), columns in zip(sums.group.members, found.columns, strict=True):

@@ -9,8 +9,8 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
 from sparsefield.data.shards import Piece
-from sparsefield.inference.exact_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
 from sparsefield.inference.log_partition import AIS, LogEstimate, largest_table, sum_components
+from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Field
 from sparsefield.objectives.likelihood_evaluator import log_base_measure, observed_features, observed_parts
 

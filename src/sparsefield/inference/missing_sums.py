@@ -116,7 +116,7 @@ class Sums(NamedTuple):
     """(parameters,): expectations of the features between missing cells, times weights of rows."""
 
 
-class ExactSums:
+class MissingSums:
     """The compiled missing cells of a group of rows, and how components are eliminated.
 
     Parameters
