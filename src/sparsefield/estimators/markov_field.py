@@ -69,8 +69,11 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
         ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
         fixed structure.
-    objective : {"pl", "cd"}, default="pl"
-        Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
+    objective : {"pl", "cd", "ml"}, default="pl"
+        Pseudo-likelihood; mean-field contrastive divergence as in the paper; or the exact log-likelihood, which sums
+        missing cells out. "ml" selects features by exact gradients where the joint distribution of all targets is
+        tractable, and by pseudo-likelihood otherwise. Connected components that are too wide keep the weights of the
+        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns.
     l1 : float or "auto", default="auto"
     l2 : float, default=1.0
         Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
@@ -82,10 +85,11 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score in
         a cross-validation over rows is within one standard error of the best; "ebic" takes the best extended Bayesian
         information criterion, which selects fewer features: for networks rather than for predictions.
-    refit : bool, default=False
+    refit : bool or "ml", default=False
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
-        weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
-        describe the field before the refit.
+        weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,
+        where components are narrow. ``objective_`` and ``kkt_violation_`` describe the field before the refit;
+        ``converged_`` is False also where a refit by "ml" did not converge.
     penalize_biases : bool, default=False
         Apply the penalties to biases, too, as in the paper. False predicts better and is faster on all data
         that we measured. A state that is absent from the training data is penalized either way.
