@@ -180,11 +180,15 @@ class LikelihoodEvaluator:
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
     def state(self, graph: CompiledLikelihood) -> dict[str, Array]:
-        """Return what another evaluation at the same point would not reproduce to the bit: nothing."""
-        return {}
+        """Return what another evaluation at the same point would not reproduce to the bit.
+
+        Variances may be those of an evaluation with fewer features, whose sums were in another order.
+        """
+        return {"column_variances": self._bias_hessian}
 
     def restore(self, graph: CompiledLikelihood, state: Mapping[str, Array]) -> None:
         """Restore what `state` returned."""
+        self._bias_hessian = state["column_variances"]
 
 
 def _first_row(group: RowGroup) -> RowGroup:
