@@ -15,6 +15,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, DenseDataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.inference import elimination
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.inference.missing_sums import MissingSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Adjacency, compile_adjacency
@@ -138,7 +139,8 @@ class LikelihoodEvaluator:
         return graph.sums
 
     def _compile_rows(self, graph: CompiledLikelihood, groups: Sequence[RowGroup]) -> list[MissingSums]:
-        found = [MissingSums(group, graph.graphs, graph.n_parameters, self.max_cells) for group in groups]
+        # Features were checked before; given observed cells, the order of elimination may be slightly worse.
+        found = [MissingSums(group, graph.graphs, graph.n_parameters, elimination.MAX_CELLS) for group in groups]
         if any(sums.too_wide for sums in found):
             raise ValueError("a component of the field is too wide for the exact likelihood")
         return found
