@@ -74,10 +74,12 @@ def estimate_by_likelihood(
     wide = tuple(WideColumns(tuple(names_of_targets(layout, one.variables)), one.table_size) for one in stage.wide)
     record = LikelihoodRecord(stage.max_cells, True, wide)
     mc_error = result.mc_error if wide else 0.0
+    converged = (fit is None or fit.converged) and (result.converged or not (refit or wide))
     if refit or fit is None:
-        converged = result.converged and (fit is None or fit.converged)
         return LikelihoodResult(replace(result, field=stage.field, converged=converged, mc_error=mc_error), record)
-    return LikelihoodResult(replace(fit, field=stage.field, mc_error=mc_error), record)
+    violation = max(fit.kkt_violation, result.kkt_violation) if wide else fit.kkt_violation
+    found = replace(fit, field=stage.field, converged=converged, kkt_violation=violation, mc_error=mc_error)
+    return LikelihoodResult(found, record)
 
 
 def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:
@@ -87,11 +89,12 @@ def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:
     largest = max(record.wide, key=lambda component: len(component.columns))
     count = sum(len(component.columns) for component in record.wide)
     names = ", ".join(map(repr, largest.columns[:MOST_NAMES])) + (", ..." if len(largest.columns) > MOST_NAMES else "")
+    over_links, remedy = (" over linked rows", "fewer templates") if layout.neighbor_views else ("", "fewer edges")
     warnings.warn(
         f"The exact likelihood is too expensive for {count:,} of {layout.n_targets:,} columns, which keep the weights "
-        f"of the pseudo-likelihood: the largest connected component, of {len(largest.columns):,} columns ({names}), "
-        f"needs a table of {largest.table_size:,} joint states or more, and the limit is {record.max_cells:,}. A "
-        "larger l1, or a FixedGraph with fewer edges, makes components narrower.",
+        f"of the pseudo-likelihood: the largest connected component, of {len(largest.columns):,} columns ({names})"
+        f"{over_links}, needs a table of {largest.table_size:,} joint states or more, and the limit is "
+        f"{record.max_cells:,}. A larger l1, or {remedy}, makes components narrower.",
         WideComponentWarning,
-        stacklevel=5,
+        stacklevel=4,
     )
