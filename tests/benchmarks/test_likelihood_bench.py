@@ -23,3 +23,11 @@ def test_rows_of_the_comparison_are_filled() -> None:
         assert 0.0 < row["rmse"] < 3.0
         assert row["log_likelihood"] < 0.0
         assert "RMSE" in likelihood.describe(row)
+
+
+@pytest.mark.slow
+def test_weights_by_the_likelihood_are_closer_to_the_truth_on_average() -> None:
+    by_pairs, exact = likelihood.run_likelihood([100], [4.0], trees=20, report=lambda _: None)
+    assert exact["rmse"] < by_pairs["rmse"]
+    assert exact["log_likelihood"] > by_pairs["log_likelihood"]
+    assert exact["closer"] > 0.5

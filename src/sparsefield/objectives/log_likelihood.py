@@ -63,17 +63,27 @@ def log_likelihood_of_links(field: Field, sample: DenseDataset, engine: Engine, 
 
 def _sum_rows(field: Field, codes: Array, covariates: Array, engine: Engine, options: AIS) -> _RowSums:
     """Return ln Z over the missing cells of each row, given its other cells; equal rows are summed once."""
-    rows = np.concatenate([codes, covariates]).T
-    _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    piece = Piece(codes[:, first], covariates[:, first], np.ones(len(first)))
-    value, variance, start = np.zeros(len(first)), np.zeros(len(first)), 0
+    rows = np.flatnonzero((codes < 0).any(axis=0))
+    first, owner = _distinct_columns(np.concatenate([codes, covariates])[:, rows])
+    piece = Piece(codes[:, rows[first]], covariates[:, rows[first]], np.ones(len(first)))
+    values: list[Array] = [np.empty(0)]
+    variances: list[Array] = [np.empty(0)]
     for group in cut_rows(field.layout, piece):
         found, n_rows = sum_components(field, group, engine, options, largest_table(len(first))), _count_rows(group)
-        value[start : start + n_rows] = np.bincount(found.row, found.value, n_rows)
-        variance[start : start + n_rows] = np.bincount(found.row, found.variance, n_rows)
-        start += n_rows
-    owner = owner.reshape(-1)
-    return _RowSums(value[owner], variance[owner])
+        values.append(np.bincount(found.row, found.value, n_rows))
+        variances.append(np.bincount(found.row, found.variance, n_rows))
+    total = _RowSums(np.zeros(codes.shape[1]), np.zeros(codes.shape[1]))
+    total.value[rows], total.variance[rows] = np.concatenate(values)[owner], np.concatenate(variances)[owner]
+    return total
+
+
+def _distinct_columns(values: Array) -> tuple[Array, Array]:
+    """Return the first of each set of equal columns, and which of these each column equals."""
+    varying = values[(values != values[:, :1]).any(axis=1)]
+    if not len(varying):
+        return np.arange(min(values.shape[1], 1)), np.zeros(values.shape[1], dtype=np.int64)
+    _, first, owner = np.unique(varying.T, axis=0, return_index=True, return_inverse=True)
+    return first, owner.reshape(-1)
 
 
 def _count_rows(group: RowGroup) -> int:
