@@ -125,7 +125,7 @@ def test_induction_ends_where_no_pair_violates_optimality(case) -> None:
     table = as_text(chain_rows(80), CASES[case][1])
     field = MarkovField(objective="ml", l1=2.0, l2=0.5, solver=EXACT).fit(table)
     assert field.converged_
-    assert field.field_.record.likelihood.selected_by_pseudo_likelihood is False
+    assert field.field_.record.likelihood.selected_by == "ml"
     slow = Enumerated(field, table, all_pairs(field.field_.layout))
     theta = slow.theta_of(field)
     loss, gradient = slow.loss(theta)
@@ -160,7 +160,7 @@ def test_a_refit_keeps_the_features_and_has_the_weights_of_the_likelihood(missin
     field = MarkovField(l1=4.0, refit="ml", solver=EXACT).fit(table)
     record = field.field_.record
     assert record.refit
-    assert record.likelihood.selected_by_pseudo_likelihood
+    assert record.likelihood.selected_by == "pl"
     assert field.mc_error_ == 0.0
     assert set(map(tuple, field.field_.pairs.tolist())) <= set(map(tuple, all_pairs(field.field_.layout).tolist()))
     if not missing:
@@ -230,7 +230,7 @@ def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:
     table = as_text(chain_rows(150, 4))
     field = MarkovField(objective="ml", l1=8.0, solver=EXACT).fit(table)
     assert field.converged_
-    assert field.field_.record.likelihood.selected_by_pseudo_likelihood
+    assert field.field_.record.likelihood.selected_by == "pl"
     slow = Enumerated(field, table, field.field_.pairs)
     theta = slow.theta_of(field)
     slope = slow.loss(theta)[1][slow.n :] + theta[slow.n :]

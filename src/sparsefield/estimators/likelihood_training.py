@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, DenseDataset, Layout
@@ -17,6 +17,7 @@ from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, ExactLikelihood
 from sparsefield.solver import FitCallbacks, FitResult, TrainingOptions, fit_by_likelihood, is_tractable
 from sparsefield.solver.likelihood_stage import names_of_targets
 
+NAMES = {"pl": "pseudo-likelihood", "cd": "contrastive divergence", "ml": "the likelihood"}
 MOST_NAMES = 3
 """Columns of a wide component that a warning names."""
 
@@ -54,28 +55,30 @@ class LikelihoodResult:
     record: LikelihoodRecord | None = None
 
 
-def estimate_by_likelihood(
-    dataset: Dataset,
-    result: FitResult,
-    options: TrainingOptions,
-    engine: Engine,
-    callbacks: FitCallbacks,
-    *,
-    refit: bool,
-) -> LikelihoodResult:
-    """Estimate the weights of a field that pseudo-likelihood selected by the exact likelihood.
+@dataclass(frozen=True)
+class Reestimation:
+    """How the features of a fit are weighted by the likelihood."""
 
-    With ``refit``, the objective and the violation of optimality stay those of the fit before.
-    """
+    options: TrainingOptions
+    selected_by: Literal["pl", "cd"]
+    """The objective of the fit."""
+    refit: bool
+    """Whether the objective and the violation of optimality stay those of the fit."""
+
+
+def estimate_by_likelihood(
+    dataset: Dataset, result: FitResult, how: Reestimation, engine: Engine, callbacks: FitCallbacks
+) -> LikelihoodResult:
+    """Estimate the weights of a field that another objective selected by the exact likelihood."""
     if not isinstance(dataset, DenseDataset):
         raise DataError("The exact likelihood is for dense tables in memory: use objective='pl' and refit=False.")
-    stage = fit_by_likelihood(dataset, result.field, options, engine, callbacks)
+    stage = fit_by_likelihood(dataset, result.field, how.options, engine, callbacks)
     layout, fit = dataset.layout, stage.fit
     wide = tuple(WideColumns(tuple(names_of_targets(layout, one.variables)), one.table_size) for one in stage.wide)
-    record = LikelihoodRecord(stage.max_cells, True, wide)
+    record = LikelihoodRecord(stage.max_cells, how.selected_by, wide)
     mc_error = result.mc_error if wide else 0.0
-    converged = (fit is None or fit.converged) and (result.converged or not (refit or wide))
-    if refit or fit is None:
+    converged = (fit is None or fit.converged) and (result.converged or not (how.refit or wide))
+    if how.refit or fit is None:
         return LikelihoodResult(replace(result, field=stage.field, converged=converged, mc_error=mc_error), record)
     violation = max(fit.kkt_violation, result.kkt_violation) if wide else fit.kkt_violation
     found = replace(fit, field=stage.field, converged=converged, kkt_violation=violation, mc_error=mc_error)
@@ -92,8 +95,8 @@ def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:
     over_links, remedy = (" over linked rows", "fewer templates") if layout.neighbor_views else ("", "fewer edges")
     warnings.warn(
         f"The exact likelihood is too expensive for {count:,} of {layout.n_targets:,} columns, which keep the weights "
-        f"of the pseudo-likelihood: the largest connected component, of {len(largest.columns):,} columns ({names})"
-        f"{over_links}, needs a table of {largest.table_size:,} joint states or more, and the limit is "
+        f"of {NAMES[record.selected_by]}: the largest connected component, of {len(largest.columns):,} columns "
+        f"({names}){over_links}, needs a table of {largest.table_size:,} joint states or more, and the limit is "
         f"{record.max_cells:,}. A larger l1, or {remedy}, makes components narrower.",
         WideComponentWarning,
         stacklevel=4,

@@ -21,6 +21,7 @@ from sparsefield.data import Dataset, deduplicate_rows
 from sparsefield.errors import DataError
 from sparsefield.estimators.likelihood_training import (
     LikelihoodResult,
+    Reestimation,
     estimate_by_likelihood,
     likelihood_contradictions,
     objective_of_structure,
@@ -352,9 +353,10 @@ class TrainingMethods(NestedParameters):
         if not wanted:
             return LikelihoodResult(result)
         if isinstance(trainer.evaluator, LikelihoodEvaluator):
-            return LikelihoodResult(result, LikelihoodRecord(trainer.evaluator.max_cells, False))
-        options = replace(options, certify=True)
-        return estimate_by_likelihood(dataset, result, options, engine, self._callbacks(), refit=bool(self.refit))
+            return LikelihoodResult(result, LikelihoodRecord(trainer.evaluator.max_cells, "ml"))
+        selected_by = "cd" if self.objective == "cd" else "pl"
+        how = Reestimation(replace(options, certify=True), selected_by, refit=bool(self.refit))
+        return estimate_by_likelihood(dataset, result, how, engine, self._callbacks())
 
     def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""

@@ -98,10 +98,10 @@ class LikelihoodRecord:
 
     max_cells: int
     """Limit of the joint states of a table."""
-    selected_by_pseudo_likelihood: bool
-    """Whether the features were selected by pseudo-likelihood, and only their weights are those of the likelihood."""
+    selected_by: Literal["ml", "pl", "cd"]
+    """The objective that selected the features: that of the likelihood itself, or of a fit before it."""
     wide: tuple[WideColumns, ...] = ()
-    """Connected components that keep the weights of the pseudo-likelihood."""
+    """Connected components that keep the weights of the fit before."""
 
 
 @dataclass(frozen=True)

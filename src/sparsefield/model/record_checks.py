@@ -96,7 +96,11 @@ STABILITY = {
     "left_out": is_list,
 }
 WIDE_COLUMNS = {"columns": list_of(is_text), "table_size": is_count}
-LIKELIHOOD = {"max_cells": is_count, "selected_by_pseudo_likelihood": is_truth, "wide": is_list}
+LIKELIHOOD = {
+    "max_cells": is_count,
+    "selected_by": lambda value: value in ("ml", "pl", "cd"),
+    "wide": is_list,
+}
 FIT_RECORD = {
     "version": is_text,
     "n_rows": is_count,

@@ -28,7 +28,7 @@ Array = np.ndarray
 MAX_CELLS = 2**16
 """Entries of the largest table of a component, at most: 16 binary variables that all depend on each other."""
 
-MAX_TOTAL_CELLS = 2**26
+MAX_TOTAL_CELLS = 2**25
 """The same for the tables of all rows together: an evaluation takes seconds then."""
 
 

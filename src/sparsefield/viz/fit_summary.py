@@ -160,8 +160,10 @@ def _describe_likelihood(field: Field) -> str:
     likelihood = field.record.likelihood
     if likelihood is None:
         return ""
-    by_pairs = likelihood.selected_by_pseudo_likelihood
-    selected = "Features were selected by pseudo-likelihood, and their" if by_pairs else "The"
+    selected = "The"
+    if likelihood.selected_by != "ml":
+        objective = "pseudo-likelihood" if likelihood.selected_by == "pl" else "contrastive divergence"
+        selected = f"Features were selected by {objective}, and their"
     wide = sum(len(component.columns) for component in likelihood.wide)
     except_for = f", except those of {count(wide, 'column')} that depend on each other too widely" if wide else ""
     return f" {selected} weights are those of the exact likelihood{except_for}."
