@@ -73,6 +73,7 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks network
 	$(BIN)/python -m benchmarks sequences
 	$(BIN)/python -m benchmarks denoising
+	$(BIN)/python -m benchmarks likelihood
 	$(BIN)/python -m benchmarks inference
 	$(BIN)/python -m benchmarks latent
 	$(BIN)/python -m benchmarks selection --nodes 100

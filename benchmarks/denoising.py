@@ -55,6 +55,9 @@ class Method:
     draws: bool = False
     inference: str = ""
     """Of the answers, where it is not that of the fit."""
+    refit: bool | str = False
+    most_scale: int | None = None
+    """Largest scale, where the grid would be too wide otherwise."""
 
 
 METHODS: dict[str, Method | str] = {
@@ -64,6 +67,8 @@ METHODS: dict[str, Method | str] = {
     "grid": Method("grid"),
     "grid-bp": Method("grid, belief propagation", inference="bp"),
     "grid-gibbs": Method("grid, Gibbs draws", draws=True),
+    "grid-exact": Method("grid, exact inference", inference="exact", refit=True, most_scale=1),
+    "grid-ml": Method("grid, exact likelihood", inference="exact", refit="ml", most_scale=1),
     "pixels-around": Method("pixels that see 3 x 3", ("noisy", *NEIGHBORS), linked=False),
     "grid-around": Method("grid that sees 3 x 3", ("noisy", *NEIGHBORS)),
     "pixels-place": Method("pixels that know their place", ("noisy", "place"), linked=False),
@@ -116,6 +121,8 @@ def run_denoising(
         report(f"{name}: {rows} pictures to learn from, {test_rows} to clean, {flipped:.0%} of pixels flipped")
         for key in methods or METHODS:
             method = METHODS[key]
+            if isinstance(method, Method) and scale > (method.most_scale or scale):
+                continue
             if isinstance(method, Method):
                 row = _field_row(method, parts, ours)
             else:
@@ -202,7 +209,7 @@ def _field_row(method: Method, parts: Sequence[Pictures], options: dict[str, Any
 def _fit(method: Method, train: Pictures, l1: float, l2: float, options: dict[str, Any]) -> RelationalField:
     settings = {"penalize_biases": False, "inference": MeanField(tolerance=1e-3), "n_jobs": 1, **options}
     kinds = {"pixel": dict.fromkeys(method.observed, "nominal")}
-    field = RelationalField(l1=l1, l2=l2, kinds=kinds, **settings)
+    field = RelationalField(l1=l1, l2=l2, refit=method.refit, kinds=kinds, **settings)
     return field.fit(link_pixels(make_frame(train), method.observed, linked=method.linked))
 
 

@@ -50,6 +50,7 @@ CONTENTS = {
         "codebook",
         "kinds",
         "choosing-l1",
+        "objectives",
         "stability",
         "inference",
         "report",

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from sparsefield.estimators import ChainCRF, CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
-    from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
+    from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import Baskets, read_atoms, read_baskets, read_conll, read_database, read_schema, read_triples
     from sparsefield.objectives import EM
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
 __all__ = [
+    "AIS",
     "CFI",
     "EBIC",
     "EM",
@@ -70,7 +71,7 @@ _NAMES_OF_MODULE = {
     "estimators": ("ChainCRF", "CRFClassifier", "MarkovField", "RelationalField", "load"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
-    "inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
+    "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
     "io": ("Baskets", "read_atoms", "read_baskets", "read_conll", "read_database", "read_schema", "read_triples"),
     "objectives": ("EM",),
     "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),

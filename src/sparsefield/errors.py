@@ -41,6 +41,10 @@ class EstimateWarning(UserWarning):
     """An exact result is not feasible; the result was sampled or found by a search instead."""
 
 
+class WideComponentWarning(UserWarning):
+    """The exact likelihood is too expensive for some columns, which keep the weights of the pseudo-likelihood."""
+
+
 class LeftOutWarning(UserWarning):
     """Rows or items of baskets were left out, because a cell was missing or the model has no such item."""
 

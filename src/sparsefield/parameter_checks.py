@@ -101,6 +101,16 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Refit:
+    """A flag, or the name of the likelihood."""
+
+    wanted: str = "True, False or 'ml'"
+
+    def accepts(self, value: Any) -> bool:
+        return value == "ml" if isinstance(value, str) else Flag().accepts(value)
+
+
+@dataclass(frozen=True)
 class OneOrTwoNumbers:
     """A number that is not negative, or a pair of them."""
 
@@ -148,11 +158,11 @@ class Jobs:
 COUNT = Whole(1)
 RULES: dict[str, Rule] = {
     # of estimators
-    "objective": Choice(("pl", "cd")),
+    "objective": Choice(("pl", "cd", "ml")),
     "l1": Number(words=("auto",)),
     "penalty": Choice(("l1", "group")),
     "l2": Number(),
-    "refit": Flag(),
+    "refit": Refit(),
     "penalize_biases": Flag(),
     "coding": Choice(("symmetric", "reference")),
     "n_jobs": Jobs(),
@@ -195,6 +205,7 @@ RULES: dict[str, Rule] = {
     "chains": Whole(2),
     "burn_in": Whole(0),
     "sweeps": Whole(4),
+    "steps": COUNT,
     "max_r_hat": Number(1.0, above=True),
 }
 """What each parameter accepts, by its name. Names mean the same wherever they occur."""

@@ -73,7 +73,11 @@ class FieldParameters:
         "Rule that adds features: cfi (contrastive feature induction), cfi-paper (the same as printed in the paper), "
         "grafting, ideal-parent, or full (every candidate at once).",
     )
-    objective: str = _option("pl", "pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper).")
+    objective: str = _option(
+        "pl",
+        "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), or ml (the exact likelihood, for "
+        "columns that are few or depend on each other narrowly).",
+    )
     l1: float | str = _option(
         "auto",
         "Strength of the L1 penalty, which leaves features out. The loss is a sum over rows, so a larger table needs a "
@@ -92,8 +96,11 @@ class FieldParameters:
         "Criterion by which l1 is selected: predictions of held-out cells, or EBIC, which selects fewer features.",
         "heldout|ebic",
     )
-    refit: bool = _option(
-        False, "Estimate the weights of the selected features again without the L1 penalty, which shrinks them."
+    refit: bool | str = _option(
+        False,
+        "Estimate the weights of the selected features again without the L1 penalty, which shrinks them: yes, by the "
+        "objective; ml, by the exact likelihood.",
+        "no|yes|ml",
     )
     penalize_biases: bool = _option(False, "Apply the penalties to the weights of single states, too.")
     max_order: int | HigherOrder = _option(
@@ -159,8 +166,8 @@ SOLVER_OPTIONS = (
 
 
 def automatic_treatment(objective: str) -> str:
-    """Return what missing="auto" means: `EM`, which needs the pseudo-likelihood, or mean field."""
-    return "em" if objective == "pl" else "mean-field"
+    """Return what missing="auto" means: mean field for `cd`, otherwise `EM`. The exact likelihood needs neither."""
+    return "mean-field" if objective == "cd" else "em"
 
 
 def command_line_options() -> tuple[CommandLineOption, ...]:

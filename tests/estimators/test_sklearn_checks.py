@@ -218,7 +218,7 @@ def test_names_out_are_the_names_that_came_in(frame) -> None:
         ({"solver__tol": float("inf")}, "tol"),
         ({"solver__kkt_tol": -0.1}, "kkt_tol"),
         ({"induction": "magic"}, "induction must be one of .*'cfi'.*'magic'"),
-        ({"objective": "ml"}, "objective must be one of .*'pl'.*'ml'"),
+        ({"objective": "mle"}, "objective must be one of .*'pl'.*'mle'"),
         ({"inference": "guess"}, "inference must be one of .*'mean-field'.*'guess'"),
         ({"inference": 3}, r"inference must be one of .*, or in Python an object such as Gibbs\(.*got 3"),
         ({"induction": ["cfi"]}, r"induction must be one of .*'full', or .* such as CFI\(.*got \['cfi'\]"),

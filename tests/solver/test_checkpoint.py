@@ -66,6 +66,7 @@ SETTINGS = {
     "clamped and linked": (RelationalField(l1=2.0).set_params(**OPTIONS, missing=MeanField(tolerance=1e-3)), village),
     "latent": (MarkovField(l1=2.0, latent={"h": 2}).set_params(**OPTIONS, random_state=0), lambda: table(0.15)),
     "linked": (RelationalField(l1=2.0).set_params(**OPTIONS), village),
+    "likelihood": (MarkovField(objective="ml", l1=4.0, n_jobs=1), lambda: np.minimum(table(0.1)[:, :4], 1.0)),
 }
 
 

@@ -216,6 +216,9 @@ Seed = Annotated[
     int, running_option("--seed", min=0, help="Random seed of held-out cells and of the start of latent variables.")
 ]
 
+REFITS = {"no": False, "yes": True, "ml": "ml"}
+"""Values of the parameter ``refit`` by those of its option."""
+
 LearningOptions = dict[str, Any]
 """Values of the generated options, by the names that ``set_params`` takes, such as ``induction__threshold``."""
 
@@ -305,7 +308,9 @@ def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[
 def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
     """Return a parameter of a command that typer turns into the option."""
     kind, flags, default = type(option.default), [option.flag], option.default
-    if kind is bool:
+    if option.name == "refit":
+        kind, default = str, "no"
+    elif kind is bool:
         flags = [f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"]
     if option.name == "selection":  # whose default depends on other options
         kind, default = str | None, None
@@ -315,6 +320,10 @@ def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
 
 def _read_value(option: CommandLineOption, value: Any) -> Any:
     """Return a value in the type of its parameter: a number or "auto" where both are possible."""
+    if option.name == "refit":
+        if value not in REFITS:
+            raise typer.BadParameter(f"--refit must be 'no', 'yes' or 'ml', got {value!r}")
+        return REFITS[value]
     if value is None or not (option.metavar or "").endswith("|auto") or value == "auto":
         return value
     try:

@@ -23,7 +23,6 @@ from sparsefield.data import (
     LocalDataset,
     Schema,
     Source,
-    Table,
     as_source,
     check_kind,
     make_frame,
@@ -32,6 +31,7 @@ from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
+from sparsefield.estimators.likelihood_methods import LikelihoodMethods, log_widths
 from sparsefield.estimators.nested_parameters import to_plain
 from sparsefield.estimators.output_methods import OutputMethods
 from sparsefield.estimators.resampling import ResamplingMethods
@@ -49,7 +49,7 @@ NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
 
 
-class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
+class FieldEstimator(OutputMethods, ResamplingMethods, LikelihoodMethods, TrainingMethods):
     """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`."""
 
     @property
@@ -263,7 +263,7 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
             with self._engine(dataset) as engine:
                 found = predict_observed(self.field_, dataset, engine, thorough=True)
             self._warn_not_inferred(found.unconverged, dataset)
-            return found.log_likelihood - sum(_sum_of_log_widths(table) for table in dataset.tables)
+            return found.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
@@ -305,16 +305,6 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None
         return to_plain(params)
-
-
-def _sum_of_log_widths(table: Table) -> float:
-    """Return the weighted sum over observed cells of the logarithms of the widths of their levels."""
-    total, weight = 0.0, table.weight()
-    for variable, codes in zip(table.schema.targets, table.codes(), strict=True):
-        if variable.limits:
-            seen = codes >= 0
-            total += float(variable.log_widths[codes[seen]] @ weight[seen])
-    return total
 
 
 def _nan_if_none(value: float | None) -> float:

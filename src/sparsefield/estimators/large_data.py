@@ -55,6 +55,7 @@ def _open_stream(
     if not estimator._accepts_sparse():
         order, rule = estimator._resolve("max_order").max_order, estimator._resolve("induction")
         option = f"objective={estimator.objective!r}" if estimator.objective != "pl" else f"induction={rule.name!r}"
+        option = "refit='ml'" if estimator.refit == "ml" else option
         option = f"max_order={order}" if order > 2 else option
         raise DataError(
             f"{option} needs all rows in memory. Blocks of rows are learned with objective='pl', max_order=2 and "

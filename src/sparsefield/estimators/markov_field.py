@@ -69,8 +69,11 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
         ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
         fixed structure.
-    objective : {"pl", "cd"}, default="pl"
-        Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
+    objective : {"pl", "cd", "ml"}, default="pl"
+        Pseudo-likelihood; mean-field contrastive divergence as in the paper; or the exact log-likelihood, which sums
+        missing cells out. "ml" selects features by exact gradients where the joint distribution of all targets is
+        tractable, and by pseudo-likelihood otherwise. Connected components that are too wide keep the weights of the
+        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns.
     l1 : float or "auto", default="auto"
     l2 : float, default=1.0
         Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
@@ -82,10 +85,11 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score in
         a cross-validation over rows is within one standard error of the best; "ebic" takes the best extended Bayesian
         information criterion, which selects fewer features: for networks rather than for predictions.
-    refit : bool, default=False
+    refit : bool or "ml", default=False
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
-        weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
-        describe the field before the refit.
+        weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,
+        where components are narrow. ``objective_`` and ``kkt_violation_`` describe the field before the refit;
+        ``converged_`` is False also where a refit by "ml" did not converge.
     penalize_biases : bool, default=False
         Apply the penalties to biases, too, as in the paper. False predicts better and is faster on all data
         that we measured. A state that is absent from the training data is penalized either way.
@@ -271,7 +275,12 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         if self.latent and (order := parts["max_order"].max_order) > 2:
             yield f"latent variables have features of two columns only: max_order is {order}."
         if self.latent and self.refit:
-            yield "refit=True is not possible with latent variables: without L1 their weights are not determined."
+            yield (
+                f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
+                "determined."
+            )
+        if self.latent and self.objective == "ml":
+            yield "objective='ml' has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
@@ -403,6 +412,9 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
                 "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files in blocks."
             )
         return self._read(X)
+
+    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> DenseDataset:
+        return DenseDataset.single(compile_table(self._read_rows(X), self.field_.schema, absent_targets=absent))
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         """Compile rows to learn from under the schema of the fitted field."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
     Label,
@@ -28,6 +29,7 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.likelihood_methods import checked_options, log_widths, warn_if_sampled
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import Completion, find_completion
@@ -35,7 +37,9 @@ from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
+from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field
+from sparsefield.objectives.log_likelihood import log_likelihood_of_links
 from sparsefield.parameters import BURN_IN
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -209,6 +213,36 @@ class RelationalField(FieldEstimator):
         if rows == 0:
             raise DataError("The tables have no rows: there is nothing to score.")
         return self._log_likelihood(sample) / rows
+
+    @overload
+    def log_likelihood(
+        self, X: Relational, y: Any = None, *, ais: AIS | None = ..., details: Literal[False] = False
+    ) -> float: ...
+
+    @overload
+    def log_likelihood(
+        self, X: Relational, y: Any = None, *, ais: AIS | None = ..., details: Literal[True]
+    ) -> LogEstimate[float]: ...
+
+    def log_likelihood(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Relational, y: Any = None, *, ais: AIS | None = None, details: bool = False
+    ) -> float | LogEstimate[float]:
+        """Return the log-likelihood (natural log) of the observed targets of all tables together.
+
+        Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
+        """
+        sample = self._compile(X)
+        with Threads(self.n_jobs) as engine:
+            found = log_likelihood_of_links(self.field_, sample, engine, checked_options(ais))
+        value = found.value - sum(float(log_widths(table).sum()) for table in sample.tables)
+        if details:
+            return LogEstimate(value, found.standard_error, found.method)
+        warn_if_sampled(found)
+        return value
+
+    def log_partition(self, X: Any = None, *, ais: AIS | None = None) -> LogEstimate[Any]:
+        """Refuse: the partition function of linked rows depends on their links; see `log_likelihood`."""
+        raise DataError("Linked tables have no partition function of their own: use log_likelihood(data).")
 
     def conditional_log_likelihood(self, data_true: Relational, data_missing: Relational) -> float:
         """Return the mean log-probability of ``data_true`` in the cells that are missing in ``data_missing``."""

@@ -19,16 +19,26 @@ from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, deduplicate_rows
 from sparsefield.errors import DataError
+from sparsefield.estimators.likelihood_training import (
+    LikelihoodResult,
+    Reestimation,
+    estimate_by_likelihood,
+    likelihood_contradictions,
+    objective_of_structure,
+    warn_if_wide,
+)
 from sparsefield.estimators.nested_parameters import PARTS, NestedParameters
 from sparsefield.estimators.row_groups import number_groups
-from sparsefield.estimators.validation import as_seed, choose, parameter_problems
+from sparsefield.estimators.validation import as_seed, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord, IterationRecord
-from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
+from sparsefield.model.fit_record import LikelihoodRecord
+from sparsefield.objectives import EM, AnyObjective, DenseEvaluator, LikelihoodEvaluator
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
+    FitResult,
     HeldOut,
     PathPoint,
     PathSelection,
@@ -88,7 +98,8 @@ class TrainingMethods(NestedParameters):
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         """Yield a sentence for each pair of valid parameters that exclude each other."""
         rule, order = parts["induction"].name, parts["max_order"].max_order
-        if isinstance(parts["missing"], EM) and self.objective != "pl":
+        yield from likelihood_contradictions(self.objective, self.refit, self.engine, parts)
+        if isinstance(parts["missing"], EM) and self.objective == "cd":
             yield (
                 f"missing='em' is for objective='pl', not {self.objective!r}: use missing='mean-field' "
                 "(--missing-cells mean-field)."
@@ -148,8 +159,8 @@ class TrainingMethods(NestedParameters):
 
     def _accepts_sparse(self) -> bool:
         """Return whether induction rule and objective can work on a sparse table."""
-        order = self._resolve("max_order").max_order
-        return self._resolve("induction").supports_sparse and self.objective == "pl" and order == 2
+        order, pseudo = self._resolve("max_order").max_order, self.objective == "pl" and self.refit != "ml"
+        return self._resolve("induction").supports_sparse and pseudo and order == 2
 
     def _training_options(self) -> TrainingOptions:
         solver, order = self._resolve("solver"), self._resolve("max_order")
@@ -180,14 +191,14 @@ class TrainingMethods(NestedParameters):
                 selection = self._select_l1(data, engine, checkpoint=saved)
                 options = replace(options, l1=selection.l1)
             trainer = self._make_trainer(merged, options, engine, self._resolve("solver").checkpoint, data.start)
-            result = trainer.run()
-            if self.refit:
-                result = replace(result, field=self._refit(trainer))
+            finished = self._finish(merged, trainer, trainer.run(), engine)
+        result = finished.fit
         if saved is not None:
             saved.clear()
         if not result.converged:
             self._warn_not_converged(len(result.iterations), result.kkt_violation)
         self._warn_if_inexact(len(result.iterations), result.mc_error)
+        warn_if_wide(finished.record, dataset.layout)
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=dataset.n_rows,
@@ -200,6 +211,7 @@ class TrainingMethods(NestedParameters):
             iterations=result.iterations,
             path=() if selection is None else selection.rows(),
             criterion=None if selection is None else selection.criterion,
+            likelihood=finished.record,
         )
         self.field_ = replace(result.field, record=record)
         self.kind_ = data.kind
@@ -256,11 +268,12 @@ class TrainingMethods(NestedParameters):
         checkpoint: str | os.PathLike[str] | None = None,
         start: WarmStart | None = None,
         callbacks: FitCallbacks | None = None,
+        objective: AnyObjective | None = None,
     ) -> Trainer:
         return Trainer(
             dataset,
             rule=self._resolve("induction"),
-            objective=choose(OBJECTIVES, self.objective, "objective")(),
+            objective=self._objective_of_structure(dataset) if objective is None else objective,
             missing=self._resolve("missing"),
             options=options,
             engine=engine,
@@ -287,7 +300,7 @@ class TrainingMethods(NestedParameters):
             return None
         dataset = data.dataset if data.without_latent is None else data.without_latent
         parts = [self._resolve(name) for name in ("induction", "missing", "inference")]
-        parts += [choose(OBJECTIVES, self.objective, "objective")(), self._training_options()]
+        parts += [self._objective_of_structure(dataset), self._training_options()]
         ways = replace(self._selection_options(dataset), n_threads=1)  # threads change nothing
         return SelectionCheckpoint(folder, fingerprint(dataset, *parts, ways, data.groups))
 
@@ -314,14 +327,36 @@ class TrainingMethods(NestedParameters):
         if patience is not None:
             ways = replace(ways, patience=patience)
         open_fold = open_path_fold if checkpoint is None else checkpoint.open_fold
+        objective = self._objective_of_structure(dataset)
 
         def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer:
             at = replace(options, l1=l1, kkt_tol=kkt_tol)
-            return self._make_trainer(dataset, at, used, callbacks=None if first else FitCallbacks())
+            called = None if first else FitCallbacks()
+            return self._make_trainer(dataset, at, used, callbacks=called, objective=objective)
 
         inference, callbacks = self._resolve("inference"), self._callbacks()
         with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
             return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, open_fold)
+
+    def _objective_of_structure(self, dataset: Dataset) -> AnyObjective:
+        return objective_of_structure(self.objective, dataset, self._resolve("induction"))
+
+    def _finish(self, dataset: Dataset, trainer: Trainer, result: FitResult, engine: Engine) -> LikelihoodResult:
+        """Estimate the weights of a fit again, if that is wanted: without L1, by the likelihood, or both."""
+        options, wanted = trainer.options, self.objective == "ml" or self.refit == "ml"
+        if self.refit:
+            l2, allowed = max(self.l2, MIN_REFIT_L2), trainer.allowed_violation
+            options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
+        exact = isinstance(trainer.evaluator, LikelihoodEvaluator)
+        if self.refit and (exact or not wanted or isinstance(self._resolve("selection"), EBIC)):
+            result = replace(result, field=self._refit(trainer))
+        if not wanted:
+            return LikelihoodResult(result)
+        if isinstance(trainer.evaluator, LikelihoodEvaluator):
+            return LikelihoodResult(result, LikelihoodRecord(trainer.evaluator.max_cells, "ml"))
+        selected_by = "cd" if self.objective == "cd" else "pl"
+        how = Reestimation(replace(options, certify=True), selected_by, refit=bool(self.refit))
+        return estimate_by_likelihood(dataset, result, how, engine, self._callbacks())
 
     def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""

@@ -13,6 +13,7 @@ from sparsefield.inference.cell_probabilities import (
 )
 from sparsefield.inference.exact_marginals import ExactInference
 from sparsefield.inference.gibbs import Gibbs, draw, draw_often
+from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
 
@@ -21,6 +22,7 @@ INFERENCE: dict[str, type[InferenceMethod]] = {
 }
 
 __all__ = [
+    "AIS",
     "INFERENCE",
     "AutomaticInference",
     "BeliefPropagation",
@@ -28,6 +30,7 @@ __all__ = [
     "ExactInference",
     "Gibbs",
     "InferenceMethod",
+    "LogEstimate",
     "Marginals",
     "MeanField",
     "draw",

@@ -21,7 +21,7 @@ from sparsefield.inference.factor_graph import FactorGraph
 Array = np.ndarray
 
 BATCH_CELLS = 2**22
-"""Entries of the largest table of a batch: larger batches are not faster."""
+"""Entries of all tables of a batch: larger batches are not faster."""
 
 MAX_CELLS = 2**20
 """Entries of the largest table of one component: 8 MB, and a treewidth of 19 for binary cells."""
@@ -66,7 +66,9 @@ class EliminationBatch:
 
     def split(self) -> Iterator[EliminationBatch]:
         """Yield the components in smaller batches where tables are large."""
-        size = max(1, BATCH_CELLS // self.plan.table_size)
+        states = np.array(self.shape.states)
+        entries = sum(int(states[list(clique)].prod()) for clique in self.plan.cliques)
+        size = max(1, BATCH_CELLS // max(entries, 1))
         for start in range(0, len(self.missing_cells), size):
             rows = slice(start, start + size)
             yield EliminationBatch(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])
@@ -190,8 +192,43 @@ def log_partition(graph: FactorGraph, batch: EliminationBatch, keep: Mapping[int
 def marginal_logits(graph: FactorGraph, batch: EliminationBatch) -> list[Array]:
     """Return, for each cell of the shape, the log of its marginals up to a constant (states, components)."""
     plan = batch.plan
-    tables, messages = _collect(graph, batch, maximum=False)
+    tables, _ = _calibrate(graph, batch)
     found: list[Array] = [np.empty(0)] * len(plan.order)
+    for step, cell in enumerate(plan.order):
+        found[cell] = _reduce(tables[step], plan.cliques[step], (cell,), maximum=False)
+    return found
+
+
+class BatchMarginals(NamedTuple):
+    """The log-partition functions of the components of a batch, and marginals of cells and factors."""
+
+    log_partition: Array
+    """(components,)"""
+    cells: list[Array]
+    """For each cell of the shape, (states, components)."""
+    factors: list[Array]
+    """For each factor of the shape, (entries of its table, components)."""
+
+
+def batch_marginals(graph: FactorGraph, batch: EliminationBatch) -> BatchMarginals:
+    """Return the marginals of all cells and factors of a batch."""
+    plan, count = batch.plan, len(batch.missing_cells)
+    tables, log_partition = _calibrate(graph, batch)
+    for table in tables:
+        np.exp(np.subtract(table, log_partition, out=table), out=table)
+    cells: list[Array] = [np.empty(0)] * len(plan.order)
+    for step, cell in enumerate(plan.order):
+        cells[cell] = _sum_to(tables[step], plan.cliques[step], (cell,))
+    parts = zip(batch.shape.factors, plan.factor_steps, strict=True)
+    factors = [_sum_to(tables[step], plan.cliques[step], factor).reshape(-1, count) for factor, step in parts]
+    return BatchMarginals(log_partition, cells, factors)
+
+
+def _calibrate(graph: FactorGraph, batch: EliminationBatch) -> tuple[list[Array], Array]:
+    """Return the logarithms of the marginals of all cliques, each plus ln Z, and ln Z (components,)."""
+    plan = batch.plan
+    tables, messages = _collect(graph, batch, maximum=False)
+    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
     for step in range(len(plan.order) - 1, -1, -1):
         cell, clique, parent = plan.order[step], plan.cliques[step], plan.parents[step]
         if parent >= 0:
@@ -199,8 +236,7 @@ def marginal_logits(graph: FactorGraph, batch: EliminationBatch) -> list[Array]:
             wanted = tuple(other for other in clique if other != cell)
             message = _reduce(tables[parent], plan.cliques[parent], wanted, maximum=False) - messages[step]
             tables[step] = tables[step] + np.expand_dims(message, clique.index(cell))
-        found[cell] = _reduce(tables[step], clique, (cell,), maximum=False)
-    return found
+    return tables, np.add.reduce(roots)
 
 
 def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, Array]:
@@ -253,6 +289,11 @@ def _widen(table: Array, missing_cells: tuple[int, ...], clique: tuple[int, ...]
     """Insert axes of length 1 into a table, for the cells of a clique that it does not have."""
     sizes = iter(table.shape[:-1])
     return table.reshape(*(next(sizes) if cell in missing_cells else 1 for cell in clique), table.shape[-1])
+
+
+def _sum_to(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...]) -> Array:
+    """Sum a table over all cells of its clique but the wanted ones, which are ascending."""
+    return table.sum(axis=tuple(axis for axis, cell in enumerate(clique) if cell not in wanted))
 
 
 def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, maximum: bool) -> Array:

@@ -87,33 +87,49 @@ class _CellSets(NamedTuple):
     """(sets + 1,): where the table of each set begins in a list of all tables."""
 
 
+class FactorStructure(NamedTuple):
+    """A factor structure holds what the factor graph of a problem has for any weights of the same features."""
+
+    cells: CellIndex
+    features: GroundFeatures
+    """With the weights that the structure was built with."""
+    sets: _CellSets
+    set_of_feature: Array
+    """(ground features,)"""
+    factors: _CellSets
+    factor_of_set: Array
+    """(sets,): the factor that has all cells of the set."""
+    graph: FactorGraph
+
+
 def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
-    """Build the factor graph over all missing cells of a problem."""
+    """Build the factor graph over all missing cells of a problem; features of weight 0 are left out."""
+    return build_structure(problem, theta).graph
+
+
+def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
+    """Build the factor graph over all missing cells of a problem, and what `with_weights` needs."""
     start = cell_positions(problem)
     n_cells, columns = len(start), offsets_of(problem.cell_width)
     cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, columns)
     column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
     features = _ground(problem, theta, cells, column_logits, keys)
-    unary_logits = np.empty(problem.state_offsets[-1])
-    set_unary_logits(problem, columns, column_logits, unary_logits)
     sets, set_of_feature = _group_by_cells(features, np.diff(problem.state_offsets))
-    tables = np.zeros(sets.table_offsets[-1], dtype=config.FLOAT)
-    add_feature_tables(problem, features, sets, set_of_feature, tables)
-    factors, tables = _absorb(sets, tables)
+    factors, factor_of_set = _absorb(sets)
     arity = np.diff(factors.offsets)
     cell_order = np.argsort(factors.cell, kind="stable")
     component, n_components = _connected_components(factors, n_cells)
     component_cells = np.argsort(component, kind="stable")
     component_of_factor = component[factors.cell[factors.offsets[:-1]]]
-    return FactorGraph(
+    graph = FactorGraph(
         offsets=problem.state_offsets,
-        unary_logits=unary_logits,
+        unary_logits=_unary_logits(problem, columns, column_logits),
         factor_offsets=factors.offsets,
         edge_cell=factors.cell,
         edge_factor=np.repeat(np.arange(len(arity)), arity),
         edge_stride=factors.stride,
         table_offsets=factors.table_offsets,
-        tables=tables,
+        tables=np.empty(0),
         message_offsets=offsets_of(factors.states),
         cell_edge_offsets=np.searchsorted(factors.cell[cell_order], np.arange(n_cells + 1)),
         cell_edges=cell_order,
@@ -123,6 +139,37 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
         component_factors=np.argsort(component_of_factor, kind="stable"),
         component_keys=mix_component_keys(keys, component, n_components),
     )
+    structure = FactorStructure(cells, features, sets, set_of_feature, factors, factor_of_set, graph)
+    return structure._replace(graph=graph._replace(tables=_fill_tables(problem, structure, features)))
+
+
+def with_weights(problem: MissingProblem, structure: FactorStructure, theta: Array) -> FactorGraph:
+    """Return the factor graph of a structure with other weights, none of which may be 0."""
+    columns, features = structure.cells.offsets, structure.features
+    features = features._replace(weight=np.empty_like(features.weight))
+    column_logits, keys = np.zeros(columns[-1]), np.zeros(structure.graph.n_missing, dtype=np.uint64)
+    ground_features(problem, theta, structure.cells, True, features, column_logits, keys)
+    tables = _fill_tables(problem, structure, features)
+    return structure.graph._replace(unary_logits=_unary_logits(problem, columns, column_logits), tables=tables)
+
+
+def _unary_logits(problem: MissingProblem, columns: Array, column_logits: Array) -> Array:
+    """Return the logits of the states of all cells, given those of their columns, which begin at ``columns``."""
+    unary_logits = np.empty(problem.state_offsets[-1])
+    set_unary_logits(problem, columns, column_logits, unary_logits)
+    return unary_logits
+
+
+def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: GroundFeatures) -> Array:
+    """Return the log-potentials of all factors."""
+    sets, factors = structure.sets, structure.factors
+    tables = np.zeros(sets.table_offsets[-1], dtype=config.FLOAT)
+    add_feature_tables(problem, features, sets, structure.set_of_feature, tables)
+    if factors is sets:
+        return tables
+    out = np.zeros(factors.table_offsets[-1])
+    absorb_tables(sets, tables, structure.factor_of_set, factors, out)
+    return out
 
 
 def write_beliefs(problem: MissingProblem, graph: FactorGraph, beliefs: Array) -> None:
@@ -226,23 +273,20 @@ def _distinct(rows: Array) -> tuple[Array, Array]:
     return ordered[new], inverse
 
 
-def _absorb(sets: _CellSets, tables: Array) -> tuple[_CellSets, Array]:
-    """Keep the sets that are no subset of another, and add the tables of subsets to theirs."""
+def _absorb(sets: _CellSets) -> tuple[_CellSets, Array]:
+    """Return the sets that are no subset of another, and which of them each set belongs to."""
     arity = np.diff(sets.offsets)
     if arity.max(initial=2) == 2:
-        return sets, tables
+        return sets, np.arange(len(arity))
     home = _supersets(sets, arity)
     kept = np.flatnonzero(home == np.arange(len(arity)))
     counts = np.zeros(sets.cell.max() + 1, dtype=np.int64)
     counts[sets.cell] = sets.states
     sizes = arity[kept]
     rows = [sets.cell[sets.offsets[kept[sizes == size], None] + np.arange(size)] for size in np.unique(sizes)]
-    factors = _lay_out(rows, counts)
-    out = np.zeros(factors.table_offsets[-1])
     number = np.full(len(arity), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
-    absorb_tables(sets, tables, number[home], factors, out)
-    return factors, out
+    return _lay_out(rows, counts), number[home]
 
 
 def _supersets(sets: _CellSets, arity: Array) -> Array:

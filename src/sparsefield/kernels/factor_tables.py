@@ -181,7 +181,7 @@ def write_expected_columns(problem, start):
 
 
 @njit(nogil=True, cache=True)
-def _column_value(coding, variable, code, column):
+def column_value(coding, variable, code, column):
     """Return the value of a column of a variable in the state with a code."""
     state = coding.state_offsets[variable] + code
     if column < coding.n_scores[variable]:
@@ -200,7 +200,7 @@ def add_feature_tables(problem, features, sets, set_of_feature, out):
         rest = size // sets.states[first]  # entries for each state of the first cell
         for k in range(sets.states[first]):
             variable = problem.cell_variable[features.cell[member]]
-            factor = features.weight[f] * _column_value(coding, variable, k, features.column[member])
+            factor = features.weight[f] * column_value(coding, variable, k, features.column[member])
             if factor == 0.0:
                 continue
             for entry in range(k * rest, (k + 1) * rest):
@@ -209,7 +209,7 @@ def add_feature_tables(problem, features, sets, set_of_feature, out):
                     code = left % sets.states[first + m]
                     left //= sets.states[first + m]
                     variable = problem.cell_variable[features.cell[member + m]]
-                    value *= _column_value(coding, variable, code, features.column[member + m])
+                    value *= column_value(coding, variable, code, features.column[member + m])
                     if value == 0.0:
                         break
                 out[start + entry] += value

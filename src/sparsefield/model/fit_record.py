@@ -83,6 +83,28 @@ class StabilityRecord:
 
 
 @dataclass(frozen=True)
+class WideColumns:
+    """Columns that depend on each other too widely for the exact likelihood."""
+
+    columns: tuple[str, ...]
+    """Names; with their table, as in "person.age", if there are several."""
+    table_size: int
+    """Joint states of the first table that is beyond the limit."""
+
+
+@dataclass(frozen=True)
+class LikelihoodRecord:
+    """How weights were estimated by the exact likelihood."""
+
+    max_cells: int
+    """Limit of the joint states of a table."""
+    selected_by: Literal["ml", "pl", "cd"]
+    """The objective that selected the features: that of the likelihood itself, or of a fit before it."""
+    wide: tuple[WideColumns, ...] = ()
+    """Connected components that keep the weights of the fit before."""
+
+
+@dataclass(frozen=True)
 class FitRecord:
     """What is known of the fit that produced a field; all defaults for a field that was given, not learned."""
 
@@ -104,6 +126,8 @@ class FitRecord:
     criterion: str | None = None
     """Name of the criterion that selected l1; None where l1 was given."""
     stability: StabilityRecord | None = None
+    likelihood: LikelihoodRecord | None = None
+    """None unless weights were estimated by the exact likelihood."""
     source: SourceRecord | None = None
     """How the table was read; None unless it is one table that the command line read from a file."""
 
@@ -143,6 +167,10 @@ class FitRecord:
             left_out = (LeftOutFeature(**{**one, "columns": tuple(one["columns"])}) for one in stability["left_out"])
             stability |= {"frequencies": tuple(stability["frequencies"]), "left_out": tuple(left_out)}
             plain["stability"] = StabilityRecord(**stability)
+        if plain["likelihood"] is not None:
+            likelihood = dict(plain["likelihood"])
+            wide = (WideColumns(**{**one, "columns": tuple(one["columns"])}) for one in likelihood["wide"])
+            plain["likelihood"] = LikelihoodRecord(**{**likelihood, "wide": tuple(wide)})
         if plain["source"] is not None:
             plain["source"] = SourceRecord.from_plain(plain["source"])
         return cls(**plain)

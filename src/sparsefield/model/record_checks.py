@@ -95,6 +95,12 @@ STABILITY = {
     "mean_pairs": is_not_negative,
     "left_out": is_list,
 }
+WIDE_COLUMNS = {"columns": list_of(is_text), "table_size": is_count}
+LIKELIHOOD = {
+    "max_cells": is_count,
+    "selected_by": lambda value: value in ("ml", "pl", "cd"),
+    "wide": is_list,
+}
 FIT_RECORD = {
     "version": is_text,
     "n_rows": is_count,
@@ -108,6 +114,7 @@ FIT_RECORD = {
     "path": is_list,
     "criterion": or_none(is_text),
     "stability": or_none(lambda value: isinstance(value, dict)),
+    "likelihood": or_none(lambda value: isinstance(value, dict)),
     "source": or_none(lambda value: isinstance(value, dict)),
 }
 
@@ -123,3 +130,7 @@ def check_record(plain: Any) -> None:
         check_entries("the stability record", plain["stability"], STABILITY)
         for one in plain["stability"]["left_out"]:
             check_entries("a left-out feature", one, LEFT_OUT_FEATURE)
+    if plain["likelihood"] is not None:
+        check_entries("the likelihood record", plain["likelihood"], LIKELIHOOD)
+        for one in plain["likelihood"]["wide"]:
+            check_entries("a wide component", one, WIDE_COLUMNS)

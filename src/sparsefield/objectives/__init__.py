@@ -8,22 +8,30 @@ from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
+from sparsefield.objectives.likelihood_evaluator import ExactGradients, ExactLikelihood, LikelihoodEvaluator
 from sparsefield.objectives.objective import Evaluator, Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 
 AnyGradientFactors = GradientFactors | SparseGradientFactors
+AnyObjective = Objective | ExactLikelihood
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
+"""Objectives that are sums over cells, by name; the third one is `ExactLikelihood`."""
 
 
 def make_evaluator(
-    sample: Dataset, objective: Objective, engine: Engine, missing: EM | InferenceMethod | None = None
+    sample: Dataset, objective: AnyObjective, engine: Engine, missing: EM | InferenceMethod | None = None
 ) -> Evaluator:
     """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables.
 
-    ``missing`` is for missing cells: see `DenseEvaluator`.
+    ``missing`` is for missing cells: see `DenseEvaluator`. The exact likelihood sums them out.
     """
+    if isinstance(objective, ExactLikelihood):
+        local = sample.local()
+        if local.kind != "dense":
+            raise ValueError("the exact likelihood is for dense tables")
+        return LikelihoodEvaluator(local, engine)
     if sample.kind == "dense":
         if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
             return LatentEvaluator(sample.local(), engine, missing)
@@ -37,10 +45,14 @@ __all__ = [
     "EM",
     "OBJECTIVES",
     "AnyGradientFactors",
+    "AnyObjective",
     "DenseEvaluator",
     "Evaluator",
+    "ExactGradients",
+    "ExactLikelihood",
     "GradientFactors",
     "LatentEvaluator",
+    "LikelihoodEvaluator",
     "Objective",
     "PseudoLikelihood",
     "RegressionHessian",

@@ -2,6 +2,7 @@
 
 from sparsefield.solver.checkpoint import fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, PathPoint, TrainingOptions, WarmStart
+from sparsefield.solver.likelihood_stage import LikelihoodStage, fit_by_likelihood, is_tractable
 from sparsefield.solver.model_selection import PathSelection, prune_by_wald, select_l1
 from sparsefield.solver.regularization_path import PathTrainer, open_path_fold
 from sparsefield.solver.selection_checkpoint import SelectionCheckpoint
@@ -15,6 +16,7 @@ __all__ = [
     "FitCallbacks",
     "FitResult",
     "HeldOut",
+    "LikelihoodStage",
     "PathPoint",
     "PathSelection",
     "PathTrainer",
@@ -26,6 +28,8 @@ __all__ = [
     "TrainingOptions",
     "WarmStart",
     "fingerprint",
+    "fit_by_likelihood",
+    "is_tractable",
     "open_path_fold",
     "prune_by_wald",
     "select_l1",

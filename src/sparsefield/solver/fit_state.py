@@ -37,13 +37,15 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Initial weights of a field with latent variables: from zero, all latent states would remain equal."""
+    """Initial weights: of latent variables, all states of which would remain equal from zero, or of an earlier fit."""
 
     biases: np.ndarray
     """(states,)"""
     pairs: np.ndarray
-    """(pairs, 2): all pairs of columns with a latent state. They are never dropped."""
+    """(features, columns): all pairs of columns with a latent state, or the features of the earlier fit."""
     weights: np.ndarray
+    protected: bool = True
+    """Whether these features are those of latent variables, which are never dropped and have a smaller penalty."""
 
 
 @dataclass(frozen=True)

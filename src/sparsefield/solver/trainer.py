@@ -17,12 +17,13 @@ from sparsefield.induction import (
     all_expandable,
     best_proposals,
     concatenate_proposals,
+    score_by_likelihood,
     score_edges,
     score_expansions,
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import EM, Evaluator, Objective, make_evaluator
+from sparsefield.objectives import EM, AnyObjective, Evaluator, ExactGradients, make_evaluator
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
@@ -70,7 +71,7 @@ class Trainer:
         sample: Dataset,
         *,
         rule: InductionRule,
-        objective: Objective,
+        objective: AnyObjective,
         missing: EM | InferenceMethod,
         options: TrainingOptions,
         engine: Engine,
@@ -93,7 +94,7 @@ class Trainer:
             self.evaluator,
             max_order=options.max_order,
             order_penalty=options.order_penalty,
-            protected_pairs=None if start is None else start.pairs,
+            protected_pairs=start.pairs if start is not None and start.protected else None,
             grouped=options.penalty == "group" and sample.kind != "sparse",  # an edge of binary variables is one pair
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
@@ -373,6 +374,9 @@ class Trainer:
         l1, width, working_set = self.options.l1 if l1 is None else l1, self.options.max_order, self.problem.working_set
         with self.log.scoring():
             factors = self.evaluator.gradient_factors()
+            if isinstance(factors, ExactGradients):
+                known = working_set.group_keys if working_set.grouped else working_set.pair_keys
+                return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
             if working_set.grouped:
                 return score_edges(factors.parts, self.layout, l1, working_set.group_keys, limit)
             found = rule.score(factors, self.layout, l1, working_set.pair_keys, limit)

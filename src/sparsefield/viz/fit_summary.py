@@ -144,7 +144,8 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
         refit = " The weights were then refitted without l1." if field.record.refit else ""
         return (
             f"Converged: no left-out {candidates} would improve the fit (worst violation "
-            f"{format_violation(violation, l1)}).{refit}{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
+            f"{format_violation(violation, l1)}).{refit}{_describe_likelihood(field)}"
+            f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
         )
     reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
     return (
@@ -152,6 +153,20 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
         f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
         f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
     )
+
+
+def _describe_likelihood(field: Field) -> str:
+    """Return sentences on what the exact likelihood was used for, after a space; nothing if it was not."""
+    likelihood = field.record.likelihood
+    if likelihood is None:
+        return ""
+    selected = "The"
+    if likelihood.selected_by != "ml":
+        objective = "pseudo-likelihood" if likelihood.selected_by == "pl" else "contrastive divergence"
+        selected = f"Features were selected by {objective}, and their"
+    wide = sum(len(component.columns) for component in likelihood.wide)
+    except_for = f", except those of {count(wide, 'column')} that depend on each other too widely" if wide else ""
+    return f" {selected} weights are those of the exact likelihood{except_for}."
 
 
 def _describe_missing(field: Field, params: Mapping[str, Any]) -> str:

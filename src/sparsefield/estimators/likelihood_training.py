@@ -1,0 +1,103 @@
+"""This module decides where estimators learn by the exact likelihood, and says where they cannot."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sparsefield.compute import Engine
+from sparsefield.data import Dataset, DenseDataset, Layout
+from sparsefield.errors import DataError, WideComponentWarning
+from sparsefield.estimators.validation import choose
+from sparsefield.induction import InductionRule
+from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
+from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, ExactLikelihood, PseudoLikelihood
+from sparsefield.solver import FitCallbacks, FitResult, TrainingOptions, fit_by_likelihood, is_tractable
+from sparsefield.solver.likelihood_stage import names_of_targets
+
+NAMES = {"pl": "pseudo-likelihood", "cd": "contrastive divergence", "ml": "the likelihood"}
+MOST_NAMES = 3
+"""Columns of a wide component that a warning names."""
+
+
+def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each parameter that excludes the exact likelihood."""
+    option = "objective='ml'" if objective == "ml" else "refit='ml'"
+    if objective != "ml" and refit != "ml":
+        return
+    missing, order = parts["missing"], parts["max_order"].max_order
+    if objective == "ml" and not isinstance(missing, EM):
+        yield f"objective='ml' sums missing cells out: leave missing='auto' in place of {missing.name!r}."
+    if isinstance(missing, EM) and len(missing.shift):
+        yield f"{option} sums missing cells out as missing at random: leave EM(shift=...) out."
+    if objective == "ml" and order > 2:
+        yield f"objective='ml' learns pairs: use objective='pl' with refit='ml' for max_order={order}."
+    if engine is not None:
+        yield f"{option} needs all rows in this process: leave engine out."
+
+
+def objective_of_structure(objective: str, dataset: Dataset, rule: InductionRule) -> AnyObjective:
+    """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
+    if objective != "ml":
+        return choose(OBJECTIVES, objective, "objective")()
+    if isinstance(dataset, DenseDataset) and is_tractable(dataset, rule):
+        return ExactLikelihood()
+    return PseudoLikelihood()
+
+
+@dataclass(frozen=True)
+class LikelihoodResult:
+    """The result of a fit, and how the exact likelihood was used, if it was."""
+
+    fit: FitResult
+    record: LikelihoodRecord | None = None
+
+
+@dataclass(frozen=True)
+class Reestimation:
+    """How the features of a fit are weighted by the likelihood."""
+
+    options: TrainingOptions
+    selected_by: Literal["pl", "cd"]
+    """The objective of the fit."""
+    refit: bool
+    """Whether the objective and the violation of optimality stay those of the fit."""
+
+
+def estimate_by_likelihood(
+    dataset: Dataset, result: FitResult, how: Reestimation, engine: Engine, callbacks: FitCallbacks
+) -> LikelihoodResult:
+    """Estimate the weights of a field that another objective selected by the exact likelihood."""
+    if not isinstance(dataset, DenseDataset):
+        raise DataError("The exact likelihood is for dense tables in memory: use objective='pl' and refit=False.")
+    stage = fit_by_likelihood(dataset, result.field, how.options, engine, callbacks)
+    layout, fit = dataset.layout, stage.fit
+    wide = tuple(WideColumns(tuple(names_of_targets(layout, one.variables)), one.table_size) for one in stage.wide)
+    record = LikelihoodRecord(stage.max_cells, how.selected_by, wide)
+    mc_error = result.mc_error if wide else 0.0
+    converged = (fit is None or fit.converged) and (result.converged or not (how.refit or wide))
+    if how.refit or fit is None:
+        return LikelihoodResult(replace(result, field=stage.field, converged=converged, mc_error=mc_error), record)
+    violation = max(fit.kkt_violation, result.kkt_violation) if wide else fit.kkt_violation
+    found = replace(fit, field=stage.field, converged=converged, kkt_violation=violation, mc_error=mc_error)
+    return LikelihoodResult(found, record)
+
+
+def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:
+    """Warn about components whose weights are not those of the exact likelihood."""
+    if record is None or not record.wide:
+        return
+    largest = max(record.wide, key=lambda component: len(component.columns))
+    count = sum(len(component.columns) for component in record.wide)
+    names = ", ".join(map(repr, largest.columns[:MOST_NAMES])) + (", ..." if len(largest.columns) > MOST_NAMES else "")
+    over_links, remedy = (" over linked rows", "fewer templates") if layout.neighbor_views else ("", "fewer edges")
+    warnings.warn(
+        f"The exact likelihood is too expensive for {count:,} of {layout.n_targets:,} columns, which keep the weights "
+        f"of {NAMES[record.selected_by]}: the largest connected component, of {len(largest.columns):,} columns "
+        f"({names}){over_links}, needs a table of {largest.table_size:,} joint states or more, and the limit is "
+        f"{record.max_cells:,}. A larger l1, or {remedy}, makes components narrower.",
+        WideComponentWarning,
+        stacklevel=4,
+    )

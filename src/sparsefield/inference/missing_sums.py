@@ -1,0 +1,197 @@
+"""This module sums a field exactly over the missing cells of rows: partition functions and expectations of features.
+
+The rows are those of the data, given their observed cells, or rows in which every target is missing, whose partition
+function is that of the field itself. Components are eliminated as `sparsefield.inference.elimination` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbor_sums
+from sparsefield.data.deduplication import merge_equal_rows
+from sparsefield.data.shards import Piece
+from sparsefield.data.table import cut_into_blocks, missing_cells
+from sparsefield.inference.elimination import EliminationBatch, EliminationPlan, batch_marginals, batches_by_shape
+from sparsefield.inference.factor_graph import (
+    FactorStructure,
+    build_structure,
+    cell_positions,
+    component_of_cell,
+    with_weights,
+)
+from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
+from sparsefield.kernels.expected_features import expected_features
+from sparsefield.kernels.factor_tables import ground_features, write_expected_columns
+from sparsefield.model import Adjacency
+
+Array = np.ndarray
+
+CHUNK_ROWS = 1024
+"""Rows of a plain table that are summed together: the unit of work of a thread."""
+
+NOT_ZERO = 1e-300
+"""Stands for a weight of 0, so that the same features are in the factor graph whatever their weights."""
+
+
+class RowGroup(NamedTuple):
+    """Rows with missing cells that are compiled together; the beliefs of missing cells are 0."""
+
+    sample: DenseDataset
+    members: list[tuple[int, Block]]
+    """Blocks with their tables."""
+
+    @property
+    def n_missing(self) -> int:
+        return sum(len(block.missing_rows) for _, block in self.members)
+
+
+def free_rows(sample: DenseDataset) -> list[RowGroup]:
+    """Return the rows with all targets missing; those of a plain table with equal covariates are merged."""
+    if sample.is_plain:
+        (table,) = sample.tables
+        covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
+        piece = merge_rows(Piece(np.full((len(table.schema.targets), table.n_rows), -1), covariates, table.weight()))
+        return cut_rows(sample.layout, piece)
+    blocks = [(t, block._replace(codes=np.full_like(block.codes, -1))) for t, block in sample.blocks()]
+    return [_linked_group(sample, blocks)]
+
+
+def incomplete_rows(sample: DenseDataset) -> list[RowGroup]:
+    """Return the rows with missing cells, given their other cells; equal rows of a plain table are merged."""
+    if sample.is_plain:
+        (table,) = sample.tables
+        codes, weight = table.codes(), table.weight()
+        covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
+        rows = np.flatnonzero((codes < 0).any(axis=0))
+        return cut_rows(sample.layout, merge_rows(Piece(codes[:, rows], covariates[:, rows], weight[rows])))
+    group = _linked_group(sample, list(sample.blocks()))
+    return [group] if group.n_missing else []
+
+
+def merge_rows(piece: Piece) -> Piece:
+    """Return the distinct rows of a piece; a single one where there are no codes and covariates to tell them apart."""
+    if len(piece.covariates) or (piece.codes >= 0).any() or not piece.n_rows:
+        return merge_equal_rows(piece)
+    return Piece(piece.codes[:, :1], piece.covariates[:, :1], piece.weight.sum(keepdims=True))
+
+
+def cut_rows(layout: Layout, piece: Piece) -> list[RowGroup]:
+    """Return the rows of a plain table in groups."""
+    (schema,) = layout.schemas
+    if not piece.n_rows:
+        return []
+    blocks = cut_into_blocks(schema, piece.codes.astype(np.int32), *piece[1:], schema.n_columns, size=CHUNK_ROWS)
+    return [RowGroup(DenseDataset(layout, ()), [(0, without_missing(block, schema))]) for block in blocks]
+
+
+def _linked_group(sample: DenseDataset, members: Sequence[tuple[int, Block]]) -> RowGroup:
+    """Return linked rows; neighbor sums are those over observed cells."""
+    blocks = [(t, without_missing(block, sample.layout.schemas[t])) for t, block in members]
+    by_table = [[block for t, block in blocks if t == table] for table in range(len(sample.tables))]
+    update_neighbor_sums(sample, by_table)
+    return RowGroup(sample, blocks)
+
+
+def without_missing(block: Block, schema: Schema) -> Block:
+    """Return a block with its own list of missing cells, whose beliefs are 0."""
+    beliefs, (offsets, missing_rows) = block.beliefs.copy(), missing_cells(block.codes)
+    beliefs[: block.n_target_columns][np.repeat(block.codes < 0, np.diff(schema.target_offsets), axis=0)] = 0.0
+    return block._replace(beliefs=beliefs, cell_offsets=offsets, missing_rows=missing_rows)
+
+
+class Sums(NamedTuple):
+    """The results of a summation over missing cells."""
+
+    log_partition: Array
+    """(components,)"""
+    probabilities: Array
+    """(states of all missing cells,)"""
+    columns: list[Array]
+    """For each block, the expected columns of missing cells (target columns, rows), 0 elsewhere."""
+    features: Array
+    """(parameters,): expectations of the features between missing cells, times weights of rows."""
+
+
+class MissingSums:
+    """The compiled missing cells of a group of rows, and how components are eliminated.
+
+    Parameters
+    ----------
+    group : the rows
+    graphs : features of each table
+    n_parameters : number of biases and features
+    max_cells : largest number of entries of a table; components that need a larger one are ``too_wide``
+    """
+
+    def __init__(self, group: RowGroup, graphs: Sequence[Adjacency], n_parameters: int, max_cells: int) -> None:
+        self.group, self.n_parameters = group, n_parameters
+        self.compiled: CompiledProblem = compile_problem(group.sample, graphs, group.members)
+        problem = self.compiled.problem
+        self.structure: FactorStructure = build_structure(problem, np.ones(n_parameters))
+        graph = self.structure.graph
+        self.batches: list[EliminationBatch] = batches_by_shape(graph, max_cells)
+        self._owner = component_of_cell(graph)
+        self._parameter = self._parameters_of_features()
+        member, _, row = self.compiled.missing_cells
+        weights = np.empty(len(row))
+        for k, (_, block) in enumerate(group.members):
+            weights[member == k] = block.weight[row[member == k]]
+        self.cell_weights = weights
+        self.component_weights = weights[graph.component_cells[graph.component_offsets[:-1]]]
+        """(components,): weights of their rows."""
+
+    @property
+    def too_wide(self) -> list[EliminationBatch]:
+        """Components that need tables beyond the limit."""
+        return [batch for batch in self.batches if not batch.plan.feasible]
+
+    def plans(self) -> Iterator[EliminationPlan]:
+        """Yield how components of each shape are eliminated."""
+        return (batch.plan for batch in self.batches)
+
+    def sum(self, theta: Array) -> Sums:
+        """Return sums at given weights."""
+        problem, structure = self.compiled.problem, self.structure
+        graph = with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
+        log_partition, probabilities = np.empty(graph.n_components), np.empty(graph.offsets[-1])
+        marginals = np.empty(graph.table_offsets[-1])
+        for part in (part for batch in self.batches for part in batch.split()):
+            found = batch_marginals(graph, part)
+            log_partition[self._owner[part.missing_cells[:, 0]]] = found.log_partition
+            for cell, values in enumerate(found.cells):
+                probabilities[graph.offsets[part.missing_cells[:, cell]] + np.arange(len(values))[:, None]] = values
+            for k, values in enumerate(found.factors):
+                marginals[graph.table_offsets[part.factors[:, k]] + np.arange(len(values))[:, None]] = values
+        problem.probabilities[:] = probabilities
+        write_expected_columns(problem, cell_positions(problem))
+        return Sums(log_partition, probabilities, self._columns(), self._expected_features(marginals))
+
+    def _columns(self) -> list[Array]:
+        found = []
+        parts = zip(self.group.members, self.compiled.missing_columns, strict=True)
+        for (_, block), (column, row, position) in parts:
+            values = np.zeros((block.n_target_columns, block.n_rows))
+            values[column, row] = self.compiled.problem.beliefs[position]
+            found.append(values)
+        return found
+
+    def _expected_features(self, marginals: Array) -> Array:
+        features = self.structure.features
+        found = np.empty(len(features.weight))
+        factor_of_feature = self.structure.factor_of_set[self.structure.set_of_feature]
+        expected_features(self.compiled.problem, features, self.structure.factors, factor_of_feature, marginals, found)
+        weights = self.cell_weights[features.cell[features.offsets[:-1]]] * features.weight
+        return np.bincount(self._parameter, found * weights, self.n_parameters).astype(np.float64, copy=False)
+
+    def _parameters_of_features(self) -> Array:
+        """Return the parameter of each ground feature, whose weight was computed with all parameters equal to 1."""
+        problem, structure = self.compiled.problem, self.structure
+        numbered = structure.features._replace(weight=np.empty_like(structure.features.weight))
+        column_logits, keys = np.zeros(structure.cells.offsets[-1]), np.zeros(len(self._owner), dtype=np.uint64)
+        numbers = np.arange(1.0, self.n_parameters + 1.0)
+        ground_features(problem, numbers, structure.cells, True, numbered, column_logits, keys)
+        return np.rint(numbered.weight / structure.features.weight).astype(np.int64) - 1

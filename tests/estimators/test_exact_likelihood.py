@@ -1,0 +1,350 @@
+"""Fits by the exact likelihood: optima against enumeration, narrow and wide components, and likelihoods of rows."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from oracle import SlowField
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from sparsefield import (
+    AIS,
+    EM,
+    CRFClassifier,
+    FixedGraph,
+    HeldOut,
+    MarkovField,
+    OffsetLink,
+    Relational,
+    RelationalField,
+    Solver,
+    load,
+)
+from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
+from sparsefield.induction import all_pairs
+from sparsefield.objectives import likelihood_evaluator, log_likelihood
+
+EXACT = Solver(tol=1e-12, kkt_tol=1e-5)
+
+
+def chain_rows(n_rows: int = 150, n_columns: int = 4, seed: int = 0, states: int = 2) -> np.ndarray:
+    """Rows whose columns form a chain; the second column has three states."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, states, (n_rows, n_columns))
+    for k in range(1, n_columns):
+        X[:, k] = np.where(rng.random(n_rows) < 0.6, X[:, k - 1], X[:, k])
+    X[:, 1] += rng.random(n_rows) < 0.3
+    return X
+
+
+def as_text(X: np.ndarray, missing: float = 0.0) -> pl.DataFrame:
+    """Return nominal columns a, b, ... with some cells missing."""
+    hidden = np.random.default_rng(1).random(X.shape) < missing
+    cells = {
+        "abcdefgh"[k]: [None if gone else "uvw"[code] for code, gone in zip(X[:, k], hidden[:, k], strict=True)]
+        for k in range(X.shape[1])
+    }
+    return pl.DataFrame(cells)
+
+
+class Enumerated:
+    """The likelihood of a fitted field as a function of the weights of given pairs, by enumeration of all states."""
+
+    def __init__(self, field, table: pl.DataFrame, pairs: np.ndarray) -> None:
+        self.schema = field.field_.schema
+        compiled = compile_table(as_source(table), self.schema)
+        (self.block,), self.pairs = compiled.blocks, pairs
+        slow = SlowField(self.schema, [], [], [])
+        self.n = self.schema.n_target_columns
+        self.states = np.array(slow.assignments([-1] * slow.n_targets))
+        columns = np.array([slow.one_hot(state) for state in self.states])
+        self.consistent = [
+            ((self.states == codes) | (codes < 0)).all(axis=1) for codes in self.block.codes.T.astype(np.int64)
+        ]
+        own = np.ones((len(columns), len(self.block.covariates)))
+        values = np.hstack([columns, own])
+        self.features = np.hstack([columns, values[:, pairs[:, 0]] * values[:, pairs[:, 1]]])
+
+    def row_features(self, row: int) -> np.ndarray:
+        scale = np.ones(self.features.shape[1])
+        outside = self.pairs[:, 1] >= self.n
+        scale[self.n :][outside] = self.block.covariates[self.pairs[outside, 1] - self.n, row]
+        return self.features * scale
+
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return minus the log-likelihood, and its gradient."""
+        total, gradient = 0.0, np.zeros(len(theta))
+        for row, consistent in enumerate(self.consistent):
+            features = self.row_features(row)
+            energies = features @ theta
+            for sign, which in ((1.0, np.ones(len(energies), dtype=bool)), (-1.0, consistent)):
+                log_sum = logsumexp(energies[which])
+                total += sign * log_sum
+                gradient += sign * np.exp(energies[which] - log_sum) @ features[which]
+        return total, gradient
+
+    def theta_of(self, field) -> np.ndarray:
+        """Return the weights of a field for these pairs, 0 for those that it does not have."""
+        known = {tuple(pair): w for pair, w in zip(field.field_.pairs.tolist(), field.field_.weights, strict=True)}
+        return np.concatenate([field.field_.biases, [known.get(tuple(pair), 0.0) for pair in self.pairs.tolist()]])
+
+
+CASES = {"complete": ({}, 0.0), "missing": ({}, 0.2), "covariate": ({"observed": ["d"]}, 0.0)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_optimum_of_a_graph_is_that_of_a_general_optimizer(case) -> None:
+    options, missing = CASES[case]
+    table = as_text(chain_rows(24), missing)
+    if case == "covariate":
+        table = table.with_columns(pl.Series("d", np.random.default_rng(2).normal(size=24).round(1)))
+    edges = [("a", "b"), ("c", "d"), ("a", "c")]
+    rule = FixedGraph(edges=edges)
+    field = MarkovField(objective="ml", induction=rule, l1=0.0, l2=0.5, solver=EXACT).fit(table, **options)
+    assert field.converged_
+    slow = Enumerated(field, table, rule.start(field.field_.layout))
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, gradient = slow.loss(theta)
+        shrunk = np.where(np.arange(len(theta)) < slow.n, 0.0, 0.5 * theta)
+        return loss + 0.5 * float(shrunk @ theta), gradient + shrunk
+
+    found = minimize(objective, np.zeros(slow.n + len(slow.pairs)), jac=True, method="BFGS", options={"gtol": 1e-6})
+    assert field.objective_ == pytest.approx(found.fun, rel=1e-9)
+    assert slow.theta_of(field)[slow.n :] == pytest.approx(found.x[slow.n :], abs=1e-3)
+
+
+@pytest.mark.parametrize("case", ["complete", "missing"])
+def test_induction_ends_where_no_pair_violates_optimality(case) -> None:
+    table = as_text(chain_rows(80), CASES[case][1])
+    field = MarkovField(objective="ml", l1=2.0, l2=0.5, solver=EXACT).fit(table)
+    assert field.converged_
+    assert field.field_.record.likelihood.selected_by == "ml"
+    slow = Enumerated(field, table, all_pairs(field.field_.layout))
+    theta = slow.theta_of(field)
+    loss, gradient = slow.loss(theta)
+    weights, slope = theta[slow.n :], gradient[slow.n :] + 0.5 * theta[slow.n :]
+    active = weights != 0.0
+    assert 0 < active.sum() < len(active)
+    assert slope[active] == pytest.approx(-2.0 * np.sign(weights[active]), abs=1e-3)
+    assert np.abs(slope[~active]).max() <= 2.0 + 1e-3
+    assert gradient[: slow.n] == pytest.approx(np.zeros(slow.n), abs=1e-3)
+    assert field.objective_ == pytest.approx(loss + 2.0 * np.abs(weights).sum() + 0.25 * weights @ weights, rel=1e-9)
+
+
+def test_groups_end_where_no_edge_violates_optimality() -> None:
+    table = as_text(chain_rows(80))
+    field = MarkovField(objective="ml", penalty="group", l1=3.0, solver=EXACT).fit(table)
+    assert field.converged_
+    slow = Enumerated(field, table, all_pairs(field.field_.layout))
+    theta, layout = slow.theta_of(field), field.field_.layout
+    scaled = (slow.loss(theta)[1] + theta)[slow.n :] / layout.edge_factors(slow.pairs)
+    keys, edge = np.unique(layout.edge_keys(slow.pairs), return_inverse=True)
+    norms = np.sqrt(np.bincount(edge, np.square(scaled)))
+    used = np.bincount(edge, np.abs(theta[slow.n :])) > 0.0
+    assert 0 < used.sum() < len(keys)
+    assert norms[used] == pytest.approx(np.full(used.sum(), 3.0), abs=1e-2)
+    assert norms[~used].max() <= 3.0 + 1e-3
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_refit_keeps_the_features_and_has_the_weights_of_the_likelihood(missing) -> None:
+    table = as_text(chain_rows(80), missing)
+    before = MarkovField(l1=4.0).fit(table)
+    field = MarkovField(l1=4.0, refit="ml", solver=EXACT).fit(table)
+    record = field.field_.record
+    assert record.refit
+    assert record.likelihood.selected_by == "pl"
+    assert field.mc_error_ == 0.0
+    assert set(map(tuple, field.field_.pairs.tolist())) <= set(map(tuple, all_pairs(field.field_.layout).tolist()))
+    if not missing:
+        np.testing.assert_array_equal(field.field_.pairs, before.field_.pairs)
+    slow = Enumerated(field, table, field.field_.pairs)
+    theta = slow.theta_of(field)
+    gradient = slow.loss(theta)[1]
+    gradient[slow.n :] += theta[slow.n :]
+    assert gradient == pytest.approx(np.zeros(len(gradient)), abs=2e-3)
+
+
+@pytest.mark.parametrize("options", [{"objective": "ml"}, {"refit": "ml", "max_order": 3}])
+def test_labels_of_a_classifier_have_the_conditional_likelihood(options) -> None:
+    X = np.random.default_rng(3).normal(size=(80, 2)).round(1)
+    Y = chain_rows(80, 3)
+    field = CRFClassifier(l1=1.0, solver=EXACT, **options).fit(X, Y)
+    assert field.converged_
+    each = field.log_likelihood(X, Y)
+    states = np.array(list(itertools.product(*field.classes_)))
+    total = sum(np.exp(field.log_likelihood(X, np.tile(state, (80, 1)))) for state in states)
+    assert total == pytest.approx(np.ones(80))
+    if "objective" in options:
+        weights = field.field_.weights
+        factors = field.field_.layout.feature_factors(field.field_.pairs)
+        assert field.objective_ == pytest.approx(-each.sum() + factors @ np.abs(weights) + 0.5 * weights @ weights)
+
+
+# -- wide components ---------------------------------------------------------------------------------------------------
+
+
+def test_a_wide_component_keeps_the_weights_of_the_pseudo_likelihood(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 6)
+    X = np.hstack([chain_rows(150, 3, seed=5), chain_rows(150, 3, seed=6)])
+    X[:, 4] = np.minimum(X[:, 4], 1)
+    table = as_text(X)
+    loop, chain = [("d", "e"), ("e", "f"), ("d", "f")], [("a", "b"), ("b", "c")]
+    rule = FixedGraph(edges=[*chain, *loop])
+    by_pairs = MarkovField(induction=rule, l1=1.0).fit(table)
+    with pytest.warns(WideComponentWarning, match=r"3 of 6 columns.*\('d', 'e', 'f'\).*8 joint states.*limit is 6"):
+        field = MarkovField(objective="ml", induction=rule, l1=1.0).fit(table)
+    narrow = MarkovField(objective="ml", induction=FixedGraph(edges=chain), l1=1.0).fit(table)
+
+    def weights(one, columns: str) -> dict:
+        rows = one.features_.filter(pl.col("variable_a").is_in(list(columns))).rows()
+        biases = one.biases_.filter(pl.col("variable").is_in(list(columns.replace("b", "")))).rows()
+        return {row[:-1]: row[-1] for row in [*rows, *biases]}  # biases of three states have a free constant
+
+    assert weights(field, "def") == weights(by_pairs, "def")
+    assert weights(field, "abc") == pytest.approx(weights(narrow, "abc"), abs=1e-2)
+    assert weights(field, "abc") != weights(by_pairs, "abc")
+    (wide,) = field.field_.record.likelihood.wide
+    assert wide.columns == ("d", "e", "f")
+    field.save(tmp_path / "m.safetensors")
+    assert load(tmp_path / "m.safetensors").field_.record.likelihood == field.field_.record.likelihood
+
+
+def test_a_field_that_is_wide_everywhere_is_that_of_the_pseudo_likelihood(monkeypatch) -> None:
+    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 2)
+    table = as_text(chain_rows(150, 2))
+    with pytest.warns(WideComponentWarning, match="2 of 2 columns"):
+        field = MarkovField(l1=1.0, refit="ml").fit(table)
+    np.testing.assert_array_equal(field.field_.theta, MarkovField(l1=1.0).fit(table).field_.theta)
+
+
+def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:
+    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 12)
+    table = as_text(chain_rows(150, 4))
+    field = MarkovField(objective="ml", l1=8.0, solver=EXACT).fit(table)
+    assert field.converged_
+    assert field.field_.record.likelihood.selected_by == "pl"
+    slow = Enumerated(field, table, field.field_.pairs)
+    theta = slow.theta_of(field)
+    slope = slow.loss(theta)[1][slow.n :] + theta[slow.n :]
+    assert slope == pytest.approx(-8.0 * np.sign(theta[slow.n :]), abs=1e-2)
+
+
+# -- linked tables -----------------------------------------------------------------------------------------------------
+
+
+def sentences(seed: int = 0, n: int = 20, length: int = 4) -> Relational:
+    rng = np.random.default_rng(seed)
+    place = np.tile(np.arange(length), n)
+    tag = rng.integers(0, 2, n * length)
+    for k in range(1, n * length):
+        tag[k] = tag[k - 1] if place[k] and rng.random() < 0.6 else tag[k]
+    word = np.where(rng.random(n * length) < 0.7, tag, 1 - tag)
+    columns = {"sentence": np.repeat(np.arange(n), length), "place": place, "tag": tag, "word": word}
+    table = pl.DataFrame(columns)
+    link = OffsetLink("word", "place", within=("sentence",))
+    return Relational({"word": table}, links={"next": link}, observed={"word": ["word"]})
+
+
+@pytest.mark.parametrize("options", [{"objective": "ml"}, {"refit": "ml"}])
+def test_linked_rows_have_an_exact_likelihood_where_components_are_narrow(options) -> None:
+    data = sentences()
+    exact = RelationalField(l1=0.5, **options).fit(data)
+    assert exact.converged_
+    found, weights = exact.log_likelihood(data, details=True), exact.field_.weights
+    assert found.method == "exact"
+    if "objective" in options:
+        assert exact.objective_ == pytest.approx(-found.value + 0.5 * np.abs(weights).sum() + 0.5 * weights @ weights)
+    else:
+        other = RelationalField(l1=0.5, refit=True).fit(data)
+        penalties = 0.5 * weights @ weights, 0.5 * other.field_.weights @ other.field_.weights
+        assert found.value - penalties[0] > other.log_likelihood(data) - penalties[1]
+
+
+# -- likelihoods of rows -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_of_all_joint_states_sum_to_one_and_missing_cells_to_marginals() -> None:
+    table = as_text(chain_rows(100, 3))
+    field = MarkovField(l1=1.0).fit(table)
+    states = pl.DataFrame(list(itertools.product("uv", "uvw", "uv")), schema=list("abc"), orient="row")
+    p = np.exp(field.log_likelihood(states))
+    assert p.sum() == pytest.approx(1.0)
+    some = pl.DataFrame({"a": ["u"], "b": [None], "c": ["v"]}, schema_overrides={"b": pl.String})
+    wanted = p[(states["a"] == "u").to_numpy() & (states["c"] == "v").to_numpy()].sum()
+    assert field.log_likelihood(some) == pytest.approx(np.log([wanted]))
+    assert np.exp(-field.log_partition().value) == pytest.approx(p[0] / np.exp(_potential(field, states[:1])))
+
+
+def _potential(field, row: pl.DataFrame) -> float:
+    (block,) = DenseDataset.single(compile_table(as_source(row), field.field_.schema)).tables[0].blocks
+    return float(log_likelihood._observed_potential(field.field_, block)[0])
+
+
+def test_a_numeric_column_has_a_density_per_standard_deviation() -> None:
+    x = np.random.default_rng(0).normal(3.0, 2.0, 600)
+    field = MarkovField(l1=1.0).fit(np.column_stack([x, x > 3.0]))
+    assert field.log_likelihood(np.array([[3.0, np.nan]]))[0] == pytest.approx(-0.5 * np.log(2 * np.pi), abs=0.2)
+
+
+def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
+    table = as_text(chain_rows(60, 4))
+    field = MarkovField(l1=0.5).fit(table)
+    exact = field.log_likelihood(table)
+    assert field.log_partition().method == "exact"
+    monkeypatch.setattr(log_likelihood, "largest_table", lambda n_rows: 2)
+    options = AIS(chains=64, steps=200)
+    with pytest.warns(EstimateWarning, match="annealed importance sampling"):
+        found = field.log_likelihood(table, ais=options)
+    details = field.log_likelihood(table, ais=options, details=True)
+    assert details.method == "ais"
+    np.testing.assert_array_equal(details.value, found)
+    assert np.abs(found - exact).max() < 4.0 * details.standard_error.max()
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"objective": "mle"}, "objective must be one of 'pl', 'cd', 'ml'"),
+        ({"refit": "pl"}, "refit must be True, False or 'ml'"),
+        ({"objective": "ml", "missing": "mean-field"}, "sums missing cells out: leave missing='auto'"),
+        ({"objective": "ml", "max_order": 3}, "use objective='pl' with refit='ml' for max_order=3"),
+        ({"objective": "ml", "selection": "ebic"}, "selection='ebic' is a criterion of objective='pl'"),
+        ({"refit": "ml", "missing": EM(shift=[("a", "u", 1.0)])}, "leave EM\\(shift=...\\) out"),
+        ({"objective": "ml", "latent": {"h": 2}}, "objective='ml' has no latent variables"),
+        ({"refit": "ml", "latent": {"h": 2}}, "refit='ml' is not possible with latent variables"),
+    ],
+)
+def test_what_excludes_the_likelihood_is_refused(options, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        MarkovField(**options).fit(as_text(chain_rows(20)))
+
+
+def test_a_partition_function_given_covariates_needs_rows() -> None:
+    table = as_text(chain_rows(60, 3))
+    field = MarkovField(l1=1.0, observed=["c"]).fit(table)
+    with pytest.raises(DataError, match=r"depends on the observed column 'c': pass rows"):
+        field.log_partition()
+    assert field.log_partition(table).value.shape == (60,)
+    with pytest.raises(ValueError, match="ais must be None or an AIS"):
+        field.log_likelihood(table, ais=5)
+    with pytest.raises(ValueError, match="chains must be a whole number of at least 2"):
+        field.log_likelihood(table, ais=AIS(chains=1))
+
+
+def test_l1_is_selected_under_the_likelihood() -> None:
+    table = as_text(chain_rows(52, 2))
+    field = MarkovField(objective="ml", selection=HeldOut(folds=2)).fit(table)
+    assert field.converged_
+    assert field.l1_ > 0.0
+    assert field.path_["selected"].sum() == 1
