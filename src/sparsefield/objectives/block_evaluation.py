@@ -50,7 +50,7 @@ def evaluate_sweep(
     """Return the part with errors and expectations of contrastive divergence; loss, gradient and `bias_hessian`."""
     loss, errors, expectations = ContrastiveDivergence.sweep(part.block, graphs[part.table], theta)
     part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient_of_sweep(part, graphs, len(theta)), bias_hessian(part, layout))
+    return part, (loss, gradient(part, True, graphs, len(theta)), bias_hessian(part, layout))
 
 
 def _begin(
@@ -87,9 +87,9 @@ def _finish(
     weights: Weights,
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
     """Return what `evaluate_sweep` returns, from the results of all pieces."""
-    gradient = tables[part.table].sum_gradients([one.gradient for one in found], len(theta))
+    total = tables[part.table].sum_gradients([one.gradient for one in found], len(theta))
     hessian = np.concatenate([np.empty(0), *(one.bias_hessian for one in found)])
-    value = sum(one.loss for one in found), gradient, _scatter(hessian, layout.target_starts, part.table)
+    value = sum(one.loss for one in found), total, _scatter(hessian, layout.target_starts, part.table)
     return part._replace(errors=errors, expectations=part.block.beliefs), value
 
 
@@ -117,12 +117,15 @@ gradient_of_regressions = PiecewiseUpdate(_list_pieces, _gradient_of_piece, _sum
 """Returns the gradient of pieces with ``size`` parameters, from the errors of the last evaluation."""
 
 
-def gradient_of_sweep(part: EvaluatedBlock, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
-    """Return the gradient of contrastive divergence for graphs with ``size`` parameters, from the last errors."""
+def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
+    """Return the gradient of graphs with ``size`` parameters: the sums over rows of errors x expectations."""
     out, graph = np.empty(size), graphs[part.table]
     kernels.gradient(graph, part.errors, part.expectations, out)
     if len(graph.members):
-        kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
+        if averaged:
+            kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
+        else:
+            kernels.add_conjunctions(graph, part.errors, part.expectations, out)
     return out
 
 

@@ -115,7 +115,7 @@ class DenseEvaluator:
         if isinstance(self._objective, PseudoLikelihood):
             tables = self._divide(graphs)
             return self._found.map_update(block_evaluation.gradient_of_regressions, tables, size)[1]
-        return self._found.sum(block_evaluation.gradient_of_sweep, graphs, size)
+        return self._found.sum(block_evaluation.gradient, True, graphs, size)
 
     def _divide(self, graphs: Sequence[Adjacency]) -> tuple[DividedTable, ...]:
         """Return the regressions of each table in pieces, table by table."""
