@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.model.chain_features import ChainFeatures
+from sparsefield.model.chain_source import ChainSource
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class ChainRecord:
     kkt_violation: float
     converged: bool
     n_iter: int
+    n_sequences: int = 0
+    n_tokens: int = 0
+    source: ChainSource | None = None
+    """How the sequences were read, if the command line read them."""
 
 
 @dataclass(frozen=True)
