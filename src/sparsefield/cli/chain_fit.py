@@ -18,7 +18,7 @@ from sparsefield.cli.chain_data import (
     read_known_labels,
     read_tokens,
 )
-from sparsefield.cli.chain_results import Scores, score_labelings, show_chain_fit, show_chain_fit_as_json
+from sparsefield.cli.chain_results import LabelingScores, score_labelings, show_chain_fit, show_chain_fit_as_json
 from sparsefield.cli.console import StatusLine, inform, note, show
 from sparsefield.io.read_options import ReadOptions
 
@@ -137,7 +137,7 @@ def _describe(progress: ChainProgress) -> str:
     return f"objective {progress.objective:,.2f}, {progress.n_features:,} features"
 
 
-def _check(chain: ChainCRF, data: LabeledSequences) -> Scores | None:
+def _check(chain: ChainCRF, data: LabeledSequences) -> LabelingScores | None:
     """Return the scores of a second fit, with the penalties of the first, on held-out sequences."""
     import numpy as np
     from sklearn.base import clone

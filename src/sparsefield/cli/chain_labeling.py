@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.cli.chain_data import TokenFile, describe_tokens, read_known_labels, read_tokens_of_model
 from sparsefield.cli.chain_fit import LabeledSequences, attributes_of_model
 from sparsefield.cli.chain_results import (
-    Scores,
+    LabelingScores,
     chain_content,
     describe_chain_convergence,
     describe_chain_size,
@@ -98,14 +98,14 @@ def evaluate_saved_chain(model: Path, data: Path, reading: ReadOptions, *, jobs:
 
 def cross_validate_chain(
     make: Callable[[], ChainCRF], data: LabeledSequences, folds: int, seed: int
-) -> tuple[Scores, list[Scores]]:
+) -> tuple[LabelingScores, list[LabelingScores]]:
     """Return the scores of all sequences, each labeled by a chain fitted without it, and those of each fold."""
     import numpy as np
 
     n = len(data.X)
     fold_of = np.random.default_rng(seed).permutation(n) % folds
     found: list[Any] = [None] * n
-    parts: list[Scores] = []
+    parts: list[LabelingScores] = []
     with StatusLine(f"{folds} folds of {count(n, 'sequence')}") as watch:
         for fold in range(folds):
             held = np.flatnonzero(fold_of == fold).tolist()

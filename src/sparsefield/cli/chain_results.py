@@ -23,7 +23,7 @@ SHOWN_NAMES = 12
 
 
 @dataclass(frozen=True)
-class Scores:
+class LabelingScores:
     """How well sequences were labeled."""
 
     n_sequences: int
@@ -32,7 +32,7 @@ class Scores:
     overall: SequenceScores
     labels: list[LabelScore]
     entities: list[LabelScore]
-    """Scores of types of entities, if labels name any."""
+    """LabelingScores of types of entities, if labels name any."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as values that JSON can express."""
@@ -45,14 +45,14 @@ class Scores:
         }
 
 
-def score_labelings(truth: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> Scores:
+def score_labelings(truth: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> LabelingScores:
     """Compare labelings with the true ones; tokens whose true label is None do not count."""
     from sparsefield.evaluation.entities import score_sequences
     from sparsefield.evaluation.label_tables import score_entities_apart, score_labels_apart
 
     n_tokens = sum(label is not None for one in truth for label in one)
     overall = score_sequences(truth, found)
-    return Scores(len(truth), n_tokens, overall, score_labels_apart(truth, found), score_entities_apart(truth, found))
+    return LabelingScores(len(truth), n_tokens, overall, score_labels_apart(truth, found), score_entities_apart(truth, found))
 
 
 def _label_record(score: LabelScore, what: str) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _label_record(score: LabelScore, what: str) -> dict[str, Any]:
     return {"name": score.name, what: score.n_true, "predicted": score.n_found, **measures}
 
 
-def show_scores(scores: Scores) -> None:
+def show_scores(scores: LabelingScores) -> None:
     """Show the shares of tokens and sequences that are labeled right, and tables of labels and of types of entities."""
     overall = scores.overall
     show(
@@ -85,7 +85,7 @@ def _show_rows(what: str, rows: Sequence[LabelScore]) -> None:
         show(f"... and {len(rows) - SHOWN_LABELS:,} more: --json lists all.")
 
 
-def show_chain_fit(chain: ChainCRF, seconds: float, scores: Scores | None) -> None:
+def show_chain_fit(chain: ChainCRF, seconds: float, scores: LabelingScores | None) -> None:
     """Show what a fit learned, how, and how well it labels held-out sequences."""
     model = chain.model_
     show_chain_features(model, SHOWN_FEATURES)
@@ -101,7 +101,7 @@ def show_chain_fit(chain: ChainCRF, seconds: float, scores: Scores | None) -> No
         show_scores(scores)
 
 
-def show_chain_fit_as_json(output: Path, chain: ChainCRF, seconds: float, scores: Scores | None) -> None:
+def show_chain_fit_as_json(output: Path, chain: ChainCRF, seconds: float, scores: LabelingScores | None) -> None:
     """Print as JSON what a fit learned."""
     options = {name: value for name, value in chain.get_params().items() if name not in ("callback", "n_jobs")}
     show_json(
