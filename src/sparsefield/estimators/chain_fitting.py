@@ -41,7 +41,7 @@ def fit_chain(
         found = _select(chain, table, codes, classes, options, engine)
     trainer = _trainer(chain, table, codes, m, engine, chain.callback)
     fit = trainer.fit(found.options, found.fit)
-    model = _model(tuple(read.vocabulary), classes, fit, found.options)
+    model = _model(tuple(read.vocabulary.numbers), classes, fit, found.options)
     record = replace(model.record, n_sequences=table.n_sequences, n_tokens=table.n_tokens)
     return replace(model, record=record), found.path
 

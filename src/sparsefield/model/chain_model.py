@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sparsefield.data.vocabulary import Vocabulary
 from sparsefield.model.chain_features import ChainFeatures
 from sparsefield.model.chain_source import ChainSource
 
@@ -41,9 +41,9 @@ class ChainModel:
     record: ChainRecord
 
     @cached_property
-    def vocabulary(self) -> Mapping[str, int]:
+    def vocabulary(self) -> Vocabulary:
         """The number of each attribute."""
-        return {name: k for k, name in enumerate(self.attributes)}
+        return Vocabulary.of(self.attributes)
 
     @cached_property
     def transitions(self) -> np.ndarray:
