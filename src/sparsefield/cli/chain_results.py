@@ -52,7 +52,9 @@ def score_labelings(truth: Sequence[Sequence[Any]], found: Sequence[Sequence[Any
 
     n_tokens = sum(label is not None for one in truth for label in one)
     overall = score_sequences(truth, found)
-    return LabelingScores(len(truth), n_tokens, overall, score_labels_apart(truth, found), score_entities_apart(truth, found))
+    return LabelingScores(
+        len(truth), n_tokens, overall, score_labels_apart(truth, found), score_entities_apart(truth, found)
+    )
 
 
 def _label_record(score: LabelScore, what: str) -> dict[str, Any]:
