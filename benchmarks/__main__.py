@@ -35,6 +35,7 @@ for module in (
     ablations, network, sequences, denoising, cluster, dependent, cores, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
+app.command("hyphenation")(sequences.hyphenation_command)
 
 if __name__ == "__main__":
     sys.exit(run_app(app, "python -m benchmarks"))
