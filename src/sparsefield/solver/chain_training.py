@@ -15,6 +15,7 @@ from sparsefield import config
 from sparsefield.induction.chain_candidates import score_candidates
 from sparsefield.model.chain_features import ChainFeatures, features_of_keys
 from sparsefield.objectives.chain_likelihood import ChainLikelihood
+from sparsefield.solver.chain_centering import center, constant_groups
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.penalty import NonsmoothPenalty
 
@@ -173,6 +174,7 @@ class _WorkingProblem:
             self._likelihood = ChainLikelihood(table, whole.codes, m, whole.engine)
             self._features = features_of_keys(_renumber(keys, used, n, m), len(used), m)
         self._penalty = NonsmoothPenalty(np.full(len(keys), options.l1))
+        self._groups = constant_groups(self._features) if options.l1 > 0.0 else ()
         self.complete, self.stuck = False, False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
         self._optimizer = OrthantLBFGS(memory) if optimizer is None else optimizer
@@ -191,7 +193,7 @@ class _WorkingProblem:
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        found = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, _unchanged)
+        found = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
         if found is None:
             self._likelihood.update_errors(self._features, self.point.coordinates)
             self.stuck = True
@@ -228,6 +230,9 @@ class _WorkingProblem:
         loss, gradient = self._likelihood.evaluate(self._features, theta)
         return loss + 0.5 * l2 * float(theta @ theta) + self._penalty.value(theta), gradient + l2 * theta
 
+    def _center(self, theta: np.ndarray) -> np.ndarray:
+        return center(theta, self._groups, self._options.l1, self._options.l2)
+
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
 
@@ -247,7 +252,3 @@ def _renumber(keys: np.ndarray, used: np.ndarray, n: int, m: int) -> np.ndarray:
     states = np.searchsorted(keys, n * m)
     place = np.searchsorted(used, keys[:states] // m)
     return np.concatenate([place * m + keys[:states] % m, keys[states:] - (n - len(used)) * m])
-
-
-def _unchanged(theta: np.ndarray) -> np.ndarray:
-    return theta
