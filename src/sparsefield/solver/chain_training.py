@@ -177,7 +177,7 @@ class _WorkingProblem:
         self._groups = constant_groups(self._features) if options.l1 > 0.0 else ()
         self.complete, self.stuck = False, False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
-        self._optimizer = OrthantLBFGS(memory) if optimizer is None else optimizer
+        self._optimizer = OrthantLBFGS(memory, subspace=True) if optimizer is None else optimizer
         self._scale = self._curvature() ** -PRECONDITIONER_POWER
         self.point = Point(theta, *self._evaluate(theta))
 

@@ -35,10 +35,14 @@ class Point:
 
 
 class OrthantLBFGS:
-    """An optimizer with a memory of the last steps; no step raises the objective, and all values stay finite."""
+    """An optimizer with a memory of the last steps; no step raises the objective, and all values stay finite.
 
-    def __init__(self, memory: int = 10) -> None:
-        self._memory = memory
+    With ``subspace``, directions are computed from the memory of the parameters that may change only: the inverse
+    Hessian of all parameters is not that of some of them, and its directions are poor ones once others stay at 0.
+    """
+
+    def __init__(self, memory: int = 10, *, subspace: bool = False) -> None:
+        self._memory, self._subspace = memory, subspace
         self.s_history: list[np.ndarray] = []
         self.y_history: list[np.ndarray] = []
 
@@ -67,7 +71,7 @@ class OrthantLBFGS:
 
     def branch(self) -> OrthantLBFGS:
         """Return an optimizer with the same memory."""
-        twin = OrthantLBFGS(self._memory)
+        twin = OrthantLBFGS(self._memory, subspace=self._subspace)
         twin.s_history, twin.y_history = list(self.s_history), list(self.y_history)
         return twin
 
@@ -146,22 +150,32 @@ class OrthantLBFGS:
         direction, the same holds for every parameter.
         """
         q = slope.copy()
-        alphas = []
-        for s, y in zip(reversed(self.s_history), reversed(self.y_history), strict=True):
+        alphas, pairs = [], self._pairs(slope, coordinates)
+        for s, y in reversed(pairs):
             alphas.append((s @ q) / (s @ y))
             q -= alphas[-1] * y
-        if self.s_history:
-            s, y = self.s_history[-1], self.y_history[-1]
+        if pairs:
+            s, y = pairs[-1]
             q = precondition(q) * ((s @ y) / (y @ precondition(y)))
         else:
             q = precondition(q)
-        for s, y, alpha in zip(self.s_history, self.y_history, reversed(alphas), strict=True):
+        for (s, y), alpha in zip(pairs, reversed(alphas), strict=True):
             q += (alpha - (y @ q) / (s @ y)) * s
         direction = np.clip(-q, -MAX_CHANGE, MAX_CHANGE)
         direction = penalty.restrict_at_zero(direction, slope, coordinates)
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0
         return direction
+
+    def _pairs(self, slope: np.ndarray, coordinates: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the steps and gradient changes of the memory, in the subspace of what may change."""
+        pairs = list(zip(self.s_history, self.y_history, strict=True))
+        if not self._subspace:
+            return pairs
+        free = (coordinates != 0.0) | (slope != 0.0)
+        if free.all():
+            return pairs
+        return [(s, y) for s, y in ((s * free, y * free) for s, y in pairs) if _has_curvature(s, y)]
 
     def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
         """Learn from the change of the gradient over a step."""
@@ -175,8 +189,12 @@ class OrthantLBFGS:
     def _drop_flat(self) -> None:
         """Drop pairs without positive curvature, with which the recursion gives no descent direction."""
         pairs = zip(self.s_history, self.y_history, strict=True)
-        good = [(s, y) for s, y in pairs if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)]
+        good = [(s, y) for s, y in pairs if _has_curvature(s, y)]
         self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
+
+
+def _has_curvature(step: np.ndarray, gradient_change: np.ndarray) -> bool:
+    return bool(step @ gradient_change > MIN_CURVATURE * max(gradient_change @ gradient_change, 1e-300))
 
 
 def _backtracking_factor(value: float, predicted: float, tried: float) -> float:
