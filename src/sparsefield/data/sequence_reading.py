@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from numbers import Real
 from typing import Any
 
@@ -142,12 +142,12 @@ def _known_entries(tokens: list[Mapping[str, Any]], known: Vocabulary) -> _Entri
         numbers = np.fromiter(map(dict.get, tables, values, repeat(-1)), dtype=np.int32, count=len(keys))
     except TypeError:  # a value that cannot be hashed, such as a list
         return None
-    absent = np.flatnonzero(numbers < 0).tolist()
-    if not all(type(keys[k]) is str for k in absent):
+    absent = numbers < 0
+    if not _are_strings(keys, absent):
         return None
-    others = [k for k in absent if type(values[k]) is not str]
-    if not others:
+    if _are_strings(values, absent):
         return _Entries(counts, (), np.empty(0), numbers, known=True)
+    others = [k for k in np.flatnonzero(absent).tolist() if not isinstance(values[k], str)]
     if not {type(values[k]) for k in others} <= {bool, int, float}:
         return None
     sizes = np.ones(len(keys))
@@ -233,7 +233,7 @@ def _number_entries(
         values = values[kept] if len(values) else values
     if len(values) and (values == 1.0).all():
         values = np.empty(0)
-    table = TokenTable(cumulate(lengths), tokens, numbers.astype(np.int32), values, len(vocabulary))
+    table = TokenTable(cumulate(lengths), tokens, numbers.astype(np.int32), values, vocabulary.size)
     return ReadSequences(table, vocabulary, rows, kind)
 
 
@@ -260,9 +260,14 @@ def _look_up(lengths: np.ndarray, entries: _Entries, vocabulary: Vocabulary) -> 
     except TypeError:
         _refuse_other_names(lengths, entries)
         raise
-    if not all(isinstance(names[k], str) for k in np.flatnonzero(numbers < 0).tolist()):
+    if not _are_strings(names, numbers < 0):
         _refuse_other_names(lengths, entries)
     return numbers
+
+
+def _are_strings(values: Sequence[Any], chosen: np.ndarray) -> bool:
+    """Return whether all chosen values are strings, without a loop over them in Python."""
+    return all(issubclass(kind, str) for kind in set(map(type, compress(values, chosen.tolist()))))
 
 
 def _refuse_other_names(lengths: np.ndarray, entries: _Entries) -> None:

@@ -9,17 +9,17 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The number of each attribute."""
+    """The number of each attribute that matters."""
 
     numbers: Mapping[str, int]
+    size: int
+    """Numbers are below it."""
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Vocabulary:
         """Number attributes in the order of their first occurrence."""
-        return cls({name: k for k, name in enumerate(dict.fromkeys(names))})
-
-    def __len__(self) -> int:
-        return len(self.numbers)
+        numbers = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        return cls(numbers, len(numbers))
 
     @cached_property
     def by_key(self) -> dict[str, dict[str, int]]:

@@ -42,8 +42,9 @@ class ChainModel:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The number of each attribute."""
-        return Vocabulary.of(self.attributes)
+        """The number of each attribute that has a weight; others change no label."""
+        used = np.flatnonzero(np.diff(self.features.offsets)).tolist()
+        return Vocabulary({self.attributes[k]: k for k in used}, len(self.attributes))
 
     @cached_property
     def transitions(self) -> np.ndarray:
