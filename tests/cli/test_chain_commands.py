@@ -216,6 +216,7 @@ REFUSED = {
     "evaluate test.conll --model m --folds 3": "--folds cannot be used with --model",
     "evaluate test.conll --model table.csv": "not a chain",
     "evaluate absent.conll --model m": "no such file",
+    "evaluate test.conll --chain --folds 30": "there are 20",
     "report m -o new.html": "holds a ChainCRF",
     "predict python test.conll -o new": "fitted in Python",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from sparsefield.cli.chain_results import (
 from sparsefield.cli.console import StatusLine, note, show, show_json
 from sparsefield.cli.model_input import check_inputs
 from sparsefield.cli.table_files import STANDARD_OUTPUT, check_output, check_table_output, show_written, write_table
-from sparsefield.errors import ModelFileError
+from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.viz.fit_summary import count
@@ -44,32 +45,33 @@ def label_file(model: Path, data: Path, output: Path, reading: ReadOptions, *, p
     check_inputs((data,))
     tokens = read_tokens_of_model(data, reading, source)
     X = attributes_of_model(tokens, source)
-    chain = _load(model, jobs)
+    fitted = _load(model, jobs)
     with StatusLine(f"Labeling {describe_tokens(tokens)}"):
         if proba:
-            write_table(_probability_table(chain, X), output)
+            write_table(_probability_table(fitted, X), output)
         else:
-            _write_labels(chain.predict(X), tokens, source, output)
+            _write_labels(fitted.predict(X), tokens, source, output)
     show_written(f"Labels of {describe_tokens(tokens)}", output)
 
 
 def _write_labels(labels: Any, tokens: TokenFile, source: ChainSource, output: Path) -> None:
     if source.label in tokens.columns:
-        known = tokens.cells(source.label)
-        right = sum(a == b for one, two in zip(known, labels, strict=True) for a, b in zip(one, two, strict=True))
-        note(
-            f"The labels of the column {source.label!r} are replaced; {right:,} of "
-            f"{count(sum(tokens.lengths), 'token')} have the same label as before."
-        )
+        pairs = zip(chain.from_iterable(tokens.cells(source.label)), chain.from_iterable(labels), strict=True)
+        same = [before == label for before, label in pairs if before is not None]
+        if same:
+            note(
+                f"The labels of the column {source.label!r} are replaced; {sum(same):,} of "
+                f"{count(len(same), 'token')} have the same label as before."
+            )
     tokens.write_labels(labels, source.label, output)
 
 
-def _probability_table(chain: ChainCRF, X: Any) -> pl.DataFrame:
+def _probability_table(fitted: ChainCRF, X: Any) -> pl.DataFrame:
     """Return a row per token and label: sequence and token, counted from 1, label and probability."""
     import numpy as np
     import polars as pl
 
-    marginals, classes = chain.predict_marginals(X), chain.classes_.tolist()
+    marginals, classes = fitted.predict_marginals(X), fitted.classes_.tolist()
     lengths = [len(one) for one in marginals]
     places = np.concatenate([np.arange(1, n + 1) for n in lengths])
     return pl.DataFrame(
@@ -103,6 +105,8 @@ def cross_validate_chain(
     import numpy as np
 
     n = len(data.X)
+    if folds > n:
+        raise DataError(f"--folds {folds} needs as many sequences, and there are {n}: give fewer folds.")
     fold_of = np.random.default_rng(seed).permutation(n) % folds
     found: list[Any] = [None] * n
     parts: list[LabelingScores] = []

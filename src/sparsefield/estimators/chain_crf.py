@@ -77,7 +77,8 @@ class ChainCRF(BaseEstimator):
     random_state : None, int or generator
         Decides which sequences are held out, and what `sample` draws.
     callback : callable, optional
-        Called after each step with a `ChainProgress`: iteration, objective, violation, n_features.
+        Called after each step, also of the fits that select penalties, with a `ChainProgress`: iteration, objective,
+        violation, n_features.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ def _select(
         raise DataError("l1 and l2 cannot be selected from one sequence: pass numbers, or divide it.")
     kept, held = split_sequences(table.n_sequences, chain.validation_fraction, as_generator(chain.random_state))
     (train, train_rows), (test, test_rows) = table.select_sequences(kept), table.select_sequences(held)
-    trainer = _trainer(chain, train, codes[train_rows], len(classes), engine, None)
+    trainer = _trainer(chain, train, codes[train_rows], len(classes), engine, chain.callback)
     known = max(int((codes[test_rows] >= 0).sum()), 1)
     names = tuple(map(str, range(table.n_attributes)))
 

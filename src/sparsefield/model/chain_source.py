@@ -38,6 +38,8 @@ class ChainSource:
         ValueError, TypeError
             Where entries are unknown, or have another type.
         """
+        if not isinstance(plain, dict):
+            raise ValueError("the record of the source is damaged")
         values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
         found = cls(**values)
         for field in fields(cls):
