@@ -151,31 +151,32 @@ class OrthantLBFGS:
         """
         q = slope.copy()
         alphas, pairs = [], self._pairs(slope, coordinates)
-        for s, y in reversed(pairs):
-            alphas.append((s @ q) / (s @ y))
+        for s, y, product in reversed(pairs):
+            alphas.append((s @ q) / product)
             q -= alphas[-1] * y
         if pairs:
-            s, y = pairs[-1]
-            q = precondition(q) * ((s @ y) / (y @ precondition(y)))
+            _, y, product = pairs[-1]
+            q = precondition(q) * (product / (y @ precondition(y)))
         else:
             q = precondition(q)
-        for (s, y), alpha in zip(pairs, reversed(alphas), strict=True):
-            q += (alpha - (y @ q) / (s @ y)) * s
+        for (s, y, product), alpha in zip(pairs, reversed(alphas), strict=True):
+            q += (alpha - (y @ q) / product) * s
         direction = np.clip(-q, -MAX_CHANGE, MAX_CHANGE)
         direction = penalty.restrict_at_zero(direction, slope, coordinates)
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0
         return direction
 
-    def _pairs(self, slope: np.ndarray, coordinates: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the steps and gradient changes of the memory, in the subspace of what may change."""
-        pairs = list(zip(self.s_history, self.y_history, strict=True))
-        if not self._subspace:
-            return pairs
-        free = (coordinates != 0.0) | (slope != 0.0)
-        if free.all():
-            return pairs
-        return [(s, y) for s, y in ((s * free, y * free) for s, y in pairs) if _has_curvature(s, y)]
+    def _pairs(self, slope: np.ndarray, coordinates: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Return steps, gradient changes and their products, in the subspace of what may change."""
+        pairs = zip(self.s_history, self.y_history, strict=True)
+        if self._subspace:
+            free = (coordinates != 0.0) | (slope != 0.0)
+            if not free.all():
+                masked = ((s * free, y * free) for s, y in pairs)
+                found = [(s, y, float(s @ y)) for s, y in masked]
+                return [(s, y, product) for s, y, product in found if product > MIN_CURVATURE * max(y @ y, 1e-300)]
+        return [(s, y, float(s @ y)) for s, y in pairs]
 
     def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
         """Learn from the change of the gradient over a step."""
@@ -189,12 +190,8 @@ class OrthantLBFGS:
     def _drop_flat(self) -> None:
         """Drop pairs without positive curvature, with which the recursion gives no descent direction."""
         pairs = zip(self.s_history, self.y_history, strict=True)
-        good = [(s, y) for s, y in pairs if _has_curvature(s, y)]
+        good = [(s, y) for s, y in pairs if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)]
         self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
-
-
-def _has_curvature(step: np.ndarray, gradient_change: np.ndarray) -> bool:
-    return bool(step @ gradient_change > MIN_CURVATURE * max(gradient_change @ gradient_change, 1e-300))
 
 
 def _backtracking_factor(value: float, predicted: float, tried: float) -> float:
