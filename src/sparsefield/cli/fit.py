@@ -47,7 +47,8 @@ Output = Annotated[
 Check = Annotated[
     bool,
     opt.running_option(
-        "--check/--no-check", help="Fit again with a tenth of the cells held out, and report how well it predicts them."
+        "--check/--no-check",
+        help="Fit again with a tenth of the cells, or sequences, held out, and report how well it predicts them.",
     ),
 ]
 Json = Annotated[
