@@ -36,6 +36,7 @@ for module in (
     ablations, network, sequences, denoising, likelihood, cluster, dependent, cores, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
+app.command("hyphenation")(sequences.hyphenation_command)
 
 if __name__ == "__main__":
     sys.exit(run_app(app, "python -m benchmarks"))

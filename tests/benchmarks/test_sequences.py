@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from benchmarks import hyphenation, sequences
+from benchmarks import hyphenation, linked_words, sequences
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
 
 
@@ -45,7 +45,7 @@ def test_viterbi_finds_what_trying_all_chains_finds() -> None:
             sum(logits[t, k] for t, k in enumerate(chain)) + sum(steps[a, b] for a, b in pairwise(chain))
             for chain in chains
         ]
-        assert sequences.viterbi(logits, steps) == list(chains[int(np.argmax(worth))])
+        assert linked_words.viterbi(logits, steps) == list(chains[int(np.argmax(worth))])
 
 
 def test_a_sentence_is_right_when_all_its_words_are() -> None:
@@ -59,21 +59,21 @@ def test_a_sentence_is_right_when_all_its_words_are() -> None:
 def test_chain_weights_give_the_conditionals_of_the_field() -> None:
     sentences = draw_sentences(GRAMMARS["tags"], 60)
     frame = make_frame(sentences, common_words(sentences))
-    field = sequences.RelationalField(l1=0.3, n_jobs=1).fit(sequences.link_words(frame))
-    bias, known, steps = sequences.read_chain(field)
+    field = linked_words.RelationalField(l1=0.3, n_jobs=1).fit(linked_words.link_words(frame))
+    bias, known, steps = linked_words.read_chain(field)
     states = field.states_["word"]["label"]
     codes = [states.index(label) for label in frame["label"]]
     logits = bias + sum(known.get((name, frame[name][1]), np.zeros(len(states))) for name in FEATURES)
     assert frame["sentence"][2] == 0
     logits = logits + steps[codes[0]] + steps[:, codes[2]]
-    logits = logits + sum(known.get(place, np.zeros(len(states))) for place in (sequences.NEXT, sequences.BEFORE))
+    logits = logits + sum(known.get(place, np.zeros(len(states))) for place in (linked_words.NEXT, linked_words.BEFORE))
     expected = np.exp(logits) / np.exp(logits).sum()
-    beliefs = field.predict_proba(sequences.link_words(frame))["word"]["label"]
+    beliefs = field.predict_proba(linked_words.link_words(frame))["word"]["label"]
     assert beliefs[1] == pytest.approx(expected, abs=1e-9)
 
 
 def test_rows_of_the_comparison_are_filled(monkeypatch) -> None:
-    monkeypatch.setattr(sequences, "DRAWS", 2)
+    monkeypatch.setattr(linked_words, "DRAWS", 2)
     small = {key: (values[1],) for key, values in sequences.OUR_GRID.items()}
     for key, method in list(sequences.METHODS.items()):
         grid = small if key.startswith("ours") else {name: values[1:2] for name, values in method.grid.items()}
@@ -120,3 +120,30 @@ def test_data_that_are_not_there_are_skipped_with_the_reason(monkeypatch) -> Non
     monkeypatch.setattr(hyphenation, "installed", lambda module: False)
     assert sequences.run_sequences(["hyphenation"], 20, report=lines.append) == []
     assert lines == ["hyphenation: not installed: pyphen"]
+
+
+def test_the_standard_error_of_a_difference_is_that_of_drawing_sentences_again() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.integers(3, 12, 400)
+    ours, theirs = rng.binomial(words, 0.9), rng.binomial(words, 0.88)
+    rows = [list(zip(right, words, strict=True)) for right in (ours, theirs)]
+    difference, error = sequences.paired_difference(*rows)
+    assert difference == (ours.sum() - theirs.sum()) / words.sum()
+    drawn = rng.integers(0, 400, (2000, 400))
+    again = (ours - theirs)[drawn].sum(axis=1) / words[drawn].sum(axis=1)
+    assert error == pytest.approx(again.std(), rel=0.1)
+    assert sequences.paired_difference(rows[0], rows[0]) == (0.0, 0.0)
+
+
+def test_means_of_seeds_have_the_difference_over_all_their_sentences() -> None:
+    titles = [sequences.METHODS[key].title for key in ("chain", "crfsuite")]
+    costs = dict.fromkeys(sequences.MEANS, 1.0)
+    right = {titles[0]: [[(3, 4)], [(2, 2)]], titles[1]: [[(2, 4)], [(2, 2)]]}
+    rows = [
+        {"data": "tags", "method": title, "seed": seed, "status": "done", "right": right[title][seed], **costs}
+        for title in titles
+        for seed in (0, 1)
+    ]
+    ours, theirs = sequences.summarize(rows)
+    assert (ours["difference"], ours["standard_error"]) == pytest.approx((1 / 6, 1 / 9))
+    assert (ours["seeds"], "difference" in theirs) == (2, False)

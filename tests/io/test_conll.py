@@ -60,3 +60,9 @@ def test_a_missing_file_or_column_is_refused(tmp_path) -> None:
     path.write_text("a b\n")
     with pytest.raises(DataError, match="no column 'word'"):
         read_conll(path).column("word")
+
+
+def test_ranges_and_empty_nodes_of_conllu_are_no_tokens(tmp_path) -> None:
+    path = tmp_path / "train.conllu"
+    path.write_text("# text = im\n1-2\tim\t_\n1\tin\tADP\n2\tdem\tDET\n2.1\tx\t_\n")
+    assert read_conll(path).column("1") == [["in", "dem"]]

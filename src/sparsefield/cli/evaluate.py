@@ -6,11 +6,24 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.chain_fit import make_chain, read_sequences_to_learn
+from sparsefield.cli.chain_labeling import cross_validate_chain, evaluate_saved_chain
+from sparsefield.cli.chain_options import (
+    CHAIN_PARAMETERS,
+    LABELING_PARAMETERS,
+    LabelingModel,
+    SequenceOptions,
+    given_options,
+    refuse_other_options,
+)
+from sparsefield.cli.chain_results import show_scores
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
@@ -60,8 +73,11 @@ def evaluate(
     induction: Inductions = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
+    sequences: SequenceOptions,
+    model: LabelingModel = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
+    ctx: typer.Context,
 ) -> None:
     """Cross-validate over cells: hold out a part of them, learn from the others, and predict the held-out ones.
 
@@ -74,7 +90,16 @@ def evaluate(
     With --likelihood, a line follows with the mean over rows of the natural log of the joint probability of their
     held-out cells given all others. It is exact where columns depend on each other narrowly, and otherwise estimated by
     annealed importance sampling, with its standard error.
+
+    With --chain, DATA has labeled sequences, the folds are of sequences, and the scores are shares of tokens and of
+    sequences that are labeled right, and precision, recall and F1 of labels and of entities (labels such as B-X, I-X,
+    O). With --model, a saved chain labels the sequences of DATA.
     """
+    sequences.check_chain()
+    if sequences.chain or model is not None:
+        refuse_other_options(ctx, CHAIN_PARAMETERS)
+        _evaluate_chain(data, reading, columns, sequences, learning, model, ctx)
+        return
     given = read_data(data, reading, replace(columns, weight=weight))
     learning["selection"] = learning["selection"] or "heldout"
     found, likelihoods = {}, {}
@@ -95,6 +120,31 @@ def evaluate(
         _show(found, given)
         for name, watched in likelihoods.items() if likelihood else ():
             show(f"\n{name}: {watched.describe()}")
+
+
+def _evaluate_chain(
+    data: Path,
+    reading: ReadOptions,
+    columns: ColumnOptions,
+    sequences: SequenceOptions,
+    learning: opt.LearningOptions,
+    model: Path | None,
+    ctx: typer.Context,
+) -> None:
+    """Print the scores of a saved chain, or of chains that are fitted to folds of sequences."""
+    jobs, seed, folds, as_json = (ctx.params[name] for name in ("jobs", "seed", "folds", "as_json"))
+    if model is not None:
+        refuse_other_options(ctx, LABELING_PARAMETERS, "--model")
+        evaluate_saved_chain(model, data, reading, jobs=jobs, as_json=as_json)
+        return
+    given, options = read_sequences_to_learn(data, reading, sequences, columns), given_options(ctx)
+    make = partial(make_chain, sequences, learning, options, n_jobs=jobs, random_state=seed)
+    scores, parts = cross_validate_chain(make, given, folds, seed)
+    if as_json:
+        about = {"data": str(data), "folds": folds, "seed": seed, "attributes": given.source.templates}
+        show_json({**about, **scores.as_dict(), "results": [part.as_dict() for part in parts]})
+    else:
+        show_scores(scores)
 
 
 def _evaluate(

@@ -14,6 +14,8 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, check_basket_options, read_any_data
+from sparsefield.cli.chain_fit import fit_and_save_chain, make_chain, read_sequences_to_learn
+from sparsefield.cli.chain_options import CHAIN_PARAMETERS, SequenceOptions, given_options, refuse_other_options
 from sparsefield.cli.console import StatusLine, inform, note, show
 from sparsefield.cli.fit_results import has_features, show_fit, show_fit_as_json
 from sparsefield.cli.input_data import (
@@ -45,7 +47,8 @@ Output = Annotated[
 Check = Annotated[
     bool,
     opt.running_option(
-        "--check/--no-check", help="Fit again with a tenth of the cells held out, and report how well it predicts them."
+        "--check/--no-check",
+        help="Fit again with a tenth of the cells, or sequences, held out, and report how well it predicts them.",
     ),
 ]
 Json = Annotated[
@@ -97,12 +100,14 @@ def fit(
     template: opt.Templates = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
+    sequences: SequenceOptions,
     check: Check = True,
     as_json: Json = False,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
+    ctx: typer.Context,
 ) -> None:
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
@@ -115,10 +120,20 @@ def fit(
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
 
+    With --chain, DATA has sequences of tokens, and a linear chain learns to label them.
+
     Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
+    sequences.check_chain()
+    if sequences.chain:
+        refuse_other_options(ctx, CHAIN_PARAMETERS)
+        refuse_overwriting_inputs([output], [data])
+        given_sequences = read_sequences_to_learn(data, reading, sequences, columns)
+        chain = make_chain(sequences, learning, given_options(ctx), n_jobs=jobs, random_state=seed)
+        fit_and_save_chain(chain, given_sequences, output, check=check, as_json=as_json)
+        return
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
     refuse_overwriting_inputs([output, saved_state], [data, baskets.column_names, *linked_inputs(data)])
     check_basket_options(data, baskets)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.chain_options import make_sequence_options
 from sparsefield.cli.input_data import ColumnOptions, InputData
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
@@ -269,8 +270,9 @@ def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[
     """Return a decorator that replaces some parameters of a command by the options that commands share.
 
     ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, ``baskets`` are `BasketOptions`, ``orders`` are only
-    those for data that a model is applied to, and ``learning`` are `LearningOptions`: one option
-    for each parameter that `FieldParameters` gives to the command line, except those in ``without``.
+    those for data that a model is applied to, ``sequences`` are `SequenceOptions`, and ``learning`` are
+    `LearningOptions`: one option for each parameter that `FieldParameters` gives to the command line, except those in
+    ``without``.
     """
     chosen = [option for option in command_line_options() if option.name not in without]
 
@@ -282,6 +284,7 @@ def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[
         "reading": _read_options,
         "baskets": _basket_options,
         "orders": _long_option,
+        "sequences": make_sequence_options,
         "learning": learning_options,
     }
     shared = {

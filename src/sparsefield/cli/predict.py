@@ -1,4 +1,4 @@
-"""``sparsefield predict`` imputes the missing values of a table."""
+"""``sparsefield predict`` imputes the missing values of a table, or labels sequences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.chain_labeling import label_file
+from sparsefield.cli.chain_options import LABELING_PARAMETERS, refuse_other_options
 from sparsefield.cli.console import StatusLine
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
@@ -16,6 +18,7 @@ from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model, spellings_of_fit
 from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError
+from sparsefield.io.model_document import is_chain_file
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 from sparsefield.viz.fit_summary import count
@@ -49,6 +52,7 @@ def predict(
     fill: Fill = "auto",
     reading: ReadOptions,
     jobs: opt.Jobs = None,
+    ctx: typer.Context,
 ) -> None:
     """Impute missing values with their most probable states or mean numbers, or write the probabilities of all states.
 
@@ -57,7 +61,14 @@ def predict(
 
     Observed values and columns that the model does not have, such as identifiers, are unchanged. A target column
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
+
+    If the model is a linear chain, DATA is a CoNLL file or a table as that of the fit, and the output is DATA with the
+    most probable labels in the column of labels; with --proba, a line per token and label.
     """
+    if is_chain_file(model):
+        refuse_other_options(ctx, LABELING_PARAMETERS)
+        label_file(model, data, output, reading, proba=proba, jobs=jobs)
+        return
     if is_matrix(data):
         raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
     linked = is_linked(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from numbers import Real
 from typing import Any
 
@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.data.vocabulary import Vocabulary
 from sparsefield.errors import DataError
 
-Vocabulary = Mapping[str, int]
-"""The number of each attribute."""
+NOTHING: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class _Entries:
     """(entries,), or empty where all are 1."""
     numbers: np.ndarray | None = None
     """(entries,): numbers of the attributes."""
+    known: bool = False
+    """Whether the numbers are those of the vocabulary, with -1 for attributes that it does not have."""
 
 
 def read_sequences(X: Any, known: Vocabulary | None = None, sequence: str | None = None) -> ReadSequences:
@@ -73,7 +75,7 @@ def read_sequences(X: Any, known: Vocabulary | None = None, sequence: str | None
     if sp.issparse(first) or isinstance(first, np.ndarray):
         entries = _matrix_entries(sequences)
     else:
-        entries = _token_entries(list(chain.from_iterable(sequences)), lengths)
+        entries = _token_entries(list(chain.from_iterable(sequences)), lengths, known)
     return _number_entries(lengths, entries, known)
 
 
@@ -110,29 +112,53 @@ def _place(lengths: np.ndarray, token: int) -> str:
     return f"X[{s}][{token - int(lengths[:s].sum())}]"
 
 
-def _token_entries(tokens: list[Any], lengths: np.ndarray) -> _Entries:
+def _token_entries(tokens: list[Any], lengths: np.ndarray, known: Vocabulary | None) -> _Entries:
     kinds = set(map(type, tokens))
     if all(issubclass(kind, Mapping) for kind in kinds):
-        return _mapping_entries(tokens, lengths)
+        found = None if known is None else _known_entries(tokens, known)
+        return _mapping_entries(tokens, lengths) if found is None else found
     if not all(issubclass(kind, (list, tuple, set, frozenset)) for kind in kinds):
         t, token = next((t, one) for t, one in enumerate(tokens) if not isinstance(one, (list, tuple, set, frozenset)))
         raise DataError(
             f"{_place(lengths, t)} is a {type(token).__name__}; tokens are all dictionaries, or all lists of strings."
         )
     counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
-    names = list(chain.from_iterable(tokens))
-    if set(map(type, names)) - {str}:
-        k, name = next((k, name) for k, name in enumerate(names) if type(name) is not str)
-        t = int(np.searchsorted(np.cumsum(counts), k, side="right"))
-        raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
-    return _Entries(counts, names, np.empty(0))
+    return _Entries(counts, list(chain.from_iterable(tokens)), np.empty(0))
+
+
+def _keys_and_values(tokens: list[Mapping[str, Any]]) -> tuple[np.ndarray, list[Any], list[Any]]:
+    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    return counts, list(chain.from_iterable(tokens)), list(chain.from_iterable(token.values() for token in tokens))
+
+
+def _known_entries(tokens: list[Mapping[str, Any]], known: Vocabulary) -> _Entries | None:
+    """Return the attributes of dictionaries by keys and values, without making their names.
+
+    Only entries that are not found can be anything but strings; None if some of them are no plain numbers.
+    """
+    counts, keys, values = _keys_and_values(tokens)
+    tables = map(known.by_key.get, keys, repeat(NOTHING))
+    try:
+        numbers = np.fromiter(map(dict.get, tables, values, repeat(-1)), dtype=np.int32, count=len(keys))
+    except TypeError:  # a value that cannot be hashed, such as a list
+        return None
+    absent = numbers < 0
+    if not _are_strings(keys, absent):
+        return None
+    if _are_strings(values, absent):
+        return _Entries(counts, (), np.empty(0), numbers, known=True)
+    others = [k for k in np.flatnonzero(absent).tolist() if not isinstance(values[k], str)]
+    if not {type(values[k]) for k in others} <= {bool, int, float}:
+        return None
+    sizes = np.ones(len(keys))
+    sizes[others] = [values[k] for k in others]
+    numbers[others] = [known.numbers.get(keys[k], -1) for k in others]
+    return _Entries(counts, (), sizes, numbers, known=True) if np.isfinite(sizes).all() else None
 
 
 def _mapping_entries(tokens: list[Mapping[str, Any]], lengths: np.ndarray) -> _Entries:
     """Return the attributes of dictionaries; in the common case of strings and flags without a loop over entries."""
-    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
-    keys = list(chain.from_iterable(tokens))
-    values = list(chain.from_iterable(token.values() for token in tokens))
+    counts, keys, values = _keys_and_values(tokens)
     kinds = set(map(type, values))
     if set(map(type, keys)) <= {str} and kinds <= {str, bool, int, float}:
         if kinds <= {str}:
@@ -194,15 +220,12 @@ def _number_entries(
     rows: np.ndarray | None = None,
     kind: str = "array",
 ) -> ReadSequences:
-    vocabulary, numbers = known, entries.numbers
-    if vocabulary is None:
-        names = entries.names if numbers is not None else dict.fromkeys(entries.names)
-        vocabulary = {name: k for k, name in enumerate(names)}
+    vocabulary = _new_vocabulary(lengths, entries) if known is None else known
+    numbers = entries.numbers
     if numbers is None:
-        found = map(vocabulary.get, entries.names, repeat(-1))
-        numbers = np.fromiter(found, dtype=np.int32, count=len(entries.names))
-    elif known is not None:
-        numbers = np.array([known.get(name, -1) for name in entries.names], dtype=np.int32)[numbers]
+        numbers = _look_up(lengths, entries, vocabulary)
+    elif known is not None and not entries.known:
+        numbers = np.array([known.numbers.get(name, -1) for name in entries.names], dtype=np.int32)[numbers]
     tokens, values = cumulate(entries.counts), entries.values
     kept = numbers >= 0
     if not kept.all():
@@ -210,8 +233,49 @@ def _number_entries(
         values = values[kept] if len(values) else values
     if len(values) and (values == 1.0).all():
         values = np.empty(0)
-    table = TokenTable(cumulate(lengths), tokens, numbers.astype(np.int32), values, len(vocabulary))
+    table = TokenTable(cumulate(lengths), tokens, numbers.astype(np.int32), values, vocabulary.size)
     return ReadSequences(table, vocabulary, rows, kind)
+
+
+def _new_vocabulary(lengths: np.ndarray, entries: _Entries) -> Vocabulary:
+    """Number all attributes, in the order of their first occurrence."""
+    try:
+        found = Vocabulary.of(entries.names)
+    except TypeError:  # a name that cannot be hashed, such as a list
+        _refuse_other_names(lengths, entries)
+        raise
+    if not all(isinstance(name, str) for name in found.numbers):
+        _refuse_other_names(lengths, entries)
+    return found
+
+
+def _look_up(lengths: np.ndarray, entries: _Entries, vocabulary: Vocabulary) -> np.ndarray:
+    """Return the number of the attribute of each entry, -1 where it has none.
+
+    Only names without a number can be no strings, so that all others need no check.
+    """
+    names = entries.names
+    try:
+        numbers = np.fromiter(map(vocabulary.numbers.get, names, repeat(-1)), dtype=np.int32, count=len(names))
+    except TypeError:
+        _refuse_other_names(lengths, entries)
+        raise
+    if not _are_strings(names, numbers < 0):
+        _refuse_other_names(lengths, entries)
+    return numbers
+
+
+def _are_strings(values: Sequence[Any], chosen: np.ndarray) -> bool:
+    """Return whether all chosen values are strings, without a loop over them in Python."""
+    return all(issubclass(kind, str) for kind in set(map(type, compress(values, chosen.tolist()))))
+
+
+def _refuse_other_names(lengths: np.ndarray, entries: _Entries) -> None:
+    """Refuse the first attribute that is no string."""
+    for k, name in enumerate(entries.names):
+        if not isinstance(name, str):
+            t = int(np.searchsorted(np.cumsum(entries.counts), k, side="right"))
+            raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
 
 
 def _read_frame(source: Source, known: Vocabulary | None, sequence: str | None) -> ReadSequences:

@@ -12,7 +12,7 @@ from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
-from sparsefield.io.chain_file import is_chain_file
+from sparsefield.io.model_document import is_chain_file
 from sparsefield.io.model_file import load_field
 from sparsefield.model import Field
 

@@ -77,7 +77,8 @@ class ChainCRF(BaseEstimator):
     random_state : None, int or generator
         Decides which sequences are held out, and what `sample` draws.
     callback : callable, optional
-        Called after each step with a `ChainProgress`: iteration, objective, violation, n_features.
+        Called after each step, also of the fits that select penalties, with a `ChainProgress`: iteration, objective,
+        violation, n_features.
 
     Attributes
     ----------
@@ -312,10 +313,9 @@ class ChainCRF(BaseEstimator):
 
     def _answer(self, codes: np.ndarray, read: ReadSequences) -> Any:
         """Return numbers of labels as labels."""
-        labels = self.classes_[codes]
         if read.rows is not None:
-            return read.arrange(labels)
-        found, ends = labels.tolist(), read.table.offsets.tolist()
+            return read.arrange(self.classes_[codes])
+        found, ends = list(map(self.classes_.tolist().__getitem__, codes.tolist())), read.table.offsets.tolist()
         return [found[a:b] for a, b in pairwise(ends)]
 
 

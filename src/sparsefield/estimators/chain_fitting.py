@@ -41,7 +41,9 @@ def fit_chain(
         found = _select(chain, table, codes, classes, options, engine)
     trainer = _trainer(chain, table, codes, m, engine, chain.callback)
     fit = trainer.fit(found.options, found.fit)
-    return _model(tuple(read.vocabulary), classes, fit, found.options), found.path
+    model = _model(tuple(read.vocabulary.numbers), classes, fit, found.options)
+    record = replace(model.record, n_sequences=table.n_sequences, n_tokens=table.n_tokens)
+    return replace(model, record=record), found.path
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -65,7 +67,7 @@ def _select(
         raise DataError("l1 and l2 cannot be selected from one sequence: pass numbers, or divide it.")
     kept, held = split_sequences(table.n_sequences, chain.validation_fraction, as_generator(chain.random_state))
     (train, train_rows), (test, test_rows) = table.select_sequences(kept), table.select_sequences(held)
-    trainer = _trainer(chain, train, codes[train_rows], len(classes), engine, None)
+    trainer = _trainer(chain, train, codes[train_rows], len(classes), engine, chain.callback)
     known = max(int((codes[test_rows] >= 0).sum()), 1)
     names = tuple(map(str, range(table.n_attributes)))
 

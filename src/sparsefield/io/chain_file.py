@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.model_document import CHAIN_FORMAT, is_chain_file, read_metadata
 from sparsefield.io.model_file import with_sorted_header
 from sparsefield.model.chain_features import ChainFeatures
 from sparsefield.model.chain_model import ChainModel, ChainRecord
+from sparsefield.model.chain_source import ChainSource
 
-FORMAT = "sparsefield-chain"
-VERSION = "1"
+VERSION = "2"
 MAX_WEIGHT = 1e100
 
 
@@ -38,22 +39,7 @@ def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str,
         "steps": np.ascontiguousarray(model.features.steps, dtype=np.int64),
         "weights": np.ascontiguousarray(model.theta, dtype=np.float64),
     }
-    write_atomically(path, with_sorted_header(save(tensors, {"format": FORMAT, "version": VERSION})))
-
-
-def is_chain_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a saved chain, of any version."""
-    return _metadata(path).get("format") == FORMAT
-
-
-def _metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(Path(path), framework="np") as file:
-            return file.metadata() or {}
-    except (SafetensorError, OSError, ValueError):
-        return {}
+    write_atomically(path, with_sorted_header(save(tensors, {"format": CHAIN_FORMAT, "version": VERSION})))
 
 
 def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]]:
@@ -62,8 +48,10 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]
 
     if not is_chain_file(path):
         raise ModelFileError(f"{path}: not a chain that sparsefield saved.")
-    if _metadata(path).get("version") != VERSION:
-        raise ModelFileError(f"{path}: the file has another format version than {VERSION}, which this version reads.")
+    if read_metadata(path).get("version") != VERSION:
+        raise ModelFileError(
+            f"{path}: the file has another format than {VERSION}, which this version reads: fit the chain again."
+        )
     try:
         with safe_open(Path(path), framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -78,7 +66,10 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> ChainModel:
     attributes, classes = tuple(document["attributes"]), np.array(document["classes"])
     features = ChainFeatures(tensors["offsets"], tensors["labels"], tensors["steps"], len(classes))
-    model = ChainModel(attributes, classes, features, tensors["weights"], ChainRecord(**document["record"]))
+    record = ChainRecord(**document["record"])
+    if record.source is not None:
+        record = replace(record, source=ChainSource.from_plain(document["record"]["source"]))
+    model = ChainModel(attributes, classes, features, tensors["weights"], record)
     _check(model)
     return model
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparsefield.errors import DataError
-
-DOCUMENT_START = "-DOCSTART-"
+from sparsefield.io.conll_text import COMMENT, ConllText, parse_conll
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,13 @@ def read_conll(
     columns: Sequence[str] | None = None,
     *,
     separator: str | None = None,
-    comment: str | None = "# ",
+    comment: str | None = COMMENT,
     encoding: str = "utf-8",
 ) -> ConllSentences:
     """Read a CoNLL file.
 
-    Empty lines divide sentences. Lines that begin with -DOCSTART- are left out.
+    Empty lines divide sentences. Lines that begin with -DOCSTART- are left out, and in CoNLL-U those of ranges such as
+    1-2 and of empty nodes.
 
     Parameters
     ----------
@@ -72,52 +72,21 @@ def read_conll(
     >>> X, y = sentences.tokens("word", "tag"), sentences.column("chunk")  # doctest: +SKIP
     """
     try:
-        text = Path(path).read_text(encoding=encoding)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not {encoding} text ({error.reason}): pass encoding=.") from None
+        data = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    separator = "\t" if separator is None and "\t" in text else separator
-    lines = list(_token_lines(text, separator, comment))
-    names = _column_names(path, columns, lines)
-    wrong = [(number, len(token)) for number, token in lines if token and len(token) != len(names)]
-    if wrong:
-        shown = "; ".join(f"line {number} has {count} columns" for number, count in wrong[:3])
-        more = f" (and {len(wrong) - 3} more lines)" if len(wrong) > 3 else ""
-        raise DataError(f"{path}: {len(names)} columns are expected, and {shown}{more}.")
-    sentences = list(_sentences(lines))
-    if not sentences:
-        raise DataError(f"{path}: there is no token in this file.")
-    return ConllSentences(names, sentences)
+    text = parse_conll(data, str(path), separator=separator, comment=comment, encoding=encoding)
+    return name_columns(text, columns)
 
 
-def _token_lines(text: str, separator: str | None, comment: str | None) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the number of each line and its columns, none for an empty line."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.removeprefix("\ufeff") if number == 1 else line
-        if line.startswith(DOCUMENT_START):
-            yield number, ()
-        elif comment is None or not (line.startswith(comment) or line == comment.rstrip()):
-            yield number, tuple(line.strip("\r\n").split(separator)) if line.strip() else ()
-
-
-def _column_names(
-    path: str | os.PathLike[str], columns: Sequence[str] | None, lines: list[tuple[int, tuple[str, ...]]]
-) -> tuple[str, ...]:
-    if columns is None:
-        first = next((token for _, token in lines if token), ())
-        return tuple(map(str, range(len(first))))
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+def name_columns(text: ConllText, columns: Sequence[str] | None = None) -> ConllSentences:
+    """Return the sentences of a text, with names of its columns; without names they are "0", "1" and so on."""
+    names = tuple(map(str, range(text.width))) if columns is None else tuple(columns)
+    if isinstance(columns, str):
+        names = (columns,)
     if len(set(names)) < len(names):
-        raise DataError(f"{path}: columns= names a column twice.")
-    return names
-
-
-def _sentences(lines: list[tuple[int, tuple[str, ...]]]) -> Iterator[list[tuple[str, ...]]]:
-    sentence: list[tuple[str, ...]] = []
-    for _, token in [*lines, (0, ())]:
-        if token:
-            sentence.append(token)
-        elif sentence:
-            yield sentence
-            sentence = []
+        raise DataError(f"{text.name}: columns= names a column twice.")
+    if len(names) != text.width:
+        line = text.places[0][0] + 1
+        raise DataError(f"{text.name}: {len(names)} columns are expected, and line {line} has {text.width} columns.")
+    return ConllSentences(names, text.sentences())

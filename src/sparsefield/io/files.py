@@ -131,6 +131,11 @@ def read_table(
     return read_source(path, reading, as_text=as_text, may_be_empty=may_be_empty).table
 
 
+def read_content(path: Path | str) -> FileContent:
+    """Open a file, or standard input for ``-``, decompressed if it is compressed."""
+    return _decompress(_open(path))[0]
+
+
 def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
     """Refuse options that a kind of file does not have, all at once."""
     of_text, of_sheets, of_databases = kind == "csv", kind in ("excel", "ods"), kind in ("sqlite", "duckdb")

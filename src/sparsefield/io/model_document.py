@@ -11,6 +11,7 @@ from sparsefield.errors import ModelFileError
 from sparsefield.io.file_kinds import HEAD_BYTES, KINDS, kind_of
 
 FORMAT = "sparsefield"
+CHAIN_FORMAT = "sparsefield-chain"
 VERSION = 9
 LENGTH_BYTES = 8
 """A safetensors file begins with the length of its header, a little-endian integer."""
@@ -30,6 +31,8 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not path.is_file():
         raise ModelFileError(f"{path}: there is no such file.")
     metadata, content = _metadata_and_document(path)
+    if metadata.get("format") == CHAIN_FORMAT:
+        raise ModelFileError(f"{path}: holds a ChainCRF, which 'predict', 'evaluate --model' and 'info' use.")
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path}: this is a safetensors file, but not a sparsefield model.")
     version = str(metadata.get("version", ""))
@@ -51,6 +54,19 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents (no document).")
     return document
+
+
+def is_chain_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a saved `ChainCRF`, of any version."""
+    return read_metadata(path).get("format") == CHAIN_FORMAT
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the metadata of a safetensors file; nothing for another file, or a damaged one."""
+    try:
+        return _metadata_and_document(Path(path))[0]
+    except (ModelFileError, OSError):
+        return {}
 
 
 def _metadata_and_document(path: Path) -> tuple[dict[str, Any], bytes]:

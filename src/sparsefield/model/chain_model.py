@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sparsefield.data.vocabulary import Vocabulary
 from sparsefield.model.chain_features import ChainFeatures
+from sparsefield.model.chain_source import ChainSource
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class ChainRecord:
     kkt_violation: float
     converged: bool
     n_iter: int
+    n_sequences: int = 0
+    n_tokens: int = 0
+    source: ChainSource | None = None
+    """How the sequences were read, if the command line read them."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,10 @@ class ChainModel:
     record: ChainRecord
 
     @cached_property
-    def vocabulary(self) -> Mapping[str, int]:
-        """The number of each attribute."""
-        return {name: k for k, name in enumerate(self.attributes)}
+    def vocabulary(self) -> Vocabulary:
+        """The number of each attribute that has a weight; others change no label."""
+        used = np.flatnonzero(np.diff(self.features.offsets)).tolist()
+        return Vocabulary({self.attributes[k]: k for k in used}, len(self.attributes))
 
     @cached_property
     def transitions(self) -> np.ndarray:

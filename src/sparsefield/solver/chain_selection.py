@@ -40,24 +40,37 @@ class ChainSelection:
 def select_penalties(
     trainer: ChainTrainer, score: HeldOutScore, options: ChainOptions, *, l1: bool, l2: bool
 ) -> ChainSelection:
-    """Choose l2, then l1, each along a path from large to small values, with warm starts.
+    """Choose penalties along paths from large to small values, with warm starts.
+
+    If both are chosen, l2 is chosen without l1 first. Then l1 is chosen with that l2, and with smaller ones while that
+    improves the score, because l1 does a part of what l2 does.
 
     Parameters
     ----------
     trainer : of the sequences that are not held out
     score : returns the held-out log-likelihood of a fit, per token
-    options : penalties that are given; l1 is 0 while l2 is chosen, if both are
+    options : penalties that are given
     l1, l2 : which of them to choose
     """
-    found = ChainSelection(replace(options, l1=0.0) if l1 else options, None, ())
-    if l2:
-        found = _follow(trainer, score, found, (replace(found.options, l2=value) for value in L2_PATH))
-    if l1:
-        smooth = found if found.fit is not None else None
-        found = _follow(trainer, score, found, (replace(found.options, l1=value) for value in L1_PATH))
-        if smooth is not None and _best(smooth.path).score > _best(found.path).score:
-            return replace(smooth, path=found.path)
-    return found
+    if not (l1 and l2):
+        return _follow(trainer, score, _along(options, "l1" if l1 else "l2"))
+    best = _follow(trainer, score, _along(replace(options, l1=0.0), "l2"))
+    path = best.path
+    for value in (value for value in L2_PATH if value <= best.options.l2):
+        found = _follow(trainer, score, _along(replace(options, l2=value), "l1"))
+        path += found.path
+        improved = _best_score(found) > _best_score(best)
+        best = found if improved else best
+        if not improved:
+            break
+    return replace(best, path=path)
+
+
+def _along(options: ChainOptions, name: str) -> list[ChainOptions]:
+    """Return options with falling values of one penalty."""
+    if name == "l1":
+        return [replace(options, l1=value) for value in L1_PATH]
+    return [replace(options, l2=value) for value in L2_PATH]
 
 
 def split_sequences(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -67,22 +80,21 @@ def split_sequences(n: int, share: float, rng: np.random.Generator) -> tuple[np.
     return np.sort(order[count:]), np.sort(order[:count])
 
 
-def _follow(
-    trainer: ChainTrainer, score: HeldOutScore, before: ChainSelection, path: Iterable[ChainOptions]
-) -> ChainSelection:
-    best, fit, tried, failures = before, None, list(before.path), 0
-    best_score = -np.inf
+def _follow(trainer: ChainTrainer, score: HeldOutScore, path: Iterable[ChainOptions]) -> ChainSelection:
+    """Return the best fit along a path, which ends after some values without an improvement."""
+    best, fit, tried, failures, best_score = None, None, [], 0, -np.inf
     for options in path:
         fit = trainer.fit(options, fit)
         tried.append(ChainPathPoint(options.l1, options.l2, len(fit.theta), score(fit)))
-        if tried[-1].score > best_score:
+        if best is None or tried[-1].score > best_score:
             best, best_score, failures = ChainSelection(options, fit, ()), tried[-1].score, 0
         else:
             failures += 1
         if failures == PATIENCE:
             break
+    assert best is not None
     return replace(best, path=tuple(tried))
 
 
-def _best(path: tuple[ChainPathPoint, ...]) -> ChainPathPoint:
-    return max(path, key=lambda point: point.score)
+def _best_score(found: ChainSelection) -> float:
+    return max(point.score for point in found.path)

@@ -15,6 +15,7 @@ from sparsefield import config
 from sparsefield.induction.chain_candidates import score_candidates
 from sparsefield.model.chain_features import ChainFeatures, features_of_keys
 from sparsefield.objectives.chain_likelihood import ChainLikelihood
+from sparsefield.solver.chain_centering import center, constant_groups
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.penalty import NonsmoothPenalty
 
@@ -26,7 +27,9 @@ PRECONDITIONER_POWER = 0.3
 slows down the end, because directions that all tokens share have far less curvature than their coordinates."""
 LEAST_NEWCOMERS = 512
 ROUND_STEPS = 25
-"""Steps of a round, unless the working set is complete."""
+ROUND_SHARE = 0.1
+"""Steps of a round with new features at most, and the share of the largest violation outside of the working set within
+which the violation in it ends the round."""
 MAX_ROUNDS = 100
 
 
@@ -103,14 +106,15 @@ class ChainTrainer:
         keys, theta = self._first_working_set(options, start)
         problem = _WorkingProblem(self._likelihood, keys, theta, options)
         for _ in range(MAX_ROUNDS):
-            limit = ROUND_STEPS if options.l1 > 0.0 and not problem.complete else options.max_iter
-            violation = self._optimize(problem, options, limit)
             newcomers, outside = self._newcomers(problem, options)
-            worst = max(violation, outside)
+            worst = max(problem.violation(), outside)
             if worst <= options.tolerance or self._iterations >= options.max_iter or problem.stuck:
-                return problem.result(worst, self._iterations)
-            problem.complete = not len(newcomers)
-            problem = problem.with_newcomers(newcomers) if len(newcomers) else problem
+                break
+            if len(newcomers):
+                problem = problem.with_newcomers(newcomers)
+                self._optimize(problem, options, ROUND_STEPS, ROUND_SHARE * outside)
+            else:
+                self._optimize(problem, options, options.max_iter)
         return problem.result(worst, self._iterations)
 
     def _first_working_set(self, options: ChainOptions, start: ChainFit | None) -> tuple[np.ndarray, np.ndarray]:
@@ -126,17 +130,16 @@ class ChainTrainer:
             theta[np.searchsorted(keys, start.features.keys)] = start.theta
         return keys, theta
 
-    def _optimize(self, problem: _WorkingProblem, options: ChainOptions, limit: int) -> float:
-        """Take steps until the working set is optimal, at most ``limit``; return its violation."""
+    def _optimize(self, problem: _WorkingProblem, options: ChainOptions, limit: int, enough: float = 0.0) -> None:
+        """Take at most ``limit`` steps, until the violation in the working set is within the tolerance or enough."""
+        enough = max(enough, options.tolerance)
         for _ in range(limit):
-            violation = problem.violation()
-            if violation <= options.tolerance or self._iterations >= options.max_iter or not problem.step():
+            if problem.violation() <= enough or self._iterations >= options.max_iter or not problem.step():
                 break
             self._iterations += 1
             if self._listener is not None:
                 n_features = int(np.count_nonzero(problem.point.coordinates))
                 self._listener(ChainProgress(self._iterations, problem.point.value, problem.violation(), n_features))
-        return problem.violation()
 
     def _newcomers(self, problem: _WorkingProblem, options: ChainOptions) -> tuple[np.ndarray, float]:
         """Return the keys of the candidates with the largest scores, and their largest violation."""
@@ -173,9 +176,10 @@ class _WorkingProblem:
             self._likelihood = ChainLikelihood(table, whole.codes, m, whole.engine)
             self._features = features_of_keys(_renumber(keys, used, n, m), len(used), m)
         self._penalty = NonsmoothPenalty(np.full(len(keys), options.l1))
-        self.complete, self.stuck = False, False
+        self._groups = constant_groups(self._features) if options.l1 > 0.0 else ()
+        self.stuck = False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
-        self._optimizer = OrthantLBFGS(memory) if optimizer is None else optimizer
+        self._optimizer = OrthantLBFGS(memory, subspace=True) if optimizer is None else optimizer
         self._scale = self._curvature() ** -PRECONDITIONER_POWER
         self.point = Point(theta, *self._evaluate(theta))
 
@@ -191,7 +195,7 @@ class _WorkingProblem:
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        found = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, _unchanged)
+        found = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
         if found is None:
             self._likelihood.update_errors(self._features, self.point.coordinates)
             self.stuck = True
@@ -228,6 +232,9 @@ class _WorkingProblem:
         loss, gradient = self._likelihood.evaluate(self._features, theta)
         return loss + 0.5 * l2 * float(theta @ theta) + self._penalty.value(theta), gradient + l2 * theta
 
+    def _center(self, theta: np.ndarray) -> np.ndarray:
+        return center(theta, self._groups, self._options.l1, self._options.l2)
+
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
 
@@ -247,7 +254,3 @@ def _renumber(keys: np.ndarray, used: np.ndarray, n: int, m: int) -> np.ndarray:
     states = np.searchsorted(keys, n * m)
     place = np.searchsorted(used, keys[:states] // m)
     return np.concatenate([place * m + keys[:states] % m, keys[states:] - (n - len(used)) * m])
-
-
-def _unchanged(theta: np.ndarray) -> np.ndarray:
-    return theta

@@ -35,10 +35,14 @@ class Point:
 
 
 class OrthantLBFGS:
-    """An optimizer with a memory of the last steps; no step raises the objective, and all values stay finite."""
+    """An optimizer with a memory of the last steps; no step raises the objective, and all values stay finite.
 
-    def __init__(self, memory: int = 10) -> None:
-        self._memory = memory
+    With ``subspace``, directions are computed from the memory of the parameters that may change only: the inverse
+    Hessian of all parameters is not that of some of them, and its directions are poor ones once others stay at 0.
+    """
+
+    def __init__(self, memory: int = 10, *, subspace: bool = False) -> None:
+        self._memory, self._subspace = memory, subspace
         self.s_history: list[np.ndarray] = []
         self.y_history: list[np.ndarray] = []
 
@@ -67,7 +71,7 @@ class OrthantLBFGS:
 
     def branch(self) -> OrthantLBFGS:
         """Return an optimizer with the same memory."""
-        twin = OrthantLBFGS(self._memory)
+        twin = OrthantLBFGS(self._memory, subspace=self._subspace)
         twin.s_history, twin.y_history = list(self.s_history), list(self.y_history)
         return twin
 
@@ -146,22 +150,33 @@ class OrthantLBFGS:
         direction, the same holds for every parameter.
         """
         q = slope.copy()
-        alphas = []
-        for s, y in zip(reversed(self.s_history), reversed(self.y_history), strict=True):
-            alphas.append((s @ q) / (s @ y))
+        alphas, pairs = [], self._pairs(slope, coordinates)
+        for s, y, product in reversed(pairs):
+            alphas.append((s @ q) / product)
             q -= alphas[-1] * y
-        if self.s_history:
-            s, y = self.s_history[-1], self.y_history[-1]
-            q = precondition(q) * ((s @ y) / (y @ precondition(y)))
+        if pairs:
+            _, y, product = pairs[-1]
+            q = precondition(q) * (product / (y @ precondition(y)))
         else:
             q = precondition(q)
-        for s, y, alpha in zip(self.s_history, self.y_history, reversed(alphas), strict=True):
-            q += (alpha - (y @ q) / (s @ y)) * s
+        for (s, y, product), alpha in zip(pairs, reversed(alphas), strict=True):
+            q += (alpha - (y @ q) / product) * s
         direction = np.clip(-q, -MAX_CHANGE, MAX_CHANGE)
         direction = penalty.restrict_at_zero(direction, slope, coordinates)
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0
         return direction
+
+    def _pairs(self, slope: np.ndarray, coordinates: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Return steps, gradient changes and their products, in the subspace of what may change."""
+        pairs = zip(self.s_history, self.y_history, strict=True)
+        if self._subspace:
+            free = (coordinates != 0.0) | (slope != 0.0)
+            if not free.all():
+                masked = ((s * free, y * free) for s, y in pairs)
+                found = [(s, y, float(s @ y)) for s, y in masked]
+                return [(s, y, product) for s, y, product in found if product > MIN_CURVATURE * max(y @ y, 1e-300)]
+        return [(s, y, float(s @ y)) for s, y in pairs]
 
     def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
         """Learn from the change of the gradient over a step."""

@@ -1,0 +1,49 @@
+"""This module defines the record of how the sequences of a chain were read from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+TEXTS = ("columns", "templates", "numeric", "missing")
+
+
+@dataclass(frozen=True)
+class ChainSource:
+    """How sequences were read from a file and made into attributes, so that other files are read alike."""
+
+    file: str
+    """The path of the file, as it was given."""
+    label: str
+    """The column of labels."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of a CoNLL file; none for a table, which has them itself."""
+    sequence: str | None = None
+    """The column of a table that names the sequence of each row; None for a CoNLL file."""
+    templates: tuple[str, ...] = ()
+    """Attributes of a token, such as "word[-1]"."""
+    numeric: tuple[str, ...] = ()
+    """Columns of a table whose cells are numbers."""
+    missing: tuple[str, ...] = ()
+    """Words for missing cells and labels."""
+    separator: str | None = None
+    encoding: str | None = None
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return the record that ``dataclasses.asdict`` and JSON made plain.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where entries are unknown, or have another type.
+        """
+        if not isinstance(plain, dict):
+            raise ValueError("the record of the source is damaged")
+        values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
+        found = cls(**values)
+        for field in fields(cls):
+            value = getattr(found, field.name)
+            if not all(isinstance(word, str) for word in (value if field.name in TEXTS else [value or ""])):
+                raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
+        return found
