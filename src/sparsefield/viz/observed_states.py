@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import DenseDataset, Variable
+from sparsefield.data import CovariateDataset, DenseDataset, Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.dataset import LocalDataset, SparseDataset
 from sparsefield.data.layout import Layout
@@ -85,6 +85,9 @@ class _Place:
 
 def _read(sample: LocalDataset, place: _Place, term: Term, rows: Array | None) -> FeatureEnd:
     variable = place.variable(sample.layout)
+    if isinstance(sample, CovariateDataset) and variable.role == "observed":
+        values = sample.covariates.column(place.column - sample.labels.schema.n_columns)
+        return FeatureEnd(term, variable, np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool), values)
     if isinstance(sample, SparseDataset):
         has_state = _sparse_column(sample, place.column)
         return FeatureEnd(term, variable, np.ones(len(has_state), dtype=bool), has_state, np.empty(0))
@@ -106,7 +109,7 @@ def _sparse_column(sample: SparseDataset, column: int) -> Array:
     return found
 
 
-def _read_target(sample: DenseDataset, place: _Place, variable: Variable) -> tuple[Array, Array, Array]:
+def _read_target(sample: DenseDataset | CovariateDataset, place: _Place, variable: Variable) -> tuple[Array, Array, Array]:
     number, schema = place.number(sample.layout), sample.layout.schemas[place.table]
     codes = np.asarray(sample.tables[place.table].codes()[number])
     known, own = codes >= 0, place.column - int(schema.offsets[number])
