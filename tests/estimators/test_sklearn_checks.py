@@ -46,9 +46,7 @@ EXEMPT = {
         "check_estimator_sparse_matrix": DICT,
         "check_sample_weight_equivalence_on_sparse_data": SPARSE,
     },
-    CRFClassifier: {
-        "check_sample_weight_equivalence_on_sparse_data": SPARSE,
-    },
+    CRFClassifier: {},
 }
 """Every check that an estimator does not pass, with the reason. Strict: one that passes has to go."""
 

@@ -138,7 +138,7 @@ def read_covariates(X: Any, what: str = "X") -> Source:
     if X.dtype.kind == "c":
         raise DataError(f"Complex data not supported: {what} holds complex numbers.")
     matrix = as_checked_csr(X, what)
-    refuse_empty(matrix.shape, what)
+    refuse_empty(X.shape, what)
     matrix = sp.csr_matrix((matrix.data.astype(np.float64), matrix.indices.copy(), matrix.indptr.copy()), matrix.shape)
     _refuse_values(matrix, what)
     matrix.sum_duplicates()

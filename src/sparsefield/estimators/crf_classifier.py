@@ -79,8 +79,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     ``X`` may be a sparse matrix of real numbers, such as `sklearn.feature_extraction.text.TfidfVectorizer` makes, with
     10^6 columns or more: it is never made dense. Its values are used as they are, as by scikit-learn's
-    ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X`` every
-    label must be known, and ``objective``, ``penalty``, ``max_order`` and ``engine`` have their defaults.
+    ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X``
+    every label must be known, and ``objective``, ``penalty``, ``max_order`` and ``engine`` have their defaults.
 
     Examples
     --------
@@ -134,8 +134,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         symmetric = self.coding == "symmetric"
         schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         table = compile_table(labels, schema, sample_weight=weight)
-        covariates = CovariateColumns(source.names)
-        return CovariateDataset.of(CovariateSchema(schema.targets, covariates), table, CovariateMatrix.of(source.native))
+        schema = CovariateSchema(schema.targets, CovariateColumns(source.names))
+        return CovariateDataset.of(schema, table, CovariateMatrix.of(source.native))
 
     def _label_kinds(self, labels: Source, given: Any) -> dict[str, Any]:
         """Return the kinds of columns: whole numbers in labels are classes, unless something else is said."""
@@ -164,7 +164,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return self._infer_rows(self._compile_rows(X, known))
 
     def predict(
-        self, X: Any, *, decode: Literal["marginal", "joint"] = "marginal", known: Any = None, max_cells: int = MAX_CELLS
+        self,
+        X: Any,
+        *,
+        decode: Literal["marginal", "joint"] = "marginal",
+        known: Any = None,
+        max_cells: int = MAX_CELLS,
     ) -> np.ndarray:
         """Return the classes of each label, (rows,) or (rows, labels); the mean of a numeric label.
 
@@ -289,8 +294,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if not isinstance(dataset, CovariateDataset):
             return super()._log_likelihood(dataset)
         with self._engine(dataset) as engine:
-            evaluator = make_evaluator(dataset, PseudoLikelihood(), engine)
-            return -evaluator.evaluate(evaluator.compile(self.field_.layout.arcs(self.field_.pairs)), self.field_.theta)[0]
+            evaluator, field = make_evaluator(dataset, PseudoLikelihood(), engine), self.field_
+            return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
 
     def _score_rows(self, data: Any) -> Any:
         if isinstance(self.field_.schema, CovariateSchema):

@@ -29,7 +29,8 @@ def sparse_input_problems(estimator: Any, labels: Collection[str]) -> Iterator[s
     strange = [name for name in estimator.kinds if name not in labels] if isinstance(estimator.kinds, Mapping) else []
     if strange:
         yield (
-            f"kinds= has {strange[0]!r}, which is no label: columns of a sparse X are numbers that are used as they are."
+            f"kinds= has {strange[0]!r}, which is no label: columns of a sparse X are numbers, which are used as they "
+            "are."
         )
 
 
@@ -37,8 +38,8 @@ def as_covariates(source: Source) -> Source:
     """Return the rows of an array of numbers as a sparse matrix, for a field that was learned from one."""
     if source.kind != "array":
         raise DataError(
-            f"The field was learned from a sparse matrix, and X is a frame of {source.kind}: pass a sparse matrix or an "
-            "array of numbers with the same columns."
+            f"The field was learned from a sparse matrix, and X is a frame of {source.kind}: pass a sparse matrix or "
+            "an array of numbers with the same columns."
         )
     try:
         values = source.native.astype(np.float64)

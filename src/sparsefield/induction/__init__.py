@@ -2,7 +2,7 @@
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI
-from sparsefield.induction.covariate_scores import score_with_covariates
+from sparsefield.induction.covariate_scores import score_pairs
 from sparsefield.induction.edge_scores import score_edges
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
@@ -33,5 +33,5 @@ __all__ = [
     "concatenate_proposals",
     "score_edges",
     "score_expansions",
-    "score_with_covariates",
+    "score_pairs",
 ]

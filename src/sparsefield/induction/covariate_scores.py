@@ -8,21 +8,24 @@ from sparsefield.data import Layout
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
 from sparsefield.induction.rule import InductionRule
-from sparsefield.objectives import CovariateGradientFactors
+from sparsefield.objectives import AnyGradientFactors, CovariateGradientFactors
 
 
-def score_with_covariates(
+def score_pairs(
     rule: InductionRule,
-    factors: CovariateGradientFactors,
+    factors: AnyGradientFactors | CovariateGradientFactors,
     layout: Layout,
     min_gradient: float,
     known: np.ndarray,
     limit: int | None = None,
 ) -> Proposals:
-    """Return pairs of labels that a rule proposes, and all pairs of a label and a covariate with a large gradient.
+    """Return the pairs that a rule proposes: see `InductionRule.score` for the parameters.
 
-    The parameters are those of `InductionRule.score`.
+    With sparse covariates, these are the pairs of labels that it proposes, and all pairs of a label and a covariate
+    with a large gradient.
     """
+    if not isinstance(factors, CovariateGradientFactors):
+        return rule.score(factors, layout, min_gradient, known, limit)
     n = layout.n_target_columns
     state, other = np.divmod(known, layout.n_columns)
     among = other < n

@@ -31,7 +31,9 @@ def make_evaluator(
         return DenseEvaluator(sample, objective, engine, missing)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
-    return CovariateEvaluator(sample, engine) if isinstance(sample, CovariateDataset) else SparseEvaluator(sample, engine)
+    if isinstance(sample, CovariateDataset):
+        return CovariateEvaluator(sample, engine)
+    return SparseEvaluator(sample, engine)
 
 
 __all__ = [

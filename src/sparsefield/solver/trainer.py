@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from copy import copy
 from dataclasses import asdict, replace
-from functools import partial
 
 import numpy as np
 
@@ -20,11 +19,11 @@ from sparsefield.induction import (
     concatenate_proposals,
     score_edges,
     score_expansions,
-    score_with_covariates,
+    score_pairs,
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import EM, CovariateGradientFactors, Evaluator, Objective, make_evaluator
+from sparsefield.objectives import EM, Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
@@ -377,10 +376,7 @@ class Trainer:
             factors = self.evaluator.gradient_factors()
             if working_set.grouped:
                 return score_edges(factors.parts, self.layout, l1, working_set.group_keys, limit)
-            score = rule.score
-            if isinstance(factors, CovariateGradientFactors):
-                score = partial(score_with_covariates, rule)
-            found = score(factors, self.layout, l1, working_set.pair_keys, limit)
+            found = score_pairs(rule, factors, self.layout, l1, working_set.pair_keys, limit)
             higher = []
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
                 known, penalty = working_set.conjunction_keys, self.options.order_penalty
