@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,12 +14,14 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
+from sparsefield.cli.row_evaluation import evaluate_rows, refuse_rows_without_inputs, show_rows
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.column_evaluation import ColumnEvaluation
     from sparsefield.evaluation.hold_out import Evaluation, Fold
+    from sparsefield.evaluation.label_evaluation import LabelFolds
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 
@@ -35,6 +37,14 @@ Inductions = Annotated[
     ),
 ]
 Folds = Annotated[int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")]
+WholeRows = Annotated[
+    bool,
+    typer.Option(
+        "--whole-rows",
+        help="Hold out whole rows instead of cells: all columns of a row that are not observed are its labels, which "
+        "are predicted from the observed ones and scored together.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, every fold included, instead of a table.")]
 
 
@@ -43,6 +53,7 @@ def evaluate(
     data: opt.Data,
     *,
     folds: Folds = 10,
+    whole_rows: WholeRows = False,
     as_json: Json = False,
     columns: ColumnOptions,
     weight: opt.Weight = None,
@@ -61,19 +72,28 @@ def evaluate(
     columns by the probability of 1. CLL is the mean natural log of the probability of the true state. These are about
     nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse). With
     --weight, rows have weights in fits and in scores.
+
+    With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
+    labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
+    decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
     given = read_data(data, reading, replace(columns, weight=weight))
     learning["selection"] = learning["selection"] or "heldout"
-    found = {}
+    if whole_rows:
+        refuse_rows_without_inputs(given, latent)
+    run_folds = evaluate_rows if whole_rows else _evaluate
+    found: dict[str, Any] = {}
     for name in induction or ["cfi"]:
         field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed, latent=latent, induction=name)
-        found[name] = _evaluate(field, name, given, folds, seed)
+        found[name] = run_folds(field, name, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed, "weight": weight}
         options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"kinds": given.kinds}
         options |= {"templates": template} if given.linked else {}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
         show_json({**about, "options": options, "results": results})
+    elif whole_rows:
+        _show_rows(found)
     else:
         _show(found, given)
 
@@ -98,6 +118,13 @@ def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: in
         remedy = "raise --max-iter" if limited else certified
         note(f"{name}: {early} of {folds} fits stopped before they converged; {remedy}.")
     return evaluation
+
+
+def _show_rows(found: dict[str, LabelFolds]) -> None:
+    show_rows(found)
+    for name, folds in found.items():
+        show(f"\nBy label{f', {name}' if len(found) > 1 else ''}:")
+        _show_columns(folds.columns)
 
 
 def _show(found: dict[str, Evaluation], given: InputData) -> None:

@@ -133,8 +133,11 @@ class CovariateMatrix:
             room = count
 
 
-def read_covariates(X: Any, what: str = "X") -> Source:
-    """Return a sparse matrix of real numbers as a source, after checks of its structure and of its values."""
+def read_covariates(X: Any, what: str = "X", names: tuple[str, ...] = ()) -> Source:
+    """Return a sparse matrix of real numbers as a source, after checks of its structure and of its values.
+
+    ``names`` are those of its columns; x0, x1, ... where their number is another one.
+    """
     if X.dtype.kind == "c":
         raise DataError(f"Complex data not supported: {what} holds complex numbers.")
     matrix = as_checked_csr(X, what)
@@ -143,7 +146,8 @@ def read_covariates(X: Any, what: str = "X") -> Source:
     _refuse_values(matrix, what)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return Source(default_names(X.shape[1]), X.shape[0], "sparse", matrix)
+    names = names if len(names) == X.shape[1] else default_names(X.shape[1])
+    return Source(names, X.shape[0], "sparse", matrix)
 
 
 def _refuse_values(matrix: sp.csr_matrix, what: str) -> None:

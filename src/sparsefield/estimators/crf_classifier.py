@@ -45,6 +45,7 @@ from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
+from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels
 from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates
@@ -248,6 +249,19 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
         return float(np.mean(scores))
 
+    def evaluate(self, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
+        """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
+
+        Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities: see
+        `LabelEvaluation`.
+        """
+        rows = self._compile_rows(X)
+        labels = self._read_known_labels(y, rows.table.n_rows)
+        with self._engine(rows.dataset) as engine:
+            joint = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
+        weight = check_weights(sample_weight, labels.n_rows)
+        return evaluate_labels(self.field_.schema, labels, self._infer_rows(rows), joint, weight)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -262,9 +276,10 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if not sp.issparse(X):
             source = super()._read(X, reset=reset)
             return source if reset else as_covariates(source)
-        source = read_covariates(X)
+        names = () if reset else tuple(self._input_names(self.field_.schema))
+        source = read_covariates(X, names=names)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        return source if reset else self._with_learned_names(source)
+        return source
 
     def _compile_rows(self, X: Any, known: Any = None) -> _LabelRows:
         """Return rows whose labels are missing unless they are known."""
@@ -272,7 +287,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source, schema = self._read(X), self.field_.schema
         labels = None if known is None else read_known_labels(known, tuple(self.states_), source.n_rows)
         if isinstance(schema, CovariateSchema):
-            given = source if labels is None else labels
+            given = replace(source, names=()) if labels is None else labels  # covariates are many
             table = compile_table(given, schema.labels, absent_targets=True)
             conditioned = condition_on_covariates(self.field_, CovariateMatrix.of(source.native), table)
             return _LabelRows(given, given.kind, *conditioned)
