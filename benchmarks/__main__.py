@@ -17,6 +17,7 @@ from benchmarks import (
     latent,
     missing,
     mixed,
+    multilabel,
     network,
     paper,
     peers,
@@ -33,6 +34,7 @@ app = typer.Typer(help="Measure sparsefield and other tools on the same data.", 
 for module in (
     peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
     ablations, network, sequences, denoising, cluster, dependent, cores, profile,
+    multilabel,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 

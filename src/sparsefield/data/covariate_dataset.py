@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -39,7 +39,7 @@ class CovariateDataset:
     @cached_property
     def label_layout(self) -> Layout:
         """The layout of the labels alone, whose columns are the first of ``layout``."""
-        return Layout.single(self.labels.schema)
+        return replace(Layout.single(self.labels.schema), target_factor=self.layout.target_factor)
 
     @property
     def tables(self) -> tuple[Table]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,7 @@ from sparsefield.data import (
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
+from sparsefield.estimators.class_weights import class_weight_problems, weigh_classes
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.label_columns import (
     as_classes,
@@ -50,7 +51,7 @@ from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood, make_evaluator
-from sparsefield.parameter_checks import raise_problems
+from sparsefield.parameter_checks import Number, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -67,11 +68,16 @@ class _LabelRows(NamedTuple):
         return self.dataset.tables[0]
 
 
+DatasetT = TypeVar("DatasetT", DenseDataset, CovariateDataset)
+
+
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class CRFClassifier(ClassifierMixin, FieldEstimator):
     """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each
-    other. Parameters are those of `MarkovField` except ``latent`` and ``observed``: all columns of ``X`` are observed.
+    other. Parameters are those of `MarkovField` except ``latent`` and ``observed``, since all columns of ``X`` are
+    observed, and two of its own.
     Columns of ``X`` may be of any kind; ``X`` and ``y`` may have missing values.
 
     A label is nominal, whole numbers included, unless it is an ordered categorical or ``kinds`` gives another kind:
@@ -83,6 +89,16 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X``
     every label must be known, and ``objective``, ``penalty``, ``max_order`` and ``engine`` have their defaults.
 
+    Parameters
+    ----------
+    label_penalty : float, default=1.0
+        Factor of ``l1`` for pairs of labels. Weights of small inputs, such as those of TF-IDF, need a small ``l1``,
+        with which nearly all labels would depend on each other; a factor of 5 or 10 then keeps the pairs that matter,
+        and inference exact.
+    class_weight : None, "balanced" or {class: weight}, default=None
+        Weights of the classes of a single label, by which those of rows are multiplied; "balanced" gives all classes
+        the same total weight. Several labels have none: the weight of a row counts for all of its labels.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -90,6 +106,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     >>> bool(CRFClassifier(l1=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
+
+    label_penalty: float = 1.0
+    class_weight: str | Mapping[Any, float] | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> CRFClassifier:
         """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``.
@@ -118,9 +137,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
-        weight = check_weights(sample_weight, source.n_rows)
-        dataset = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(source, labels, weight)
-        yield TrainingData(dataset, source.kind, groups=self._read_groups(groups, source.n_rows))
+        weight = weigh_classes(self.class_weight, labels, check_weights(sample_weight, source.n_rows))
+        dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
+            source, labels, weight
+        )
+        groups = self._read_groups(groups, source.n_rows)
+        yield TrainingData(self._with_label_penalty(dataset), source.kind, groups=groups)
 
     def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> DenseDataset:
         joined, kinds = JoinedColumns((labels, source)), self._label_kinds(labels, self._kinds(source))
@@ -137,6 +159,20 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         table = compile_table(labels, schema, sample_weight=weight)
         schema = CovariateSchema(schema.targets, CovariateColumns(source.names))
         return CovariateDataset.of(schema, table, CovariateMatrix.of(source.native))
+
+    def _with_label_penalty(self, dataset: DatasetT) -> DatasetT:
+        return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
+
+    def _own_problems(self) -> list[str]:
+        problems = class_weight_problems(self.class_weight)
+        if not Number(above=True).accepts(self.label_penalty):
+            problems.append(f"label_penalty must be {Number(above=True).wanted}, got {self.label_penalty!r}.")
+        return problems
+
+    def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
+        yield from super()._contradictions(parts)
+        if self.penalty == "group" and self.label_penalty != 1.0:
+            yield "label_penalty is for penalty='l1', not for penalty='group'."
 
     def _label_kinds(self, labels: Source, given: Any) -> dict[str, Any]:
         """Return the kinds of columns: whole numbers in labels are classes, unless something else is said."""
@@ -328,8 +364,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if isinstance(schema, CovariateSchema):
             refuse_missing_labels(labels)
             table = compile_table(labels, schema.labels, sample_weight=weight)
-            return CovariateDataset.of(schema, table, CovariateMatrix.of(source.native))
-        return DenseDataset.single(compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight))
+            return self._with_label_penalty(CovariateDataset.of(schema, table, CovariateMatrix.of(source.native)))
+        table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
+        return self._with_label_penalty(DenseDataset.single(table))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
         """Return the label columns of the fit; they are matched by name, or by position if their names are unknown."""
