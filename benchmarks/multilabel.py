@@ -40,7 +40,7 @@ MAX_CELLS = 2**20
 L1 = (0.025, 0.05, 0.1, 0.2, 0.4)
 """Strengths of the L1 penalty that every method tries."""
 
-MORE_L1 = (0.0125, *(0.7 * l1 for l1 in L1[1:]), 0.8)
+MORE_L1 = tuple(0.7 * l1 for l1 in L1)
 """Further ones for the method without a second option, so that all methods choose among equally many settings."""
 
 
