@@ -28,12 +28,14 @@ from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
 from sparsefield.cli.joint_likelihood import JointLikelihood
+from sparsefield.cli.row_evaluation import evaluate_rows, refuse_rows_without_inputs, show_rows
 from sparsefield.io.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.column_evaluation import ColumnEvaluation
     from sparsefield.evaluation.hold_out import Evaluation, Fold
+    from sparsefield.evaluation.label_evaluation import LabelFolds
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 
@@ -56,6 +58,14 @@ Likelihood = Annotated[
         help="Also show the log-likelihood of the held-out cells of a row together, given its other cells.",
     ),
 ]
+WholeRows = Annotated[
+    bool,
+    typer.Option(
+        "--whole-rows",
+        help="Hold out whole rows instead of cells: all columns of a row that are not observed are its labels, which "
+        "are predicted from the observed ones and scored together.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, every fold included, instead of a table.")]
 
 
@@ -65,6 +75,7 @@ def evaluate(
     *,
     folds: Folds = 10,
     likelihood: Likelihood = False,
+    whole_rows: WholeRows = False,
     as_json: Json = False,
     columns: ColumnOptions,
     weight: opt.Weight = None,
@@ -94,6 +105,10 @@ def evaluate(
     With --chain, DATA has labeled sequences, the folds are of sequences, and the scores are shares of tokens and of
     sequences that are labeled right, and precision, recall and F1 of labels and of entities (labels such as B-X, I-X,
     O). With --model, a saved chain labels the sequences of DATA.
+
+    With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
+    labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
+    decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
     sequences.check_chain()
     if sequences.chain or model is not None:
@@ -102,23 +117,31 @@ def evaluate(
         return
     given = read_data(data, reading, replace(columns, weight=weight))
     learning["selection"] = learning["selection"] or "heldout"
-    found, likelihoods = {}, {}
+    if whole_rows:
+        refuse_rows_without_inputs(given, latent)
+    found: dict[str, Any] = {}
+    likelihoods: dict[str, JointLikelihood] = {}
     for name in induction or ["cfi"]:
         field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed, latent=latent, induction=name)
-        watched = JointLikelihood(given) if likelihood else None
-        found[name] = _evaluate(field, name, given, folds, seed, watched)
-        likelihoods[name] = watched
+        if whole_rows:
+            found[name] = evaluate_rows(field, name, given, folds, seed)
+            continue
+        if likelihood:
+            likelihoods[name] = JointLikelihood(given)
+        found[name] = _evaluate(field, name, given, folds, seed, likelihoods.get(name))
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed, "weight": weight}
         options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"kinds": given.kinds}
         options |= {"templates": template} if given.linked else {}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
-        for result in results if likelihood else ():
+        for result in results if likelihoods else ():
             result["joint_log_likelihood"] = likelihoods[result["induction"]].as_dict()
         show_json({**about, "options": options, "results": results})
+    elif whole_rows:
+        _show_rows(found)
     else:
         _show(found, given)
-        for name, watched in likelihoods.items() if likelihood else ():
+        for name, watched in likelihoods.items():
             show(f"\n{name}: {watched.describe()}")
 
 
@@ -170,6 +193,13 @@ def _evaluate(
         remedy = "raise --max-iter" if limited else certified
         note(f"{name}: {early} of {folds} fits stopped before they converged; {remedy}.")
     return evaluation
+
+
+def _show_rows(found: dict[str, LabelFolds]) -> None:
+    show_rows(found)
+    for name, folds in found.items():
+        show(f"\nBy label{f', {name}' if len(found) > 1 else ''}:")
+        _show_columns(folds.columns)
 
 
 def _show(found: dict[str, Evaluation], given: InputData) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
     from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock
     from sparsefield.data.coding import Coding, ColumnClass
+    from sparsefield.data.covariate_dataset import CovariateDataset
+    from sparsefield.data.covariate_matrix import CovariateMatrix, CovariateWeights, read_covariates
+    from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
     from sparsefield.data.dataset import (
         Dataset,
         DenseDataset,
@@ -40,6 +43,11 @@ __all__ = [
     "CandidateBlock",
     "Coding",
     "ColumnClass",
+    "CovariateColumns",
+    "CovariateDataset",
+    "CovariateMatrix",
+    "CovariateSchema",
+    "CovariateWeights",
     "Dataset",
     "DenseDataset",
     "DistributedDataset",
@@ -68,6 +76,7 @@ __all__ = [
     "hold_out_cells",
     "learn_schema",
     "make_frame",
+    "read_covariates",
     "resolve_templates",
     "row_folds",
     "row_pairs",
@@ -81,6 +90,9 @@ __getattr__ = lazy_names(
     "sparsefield.data",
     {
         "coding": ["Coding", "ColumnClass"],
+        "covariate_dataset": ["CovariateDataset"],
+        "covariate_matrix": ["CovariateMatrix", "CovariateWeights", "read_covariates"],
+        "covariate_schema": ["CovariateColumns", "CovariateSchema"],
         "dataset": [
             "Dataset",
             "DenseDataset",

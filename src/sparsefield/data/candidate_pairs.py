@@ -69,6 +69,8 @@ class CandidateBlock:
     """Whether the matrix is symmetric: only pairs with a <= b are candidates."""
     within: bool
     """Whether both ends are the same row, so that states of one variable form no pair."""
+    target_factor: float = 1.0
+    """Factor of l1 for pairs of two target columns."""
 
     @property
     def n_candidates(self) -> int:
@@ -83,9 +85,14 @@ class CandidateBlock:
 
     def factors(self, a: Array, b: Array) -> Array:
         """Return the factors of l1 for pairs, given by positions among the left and the right columns."""
-        if not (self.left.classes.any() or self.right.classes.any()):  # all of them are plain
-            return np.ones(np.broadcast_shapes(a.shape, b.shape))
-        return PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
+        if self.left.classes.any() or self.right.classes.any():
+            found = PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
+        else:  # all of them are plain
+            found = np.ones(np.broadcast_shapes(a.shape, b.shape))
+        if self.target_factor == 1.0:
+            return found
+        both = (a < self.left.n_target_columns) & (b < self.right.n_target_columns)
+        return np.where(both, self.target_factor * found, found)
 
 
 def classes_of(schema: Schema, columns: Array) -> Array:

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.layout import Layout
 from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
@@ -329,7 +330,7 @@ class DistributedDataset:
         digest.update(self.mark.encode())
 
 
-LocalDataset = DenseDataset | SparseDataset
+LocalDataset = DenseDataset | SparseDataset | CovariateDataset
 """A dataset whose rows are in this process."""
 
 

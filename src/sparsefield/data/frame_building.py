@@ -20,7 +20,7 @@ from sparsefield.data.cell_values import (
     plain_labels,
 )
 from sparsefield.data.column_types import CATEGORIES, EXAMPLES, ColumnType, empty_series
-from sparsefield.data.frames import Source
+from sparsefield.data.frames import JoinedColumns, Source
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
@@ -81,6 +81,8 @@ def as_pandas(frame: Any) -> Any:
 
 def with_index_of(source: Any, frame: Any) -> Any:
     """Return a frame of pandas with the index of the table, where that is of pandas too."""
+    if isinstance(source, JoinedColumns):
+        source = source.parts[-1]
     if not isinstance(source, Source) or source.kind != "pandas":
         return frame
     return frame.set_axis(nw.to_native(source.native).index, axis=0)

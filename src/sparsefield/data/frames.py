@@ -195,7 +195,7 @@ def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
             kind = type(X).__name__
             raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
         return _read_array(X, what, may_be_empty)
-    _refuse_empty(frame.shape, what, may_be_empty)
+    refuse_empty(frame.shape, what, may_be_empty)
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
@@ -247,8 +247,8 @@ def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
             f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix represents 0/1 variables; "
             "pass other values as a dense array or a frame."
         )
-    _refuse_empty(X.shape, what, may_be_empty)
-    return Source(_default_names(X.shape[1]), X.shape[0], "sparse", matrix)
+    refuse_empty(X.shape, what, may_be_empty)
+    return Source(default_names(X.shape[1]), X.shape[0], "sparse", matrix)
 
 
 def _all_ones(values: np.ndarray) -> bool:
@@ -263,11 +263,11 @@ def _read_array(X: Any, what: str, may_be_empty: bool) -> Source:
             f"Expected 2D array, got {array.ndim}D array instead for {what}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single column or array.reshape(1, -1) if it is a single row."
         )
-    _refuse_empty(array.shape, what, may_be_empty)
-    return Source(_default_names(array.shape[1]), array.shape[0], "array", array)
+    refuse_empty(array.shape, what, may_be_empty)
+    return Source(default_names(array.shape[1]), array.shape[0], "array", array)
 
 
-def _refuse_empty(shape: tuple[int, ...], what: str, may_be_empty: bool) -> None:
+def refuse_empty(shape: tuple[int, ...], what: str, may_be_empty: bool = False) -> None:
     """Refuse empty tables, with the messages of scikit-learn after the name of the table."""
     if shape[0] == 0 and not may_be_empty:
         raise DataError(f"{what} has no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
@@ -275,7 +275,8 @@ def _refuse_empty(shape: tuple[int, ...], what: str, may_be_empty: bool) -> None
         raise DataError(f"{what} has no columns: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
 
 
-def _default_names(count: int) -> tuple[str, ...]:
+def default_names(count: int) -> tuple[str, ...]:
+    """Return the names of the columns of arrays and matrices: x0, x1, ..."""
     return tuple(f"x{k}" for k in range(count))
 
 

@@ -9,7 +9,7 @@ and no views.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -78,6 +78,8 @@ class Layout:
     A neighbor in its reference state adds nothing to the sums, as if there were no neighbor; the number distinguishes
     the two. Empty means nowhere.
     """
+    target_factor: float = field(default=1.0, compare=False)
+    """Factor of l1 for pairs of two target columns; an option of a fit, which no field needs later."""
 
     def __post_init__(self) -> None:
         # Written out, so that a layout that is loaded equals the one that was saved.
@@ -172,6 +174,8 @@ class Layout:
             there = np.flatnonzero(features[:, j] >= 0)
             classes = self.column_classes[features[there]]
             factors[there] = np.maximum(factors[there], PENALTY_FACTORS[classes[:, i], classes[:, j]])
+        if self.target_factor != 1.0:
+            factors[(self.target_of_column[features[:, :2]] >= 0).all(axis=1)] *= self.target_factor
         return factors
 
     def edge_factors(self, pairs: Array) -> Array:
@@ -381,4 +385,5 @@ class Layout:
             return Side(table, columns, states, left_columns if within else neighbors, classes)
 
         sides = side(left, left_columns, False), side(right, right_columns, True)
-        return CandidateBlock(k, *sides, mirrored=within or template.symmetric, within=within)
+        mirrored = within or template.symmetric
+        return CandidateBlock(k, *sides, mirrored=mirrored, within=within, target_factor=self.target_factor)

@@ -61,12 +61,12 @@ class TokenTable:
     @cached_property
     def sequence_blocks(self) -> list[tuple[int, int]]:
         """Runs of sequences, of about the same number of tokens."""
-        return _blocks(self.offsets)
+        return even_blocks(self.offsets)
 
     @cached_property
     def attribute_blocks(self) -> list[tuple[int, int]]:
         """Runs of attributes, of about the same number of entries."""
-        return _blocks(self.by_attribute[0])
+        return even_blocks(self.by_attribute[0])
 
     def split(self, values: np.ndarray) -> list[np.ndarray]:
         """Return an array with a row per token as one array per sequence."""
@@ -107,7 +107,7 @@ def _expand(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(starts - cumulate(lengths)[:-1], lengths) + np.arange(lengths.sum())
 
 
-def _blocks(offsets: np.ndarray) -> list[tuple[int, int]]:
+def even_blocks(offsets: np.ndarray) -> list[tuple[int, int]]:
     """Cut runs into blocks of about equal size, by the offsets of the runs."""
     total, n = int(offsets[-1]), len(offsets) - 1
     count = int(np.clip(total // LEAST_BLOCK, 1, MOST_BLOCKS))

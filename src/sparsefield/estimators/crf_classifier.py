@@ -2,49 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain, count
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import (
+    CovariateColumns,
+    CovariateDataset,
+    CovariateMatrix,
+    CovariateSchema,
     DenseDataset,
     JoinedColumns,
-    Label,
+    LocalDataset,
     Schema,
     Source,
-    as_array,
-    as_source,
+    Table,
     compile_table,
     learn_schema,
+    read_covariates,
 )
-from sparsefield.data.frames import RawColumn
+from sparsefield.data.frames import Columns
+from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
+from sparsefield.estimators.class_weights import class_weight_problems, weigh_classes
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.number_answers import mean
+from sparsefield.estimators.label_columns import (
+    as_classes,
+    check_classes,
+    read_known_labels,
+    read_labels,
+    refuse_missing_labels,
+)
+from sparsefield.estimators.number_answers import labels_of_codes, mean
 from sparsefield.estimators.posterior import Posterior
+from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.row_groups import split_groups
+from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
-from sparsefield.model import Field
+from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels
+from sparsefield.inference import infer_marginals
+from sparsefield.inference.elimination import MAX_CELLS
+from sparsefield.model import Field, condition_on_covariates
+from sparsefield.objectives import PseudoLikelihood, make_evaluator
+from sparsefield.parameter_checks import Number, raise_problems
 
 
+class _LabelRows(NamedTuple):
+    """Rows whose labels are to be inferred."""
+
+    source: Columns
+    kind: str
+    """Kind of the table that the user passed."""
+    field: Field
+    dataset: DenseDataset
+
+    @property
+    def table(self) -> Table:
+        return self.dataset.tables[0]
+
+
+DatasetT = TypeVar("DatasetT", DenseDataset, CovariateDataset)
+
+
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class CRFClassifier(ClassifierMixin, FieldEstimator):
     """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each
-    other. Parameters are those of `MarkovField` except ``latent`` and ``observed``: all columns of ``X`` are observed.
+    other. Parameters are those of `MarkovField` except ``latent`` and ``observed``, since all columns of ``X`` are
+    observed, and two of its own.
     Columns of ``X`` may be of any kind; ``X`` and ``y`` may have missing values.
 
     A label is nominal, whole numbers included, unless it is an ordered categorical or ``kinds`` gives another kind:
     ``kinds={"y": "ordinal"}`` is an ordinal regression, and ``kinds={"y": "numeric"}`` a regression. A label column
     without a name is called y, or y0, y1, ... if there are several.
+
+    ``X`` may be a sparse matrix of real numbers, such as `sklearn.feature_extraction.text.TfidfVectorizer` makes, with
+    10^6 columns or more: it is never made dense. Its values are used as they are, as by scikit-learn's
+    ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X``
+    every label must be known, and ``objective``, ``penalty``, ``max_order`` and ``engine`` have their defaults.
+
+    Parameters
+    ----------
+    label_penalty : float, default=1.0
+        Factor of ``l1`` for pairs of labels. Weights of small inputs, such as those of TF-IDF, need a small ``l1``,
+        with which nearly all labels would depend on each other; a factor of 5 or 10 then keeps the pairs that matter,
+        and inference exact.
+    class_weight : None, "balanced" or {class: weight}, default=None
+        Weights of the classes of a single label, by which those of rows are multiplied; "balanced" gives all classes
+        the same total weight. Several labels have none: the weight of a row counts for all of its labels.
 
     Examples
     --------
@@ -53,6 +106,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     >>> bool(CRFClassifier(l1=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
+
+    label_penalty: float = 1.0
+    class_weight: str | Mapping[Any, float] | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> CRFClassifier:
         """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``.
@@ -73,7 +129,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     ) -> Iterator[TrainingData]:
         X, groups = split_groups(X, groups)
         source = self._read(X, reset=True)
-        labels, self.single_output_ = _read_labels(y, source.names)
+        labels, self.single_output_ = read_labels(y, source.names)
         if labels.n_rows != source.n_rows:
             raise DataError(
                 f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]"
@@ -81,46 +137,125 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
-        joined = JoinedColumns((labels, source))
-        weight = check_weights(sample_weight, source.n_rows)
-        given = self._kinds(source)
-        # Whole numbers are classes here, unless something else is said.
+        weight = weigh_classes(self.class_weight, labels, check_weights(sample_weight, source.n_rows))
+        dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
+            source, labels, weight
+        )
+        groups = self._read_groups(groups, source.n_rows)
+        yield TrainingData(self._with_label_penalty(dataset), source.kind, groups=groups)
+
+    def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> DenseDataset:
+        joined, kinds = JoinedColumns((labels, source)), self._label_kinds(labels, self._kinds(source))
+        symmetric = self.coding == "symmetric"
+        schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
+        return DenseDataset.single(compile_table(joined, schema, sample_weight=weight))
+
+    def _compile_sparse(self, source: Source, labels: Source, weight: np.ndarray | None) -> CovariateDataset:
+        raise_problems(sparse_input_problems(self, labels.names))
+        kinds = self._label_kinds(labels, self.kinds)
+        refuse_missing_labels(labels)
+        symmetric = self.coding == "symmetric"
+        schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
+        table = compile_table(labels, schema, sample_weight=weight)
+        schema = CovariateSchema(schema.targets, CovariateColumns(source.names))
+        return CovariateDataset.of(schema, table, CovariateMatrix.of(source.native))
+
+    def _with_label_penalty(self, dataset: DatasetT) -> DatasetT:
+        return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
+
+    def _own_problems(self) -> list[str]:
+        problems = class_weight_problems(self.class_weight)
+        if not Number(above=True).accepts(self.label_penalty):
+            problems.append(f"label_penalty must be {Number(above=True).wanted}, got {self.label_penalty!r}.")
+        return problems
+
+    def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
+        yield from super()._contradictions(parts)
+        if self.penalty == "group" and self.label_penalty != 1.0:
+            yield "label_penalty is for penalty='l1', not for penalty='group'."
+
+    def _label_kinds(self, labels: Source, given: Any) -> dict[str, Any]:
+        """Return the kinds of columns: whole numbers in labels are classes, unless something else is said."""
         labeled = {name: "nominal" for name in labels.names if not labels.ordered_categories(name)}
         kinds = labeled | dict(given) if isinstance(given, Mapping) else labeled
         if self.single_output_ and labels.kind == "array" and kinds.get(labels.names[0]) == "nominal":
-            _check_classes(labels.column(labels.names[0]))
-        symmetric = self.coding == "symmetric"
-        schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
-        table = compile_table(joined, schema, sample_weight=weight)
-        yield TrainingData(DenseDataset.single(table), source.kind, groups=self._read_groups(groups, source.n_rows))
+            check_classes(labels.column(labels.names[0]))
+        return kinds
 
-    def predict_proba(self, X: Any) -> np.ndarray | list[np.ndarray]:
-        """Return the probabilities of the classes, (rows, classes); a list of arrays if there are several labels."""
-        found = self._probabilities(X)
+    def predict_proba(self, X: Any, *, known: Any = None) -> np.ndarray | list[np.ndarray]:
+        """Return the probabilities of the classes, (rows, classes); a list of arrays if there are several labels.
+
+        ``known`` are labels that are known already: see `predict`. Such a label has its class with certainty.
+        """
+        found = self._probabilities(self._compile_rows(X, known))
         numbers = [variable.name for variable in self.field_.schema.targets if variable.numeric]
         if numbers:
             raise DataError(f"Label {numbers[0]!r} is a number, which has no classes: use predict or infer.")
         return found[0] if self.single_output_ else found
 
-    def infer(self, X: Any) -> Posterior:
-        """Return the distribution of the labels of each row: see `Posterior`."""
-        source = self._read(X)
-        table = compile_table(source, self.field_.schema, absent_targets=True)
-        (marginals,) = self._infer_marginals(DenseDataset.single(table))
-        return Posterior(source, table, marginals, source.kind)
+    def infer(self, X: Any, *, known: Any = None) -> Posterior:
+        """Return the distribution of the labels of each row given ``X`` and ``known`` labels: see `Posterior`.
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each label, (rows,) or (rows, labels); the mean of a numeric label."""
-        found, targets = self._probabilities(X), self.field_.schema.targets
-        classes = [self.classes_] if self.single_output_ else self.classes_
-        picked = [
-            mean(variable, p) if variable.numeric else c[p.argmax(axis=1)]
-            for variable, c, p in zip(targets, classes, found, strict=True)
-        ]
+        ``known`` is as for `predict`.
+        """
+        return self._infer_rows(self._compile_rows(X, known))
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        decode: Literal["marginal", "joint"] = "marginal",
+        known: Any = None,
+        max_cells: int = MAX_CELLS,
+    ) -> np.ndarray:
+        """Return the classes of each label, (rows,) or (rows, labels); the mean of a numeric label.
+
+        Parameters
+        ----------
+        X : table or sparse matrix
+        decode : "marginal" or "joint"
+            "marginal" takes the most probable class of each label by itself, which gives the fewest wrong labels.
+            "joint" takes the most probable combination of all labels (MAP inference), which gives the most rows with
+            every label right; of a numeric label it is the mean of a level.
+        known : table of labels, or None
+            Labels that are known already, on which the others are conditioned: a frame with some or all of the label
+            columns, or an array with all of them. None and NaN are labels that are not known.
+        max_cells : int
+            Largest table of variable elimination for "joint". Where labels depend on each other too widely for it,
+            max-product belief propagation and simulated annealing search for the combination, with a warning.
+        """
+        if decode not in ("marginal", "joint"):
+            raise ValueError(f"decode must be 'marginal' or 'joint', got {decode!r}.")
+        rows = self._compile_rows(X, known)
+        picked = self._decode_joint(rows, max_cells) if decode == "joint" else self._decode_marginals(rows)
+        for k, variable in enumerate(self.field_.schema.targets):
+            if variable.numeric and variable.name in rows.source.names:
+                column = rows.source.column(variable.name)
+                picked[k][column.present] = as_numbers(column)
         if self.single_output_:
             return picked[0]
         same = len({p.dtype for p in picked}) == 1
         return np.column_stack(picked if same else [p.astype(object) for p in picked])
+
+    def _decode_marginals(self, rows: _LabelRows) -> list[np.ndarray]:
+        """Return the most probable class of each label, or the mean of a number, (rows,) each."""
+        classes = [self.classes_] if self.single_output_ else self.classes_
+        return [
+            mean(variable, p) if variable.numeric else c[p.argmax(axis=1)]
+            for variable, c, p in zip(self.field_.schema.targets, classes, self._probabilities(rows), strict=True)
+        ]
+
+    def _decode_joint(self, rows: _LabelRows, max_cells: int) -> list[np.ndarray]:
+        """Return the most probable combination of labels, (rows,) each."""
+        with self._engine(rows.dataset) as engine:
+            codes = find_completion(rows.field, rows.dataset, engine, max_cells).codes[0]
+        classes = [self.classes_] if self.single_output_ else self.classes_
+        return [
+            np.array(labels_of_codes(variable, code), dtype=np.float64)
+            if variable.numeric
+            else c[variable.position_of_code[code]]
+            for variable, c, code in zip(self.field_.schema.targets, classes, codes, strict=True)
+        ]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows in which every label is predicted correctly; R^2 for a numeric label.
@@ -150,6 +285,19 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
         return float(np.mean(scores))
 
+    def evaluate(self, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
+        """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
+
+        Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities: see
+        `LabelEvaluation`.
+        """
+        rows = self._compile_rows(X)
+        labels = self._read_known_labels(y, rows.table.n_rows)
+        with self._engine(rows.dataset) as engine:
+            joint = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
+        weight = check_weights(sample_weight, labels.n_rows)
+        return evaluate_labels(self.field_.schema, labels, self._infer_rows(rows), joint, weight)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -157,21 +305,72 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _probabilities(self, X: Any) -> list[np.ndarray]:
-        posterior = self.infer(X)
+    def _read(self, X: Any, *, reset: bool = False) -> Source:
+        """Return ``X`` as a source; a sparse matrix of real numbers if the field is, or will be, one of covariates."""
+        if not reset and not isinstance(self.field_.schema, CovariateSchema):
+            return super()._read(X)
+        if not sp.issparse(X):
+            source = super()._read(X, reset=reset)
+            return source if reset else as_covariates(source)
+        names = () if reset else tuple(self._input_names(self.field_.schema))
+        source = read_covariates(X, names=names)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return source
+
+    def _compile_rows(self, X: Any, known: Any = None) -> _LabelRows:
+        """Return rows whose labels are missing unless they are known."""
+        check_is_fitted(self)
+        source, schema = self._read(X), self.field_.schema
+        labels = None if known is None else read_known_labels(known, tuple(self.states_), source.n_rows)
+        if isinstance(schema, CovariateSchema):
+            given = replace(source, names=()) if labels is None else labels  # covariates are many
+            table = compile_table(given, schema.labels, absent_targets=True)
+            conditioned = condition_on_covariates(self.field_, CovariateMatrix.of(source.native), table)
+            return _LabelRows(given, given.kind, *conditioned)
+        joined = source if labels is None else JoinedColumns((labels, source))
+        dataset = DenseDataset.single(compile_table(joined, schema, absent_targets=True))
+        return _LabelRows(joined, source.kind, self.field_, dataset)
+
+    def _infer_rows(self, rows: _LabelRows) -> Posterior:
+        with self._engine(rows.dataset) as engine:
+            found = infer_marginals(rows.field, rows.dataset, self._resolve("inference"), engine)
+        self._warn_not_inferred(found.unconverged, rows.dataset)
+        return Posterior(rows.source, rows.table, found.values[0], rows.kind)
+
+    def _probabilities(self, rows: _LabelRows) -> list[np.ndarray]:
+        posterior = self._infer_rows(rows)
         return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
-    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    def _log_likelihood(self, dataset: LocalDataset) -> float:
+        if not isinstance(dataset, CovariateDataset):
+            return super()._log_likelihood(dataset)
+        with self._engine(dataset) as engine:
+            evaluator, field = make_evaluator(dataset, PseudoLikelihood(), engine), self.field_
+            return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
+
+    def _score_rows(self, data: Any) -> Any:
+        if isinstance(self.field_.schema, CovariateSchema):
+            raise DataError(
+                "The field was learned from a sparse matrix, which has no label columns: write the report without data."
+            )
+        return super()._score_rows(data)
+
+    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         if y is None:
             raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
-        source = self._read(X)
-        joined = JoinedColumns((self._read_known_labels(y, source.n_rows), source))
+        source, schema = self._read(X), self.field_.schema
+        labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
-        return DenseDataset.single(compile_table(joined, self.field_.schema, sample_weight=weight))
+        if isinstance(schema, CovariateSchema):
+            refuse_missing_labels(labels)
+            table = compile_table(labels, schema.labels, sample_weight=weight)
+            return self._with_label_penalty(CovariateDataset.of(schema, table, CovariateMatrix.of(source.native)))
+        table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
+        return self._with_label_penalty(DenseDataset.single(table))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
         """Return the label columns of the fit; they are matched by name, or by position if their names are unknown."""
-        (labels, _), known = _read_labels(y), tuple(self.states_)
+        (labels, _), known = read_labels(y), tuple(self.states_)
         if len(labels.names) != len(known) or labels.n_rows != n_rows:
             raise DataError(
                 f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
@@ -181,7 +380,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single
-        classes = [_classes(variable.states) for variable in self.field_.schema.targets]
+        classes = [as_classes(variable.states) for variable in self.field_.schema.targets]
         self.classes_ = classes[0] if single else classes
 
     def _extra(self) -> dict[str, Any]:
@@ -192,43 +391,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         self._set_outputs(single=extra["single"])
 
     def _input_names(self, schema: Schema) -> Sequence[str]:
+        if isinstance(schema, CovariateSchema):  # which has no list of its variables
+            return schema.covariates.names
         return [variable.name for variable in schema.observed]
-
-
-def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
-    """Return the label columns, and whether ``y`` is 1-D. Unnamed columns get names that are not ``taken``."""
-    if hasattr(y, "columns"):
-        return as_source(y, what="y"), False
-    single = hasattr(y, "to_frame")
-    if single and y.name not in (None, ""):
-        return as_source(y, what="y"), True
-    if not single and not sp.issparse(y):
-        y = as_array(y, "y")
-        single = y.ndim == 1
-        y = y.reshape(-1, 1) if single else y
-    labels = as_source(y, what="y")
-    return replace(labels, names=_free_names(len(labels.names), single, taken)), single
-
-
-def _check_classes(labels: RawColumn) -> None:
-    """Refuse continuous labels, with scikit-learn's message."""
-    values = labels.values
-    if values.dtype.kind != "f":
-        return
-    if np.isinf(values).any():
-        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
-    if labels.present.all():
-        check_classification_targets(values)
-
-
-def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
-    """Return y, or y0, y1, ...; with another stem if X has a column of that name."""
-    stems = chain(("y", "label"), (f"label_{k}_" for k in count()))
-    candidates = ((stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels)) for stem in stems)
-    return next(names for names in candidates if not set(names) & set(taken))
-
-
-def _classes(states: Sequence[Label]) -> np.ndarray:
-    """Return the classes as an array, of dtype object where NumPy would turn numbers into text."""
-    mixed = len({isinstance(state, str) for state in states}) > 1
-    return np.array(states, dtype=object if mixed else None)

@@ -2,6 +2,7 @@
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI
+from sparsefield.induction.covariate_scores import score_pairs
 from sparsefield.induction.edge_scores import score_edges
 from sparsefield.induction.exact_scores import score_by_likelihood
 from sparsefield.induction.fixed_graph import FixedGraph
@@ -34,4 +35,5 @@ __all__ = [
     "score_by_likelihood",
     "score_edges",
     "score_expansions",
+    "score_pairs",
 ]

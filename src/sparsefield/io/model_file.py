@@ -18,6 +18,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
+from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
 from sparsefield.data.feature_validity import are_valid_conjunctions, are_valid_pairs
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
@@ -66,6 +67,8 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     for k, schema in enumerate(layout.schemas):
         if isinstance(schema, BinarySchema):
             tensors |= _binary_tensors(schema, k)
+        if isinstance(schema, CovariateSchema):
+            tensors[f"covariates.{k}"] = np.frombuffer(json.dumps(schema.covariates.names).encode(), dtype=np.uint8)
     write_atomically(path, with_sorted_header(save(tensors, metadata)))
 
 
@@ -98,9 +101,11 @@ def with_sorted_header(content: bytes) -> bytes:
 
 
 def _schema_as_json(schema: Schema) -> dict[str, Any]:
-    """Return a schema as JSON values; 0/1 columns, which may number millions, are stored as arrays instead."""
+    """Return a schema as JSON values; columns that may number millions are stored as arrays instead."""
     if isinstance(schema, BinarySchema):
         return {"binary": True}
+    if isinstance(schema, CovariateSchema):
+        return {**_schema_as_json(schema.labels), "covariates": True}
     names = [one.name for one in fields(Variable)]  # asdict copies all values, which takes minutes for many columns
     variables = [{name: getattr(variable, name) for name in names} for variable in schema.variables]
     return {"variables": variables, "order": list(schema.order)}
@@ -175,7 +180,17 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
     if (*schema.targets, *schema.observed) != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("the columns are not in order")
     _check_latent(schema)
+    if "covariates" in document:
+        return _covariate_schema(schema, json.loads(tensors[f"covariates.{table}"].tobytes()))
     return schema
+
+
+def _covariate_schema(labels: Schema, names: Any) -> CovariateSchema:
+    """Return the schema of labels with covariates of the given names."""
+    fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not fits or len(labels.observed) or len({*names, *labels.order}) != len(names) + len(labels.order):
+        raise ValueError("the covariates are inconsistent")
+    return CovariateSchema(labels.targets, CovariateColumns(tuple(names)))
 
 
 def _check_latent(schema: Schema) -> None:

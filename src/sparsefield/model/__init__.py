@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
     from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
     from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
+    from sparsefield.model.label_field import condition_on_covariates
     from sparsefield.model.source_record import SourceRecord
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "StabilityRecord",
     "bias_table",
     "compile_adjacency",
+    "condition_on_covariates",
     "edge_table",
     "feature_table",
     "pad_features",
@@ -35,6 +37,7 @@ __getattr__ = lazy_names(
         "feature_tables": ["bias_table", "edge_table", "feature_table", "selection_table"],
         "field": ["Adjacency", "Field", "compile_adjacency", "pad_features"],
         "fit_record": ["FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord"],
+        "label_field": ["condition_on_covariates"],
         "source_record": ["SourceRecord"],
     },
 )

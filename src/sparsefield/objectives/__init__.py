@@ -1,9 +1,10 @@
 """This package contains the objectives. A new one is a file here and a line in `OBJECTIVES`."""
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset
+from sparsefield.data import CovariateDataset, Dataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
+from sparsefield.objectives.covariate_evaluator import CovariateEvaluator, CovariateGradientFactors
 from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.em_options import EM
@@ -23,7 +24,7 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 def make_evaluator(
     sample: Dataset, objective: AnyObjective, engine: Engine, missing: EM | InferenceMethod | None = None
 ) -> Evaluator:
-    """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables.
+    """Return the evaluator of an objective; `pl` has others for sparse tables and covariates, and for latent variables.
 
     ``missing`` is for missing cells: see `DenseEvaluator`. The exact likelihood sums them out.
     """
@@ -38,6 +39,8 @@ def make_evaluator(
         return DenseEvaluator(sample, objective, engine, missing)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
+    if isinstance(sample, CovariateDataset):
+        return CovariateEvaluator(sample, engine)
     return SparseEvaluator(sample, engine)
 
 
@@ -46,6 +49,8 @@ __all__ = [
     "OBJECTIVES",
     "AnyGradientFactors",
     "AnyObjective",
+    "CovariateEvaluator",
+    "CovariateGradientFactors",
     "DenseEvaluator",
     "Evaluator",
     "ExactGradients",

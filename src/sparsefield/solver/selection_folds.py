@@ -10,10 +10,18 @@ from functools import partial
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
+from sparsefield.data import (
+    CovariateDataset,
+    Dataset,
+    DenseDataset,
+    LocalDataset,
+    deduplicate_rows,
+    hold_out_cells,
+    row_folds,
+)
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
-from sparsefield.model import Field
+from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import OBJECTIVES, make_evaluator
 from sparsefield.solver.regularization_path import BatchScores, PathTrainer, Scorer, ebic
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
@@ -194,8 +202,11 @@ class _RowScorer:
         """Return the scores of all batches that have weight."""
         found, weights = final_field(path, self.options), self.sample.row_weights
         totals = np.bincount(self.batches, weights)
-        if isinstance(self.sample, DenseDataset):
-            scores = np.bincount(self.batches, weights * score_rows(found, self.sample, self.engine))
+        sample = self.sample
+        if isinstance(sample, CovariateDataset):
+            found, sample = condition_on_covariates(found, sample.covariates, sample.labels)
+        if isinstance(sample, DenseDataset):
+            scores = np.bincount(self.batches, weights * score_rows(found, sample, self.engine))
         else:
             scores = np.array([self._score_sparse(found, k) for k in range(len(totals))])
         weighed = totals > 0.0

@@ -20,6 +20,7 @@ from sparsefield.induction import (
     score_by_likelihood,
     score_edges,
     score_expansions,
+    score_pairs,
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
@@ -379,7 +380,7 @@ class Trainer:
                 return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
             if working_set.grouped:
                 return score_edges(factors.parts, self.layout, l1, working_set.group_keys, limit)
-            found = rule.score(factors, self.layout, l1, working_set.pair_keys, limit)
+            found = score_pairs(rule, factors, self.layout, l1, working_set.pair_keys, limit)
             higher = []
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
                 known, penalty = working_set.conjunction_keys, self.options.order_penalty

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import DenseDataset, Variable
+from sparsefield.data import CovariateDataset, DenseDataset, Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.dataset import LocalDataset, SparseDataset
 from sparsefield.data.layout import Layout
@@ -85,6 +85,9 @@ class _Place:
 
 def _read(sample: LocalDataset, place: _Place, term: Term, rows: Array | None) -> FeatureEnd:
     variable = place.variable(sample.layout)
+    if isinstance(sample, CovariateDataset) and variable.role == "observed":
+        values = sample.covariates.column(place.column - sample.labels.schema.n_columns)
+        return FeatureEnd(term, variable, np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool), values)
     if isinstance(sample, SparseDataset):
         has_state = _sparse_column(sample, place.column)
         return FeatureEnd(term, variable, np.ones(len(has_state), dtype=bool), has_state, np.empty(0))
@@ -106,7 +109,9 @@ def _sparse_column(sample: SparseDataset, column: int) -> Array:
     return found
 
 
-def _read_target(sample: DenseDataset, place: _Place, variable: Variable) -> tuple[Array, Array, Array]:
+def _read_target(
+    sample: DenseDataset | CovariateDataset, place: _Place, variable: Variable
+) -> tuple[Array, Array, Array]:
     number, schema = place.number(sample.layout), sample.layout.schemas[place.table]
     codes = np.asarray(sample.tables[place.table].codes()[number])
     known, own = codes >= 0, place.column - int(schema.offsets[number])
@@ -115,7 +120,9 @@ def _read_target(sample: DenseDataset, place: _Place, variable: Variable) -> tup
     return known, known & (variable.indicators[codes] == own), np.zeros(len(codes))
 
 
-def _read_observed(sample: DenseDataset, place: _Place, variable: Variable) -> tuple[Array, Array, Array]:
+def _read_observed(
+    sample: DenseDataset | CovariateDataset, place: _Place, variable: Variable
+) -> tuple[Array, Array, Array]:
     """Return what `FeatureEnd` has of a covariate, whose missing values were replaced by the mean of its columns."""
     schema, number = sample.layout.schemas[place.table], place.number(sample.layout)
     values = _dense_column(sample, place.table, place.column)
@@ -125,7 +132,7 @@ def _read_observed(sample: DenseDataset, place: _Place, variable: Variable) -> t
     return np.isin(values, (0.0, 1.0)), values == 1.0, np.zeros(len(values))
 
 
-def _dense_column(sample: DenseDataset, table: int, column: int) -> Array:
+def _dense_column(sample: DenseDataset | CovariateDataset, table: int, column: int) -> Array:
     return np.concatenate([block.beliefs[column] for block in sample.tables[table].blocks])
 
 

@@ -1,0 +1,86 @@
+"""Weights of classes are weights of their rows, as in scikit-learn; pairs of labels have a penalty of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from sparsefield import CRFClassifier, Solver, load
+from sparsefield.errors import DataError
+
+EXACT = Solver(kkt_tol=1e-6, tol=1e-12)
+
+
+def make_rows(n_rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = (rng.random((n_rows, 5)) < 0.5).astype(float)
+    y = (rng.random(n_rows) < 1.0 / (1.0 + np.exp(2.5 - 2.0 * X[:, 0]))).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 0.5, 1: 3.0}, {1: 4.0}])
+def test_class_weights_are_those_of_a_logistic_regression(class_weight) -> None:
+    X, y = make_rows()
+    peer = LogisticRegression(
+        l1_ratio=1.0, C=1.0, solver="saga", class_weight=class_weight, tol=1e-8, max_iter=9999
+    ).fit(X, y)
+    for given in (X.astype(int), sp.csr_matrix(X)):
+        model = CRFClassifier(l1=1.0, l2=0.0, class_weight=class_weight, solver=EXACT).fit(given, y)
+        np.testing.assert_allclose(model.predict_proba(given), peer.predict_proba(X), atol=1e-3)
+
+
+def test_class_weights_multiply_those_of_rows_and_are_saved(tmp_path: Path) -> None:
+    X, y = make_rows()
+    weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    both = CRFClassifier(l1=1.0, class_weight={1: 3.0}).fit(X, y, sample_weight=weight)
+    plain = CRFClassifier(l1=1.0).fit(X, y, sample_weight=weight * np.where(y == 1, 3.0, 1.0))
+    np.testing.assert_array_equal(both.predict_proba(X), plain.predict_proba(X))
+    both.save(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors").fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(again.predict_proba(X), plain.predict_proba(X))
+
+
+def test_odd_class_weights_are_refused() -> None:
+    X, y = make_rows()
+    with pytest.raises(DataError, match="class_weight is for one label, and y has 2"):
+        CRFClassifier(l1=1.0, class_weight="balanced").fit(X, np.column_stack([y, y]))
+    with pytest.raises(DataError, match="class_weight has the class 'yes', which y does not have; classes: 0, 1"):
+        CRFClassifier(l1=1.0, class_weight={"yes": 2.0}).fit(X, y)
+    for odd in ("even", {1: -1.0}, {1: "two"}, 3.0):
+        with pytest.raises(ValueError, match="class_weight must be None, 'balanced', or a dict"):
+            CRFClassifier(l1=1.0, class_weight=odd).fit(X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_pairs_of_labels_have_a_penalty_of_their_own(sparse) -> None:
+    X, y = make_rows()
+    rng = np.random.default_rng(0)
+    Y = np.column_stack([y, np.where(rng.random(len(y)) < 0.7, y, 1 - y)])
+    given = sp.csr_matrix(X) if sparse else X.astype(int)
+
+    def n_pairs(model: CRFClassifier) -> int:
+        return int((model.field_.pairs[:, 1] < 2).sum())
+
+    plain = CRFClassifier(l1=1.0).fit(given, Y)
+    apart = CRFClassifier(l1=1.0, label_penalty=1000.0).fit(given, Y)
+    assert (n_pairs(plain), n_pairs(apart)) == (1, 0)
+    assert apart.converged_
+    alone = CRFClassifier(l1=1.0).fit(given, Y[:, 1])
+    np.testing.assert_allclose(apart.predict_proba(given)[1], alone.predict_proba(given), atol=1e-2)
+    with pytest.raises(ValueError, match="label_penalty must be a positive number, got 0"):
+        CRFClassifier(l1=1.0, label_penalty=0).fit(given, Y)
+
+
+def test_probabilities_can_be_calibrated_by_scikit_learn() -> None:
+    X, y = make_rows()
+    for given in (X, sp.csr_matrix(X)):
+        model = CalibratedClassifierCV(CRFClassifier(l1=1.0), cv=3).fit(given[:150], y[:150])
+        found = model.predict_proba(given[150:])
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert log_loss(y[150:], found) < log_loss(y[150:], np.full(50, y[:150].mean()))

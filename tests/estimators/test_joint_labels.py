@@ -1,0 +1,116 @@
+"""Labels are predicted jointly, and given other labels, as enumeration of all combinations says."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier
+from sparsefield.errors import DataError, EstimateWarning
+
+COMBINATIONS = np.array(list(product((0, 1), repeat=3)))
+
+
+@pytest.fixture(scope="module", params=["dense", "sparse"])
+def fitted(request) -> tuple[CRFClassifier, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = (rng.random((200, 4)) < 0.5).astype(int)
+    Y = np.zeros((200, 3), dtype=int)
+    for k in range(3):
+        logit = 1.5 * X[:, k] - 1.0 + (2.0 * Y[:, k - 1] - 1.0 if k else 0.0)
+        Y[:, k] = rng.random(200) < 1.0 / (1.0 + np.exp(-logit))
+    given = sp.csr_matrix(X) if request.param == "sparse" else X
+    return CRFClassifier(l1=1.0).fit(given, Y), given, Y
+
+
+def joint_probabilities(model: CRFClassifier, X) -> np.ndarray:
+    """(rows, combinations), from the weights alone."""
+    dense = X.toarray() if sp.issparse(X) else X
+    columns = [*(f"y{k}" for k in range(3)), *(f"x{k}" for k in range(4))]
+    values = np.stack([np.column_stack([np.tile(row, (len(dense), 1)), dense]) for row in COMBINATIONS], axis=1)
+    logits = np.zeros(values.shape[:2])
+    for name, weight in zip(model.biases_["variable"], model.biases_["weight"], strict=True):
+        logits += weight * values[:, :, columns.index(name)]
+    features = model.features_
+    for a, b, weight in zip(features["variable_a"], features["variable_b"], features["weight"], strict=True):
+        logits += weight * values[:, :, columns.index(a)] * values[:, :, columns.index(b)]
+    found = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def test_joint_predictions_are_the_most_probable_combinations(fitted) -> None:
+    model, X, _ = fitted
+    joint = joint_probabilities(model, X)
+    np.testing.assert_array_equal(model.predict(X, decode="joint"), COMBINATIONS[joint.argmax(axis=1)])
+    marginals = (joint @ COMBINATIONS > 0.5).astype(int)
+    np.testing.assert_array_equal(model.predict(X), marginals)
+    assert (model.predict(X, decode="joint") != marginals).any(), "otherwise this test says nothing"
+
+
+def test_known_labels_condition_all_others(fitted) -> None:
+    model, X, Y = fitted
+    known = Y.astype(float)
+    known[:, 1] = np.nan
+    known[::2, 2] = np.nan
+    joint = joint_probabilities(model, X)
+    fits = (np.isnan(known)[:, None] | (known[:, None] == COMBINATIONS)).all(axis=2)
+    joint = np.where(fits, joint, 0.0)
+    joint /= joint.sum(axis=1, keepdims=True)
+    expected = joint @ COMBINATIONS
+    found = np.column_stack([p[:, 1] for p in model.predict_proba(X, known=known)])
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(X, known=known), (expected > 0.5).astype(int))
+    np.testing.assert_array_equal(model.predict(X, known=known, decode="joint"), COMBINATIONS[joint.argmax(axis=1)])
+    np.testing.assert_array_equal(model.predict(X, known=Y), Y)
+
+
+def test_frames_of_known_labels_go_by_name_and_may_have_some(fitted) -> None:
+    model, X, Y = fitted
+    known = np.full(Y.shape, np.nan)
+    known[:, 2] = Y[:, 2]
+    wanted = model.predict_proba(X, known=known)
+    frames = pd.DataFrame({"y2": Y[:, 2]}), pl.DataFrame({"y2": Y[:, 2]}), pd.Series(Y[:, 2], name="y2")
+    for frame in frames:
+        for one, other in zip(model.predict_proba(X, known=frame), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    posterior = model.infer(X, known=frames[0].set_axis(range(5, 205)))
+    np.testing.assert_array_equal(np.asarray(posterior.probabilities["y0"])[:, 1], wanted[0][:, 1])
+    cells = [[None, None, value] for value in Y[:, 2].tolist()]
+    np.testing.assert_array_equal(model.predict_proba(X, known=cells)[0], wanted[0])
+
+
+def test_known_labels_of_another_form_are_refused(fitted) -> None:
+    model, X, Y = fitted
+    with pytest.raises(DataError, match="known= has 3 rows, and X has 200"):
+        model.predict(X, known=Y[:3])
+    with pytest.raises(DataError, match="known= has 2 columns, and the fit had 3 labels"):
+        model.predict(X, known=Y[:, :2])
+    with pytest.raises(DataError, match="known= has the column 'z', which is no label of the fit; labels: y0, y1, y2"):
+        model.predict(X, known=pd.DataFrame({"z": Y[:, 0]}))
+    with pytest.raises(ValueError, match="decode must be 'marginal' or 'joint', got 'both'"):
+        model.predict(X, decode="both")
+
+
+def test_combinations_that_are_searched_for_come_with_a_warning(fitted) -> None:
+    model, X, _ = fitted
+    with pytest.warns(EstimateWarning, match="a more probable one may exist"):
+        found = model.predict(X, decode="joint", max_cells=1)
+    np.testing.assert_array_equal(found, model.predict(X, decode="joint"))
+
+
+def test_one_label_is_decoded_alike_and_known_numbers_stay_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.where(X[:, 0] + rng.normal(size=120) > 0, "high", "low")
+    model = CRFClassifier(l1=1.0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X, decode="joint"), model.predict(X))
+    labels = pd.DataFrame({"size": X[:, 0] + 0.1 * rng.normal(size=120), "name": y})
+    both = CRFClassifier(l1=1.0, kinds={"size": "numeric"}).fit(X, labels)
+    known = both.predict(X, known=labels[["size"]])
+    np.testing.assert_array_equal(known[:, 0].astype(float), labels["size"])
+    assert np.corrcoef(both.predict(X, decode="joint")[:, 0].astype(float), labels["size"])[0, 1] > 0.8
