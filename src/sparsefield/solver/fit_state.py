@@ -37,13 +37,16 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Initial weights of a field with latent variables: from zero, all latent states would remain equal."""
+    """Initial weights: those of a similar fit, or of latent variables, whose states would remain equal from zero."""
 
     biases: np.ndarray
     """(states,)"""
-    pairs: np.ndarray
-    """(pairs, 2): all pairs of columns with a latent state. They are never dropped."""
+    features: np.ndarray
+    """(features, columns)"""
     weights: np.ndarray
+    """(features,)"""
+    latent: bool = False
+    """Whether the features are all pairs of columns with a latent state. They are never dropped."""
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class WorkingProblem:
 
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
+        self.optimizer = OrthantLBFGS()
         self.parametrization = CenteredParametrization(*self.evaluator.moments(), self._to_center(theta))
         self.evaluate_at(self.parametrization.from_theta(theta, self.working_set.arcs))
 
