@@ -123,6 +123,7 @@ def test_the_choice_is_that_of_a_slow_obvious_rule(seed: int) -> None:
     noise, weights = rng.normal(0, 3, 50), rng.integers(1, 9, 50).astype(float)
     scores = [noise - 0.02 * (k - 4) ** 2 + rng.normal(0, 0.15, 50) for k in range(8)]
     path = make_points(scores, weights)
+
     def mean(values: np.ndarray) -> float:
         return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
 
