@@ -26,8 +26,8 @@ NOT_SPARSER, NOT_DENSER = 2.5, 1.5
 """Standard errors of a difference from the best value, in the first fold, beyond which a larger or a smaller l1 will
 not be selected by all folds together. A smaller one would have to be better by a standard error."""
 
-PATIENCE = 2
-"""Values in a row without a better score that end the path of the first fold, and the search below the best value."""
+LEAD_PATIENCE, PATIENCE = 3, 2
+"""Values of l1 without a better score that end the path of the first fold, and the search of all folds below it."""
 
 
 @dataclass(frozen=True)
@@ -220,19 +220,18 @@ def _selects_nothing(grid: FoldGrid, best: int, standard_errors: float) -> bool:
 
 def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
     """Follow the path of the first fold until its score falls, and return the index near which it is highest."""
-    tried, best, worse, index = [0], 0, 0, 0
+    tried, best, index = [0], 0, 0
     top = grid.lead(0)
     while index + 1 < len(grid):
         index = min(index + (1 if _bends_down(grid, tried) else STRIDE), len(grid) - 1)
         point = grid.lead(index)
         tried.append(index)
         if _is_better(point, top, min_improvement):
-            best, top, worse = index, point, 0
+            best, top = index, point
             continue
-        worse += 1
         # Where features clearly help, a fall is no accident, and the fields that follow take the longest to learn.
         helps = not is_as_good(grid.lead(0), top, CLEARLY_WORSE)
-        if worse >= PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
+        if index - best >= LEAD_PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
             break
     return _vertex(grid, tried, best)
 
