@@ -165,7 +165,7 @@ def _climb(grid: FoldGrid, index: int, min_improvement: float) -> int:
     """Return an index at which the first fold's score is higher than at both neighbors."""
     while index + 1 < len(grid) and _is_better(grid.lead(index + 1), grid.lead(index), min_improvement):
         index += 1
-    while index > 0 and grid.lead(index).score <= grid.lead(index - 1).score:
+    while index > 0 and not _is_better(grid.lead(index), grid.lead(index - 1), min_improvement):
         index -= 1
     return index
 
@@ -181,11 +181,11 @@ def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
         point, top = grid.point(k), grid.point(best)
         if not is_as_good(point, top):
             break
-        idle = 0 if _is_better(point, top, min_improvement) else idle + 1
-        best, k = (k if point.score > top.score else best), k + 1
+        better = _is_better(point, top, min_improvement)
+        best, idle, k = (k, 0, k + 1) if better else (best, idle + 1, k + 1)
     while best > 0 and is_as_good(grid.lead(best - 1), grid.lead(lead), NOT_SPARSER):
         grid.pool([best - 1, best])
-        if grid.point(best).score > grid.point(best - 1).score:
+        if _is_better(grid.point(best), grid.point(best - 1), min_improvement):
             break
         best -= 1
     return best
