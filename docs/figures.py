@@ -77,8 +77,7 @@ def draw_loop() -> str:
 
 def draw_path() -> str:
     """Draw the held-out score and the number of features along the regularization path."""
-    field = MarkovField(l1="auto", random_state=0).fit(_made().samples)
-    rows = field.path_.to_dicts()
+    rows = MarkovField(random_state=0).regularization_path(_made().samples).to_dicts()
     chosen = [row for row in rows if row["selected"]]
 
     def curves(key: str, error: str | None = None) -> list[Curve]:

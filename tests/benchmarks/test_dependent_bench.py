@@ -125,7 +125,7 @@ def test_auto_is_compared_with_one_fit_and_with_a_path(monkeypatch: pytest.Monke
     heard: list[str] = []
     auto, once, path = dependent.run_auto(find_cases(["factors"], short=True), columns=10, report=heard.append)
     assert once["l1"] == auto["l1"] > 0
-    assert once["weights"] == auto["weights"]
+    assert once["weights"] == pytest.approx(auto["weights"], rel=0.02)  # both end within the tolerance
     assert (path["cpu_seconds"], path["wall_seconds"], path["weights"]) == (8.0, 16.0, 120)
     assert path["score_compared"] == pytest.approx(-10.0)
     assert any(line.startswith("  auto takes") and "one fit" in line for line in heard)

@@ -155,7 +155,7 @@ def test_the_start_tells_states_and_variables_apart() -> None:
     assert schema.order == (*source.names, "a", "b")
     assert schema.input_names == source.names
     weights = np.zeros((schema.n_target_columns, 16))
-    for (column, state), weight in zip(start.pairs, start.weights, strict=True):
+    for (column, state), weight in zip(start.features, start.weights, strict=True):
         if column < 16:
             weights[state, column] = weight
     a1, a2, b1 = weights[16:]

@@ -32,8 +32,9 @@ from sparsefield.solver import (
     TrainingOptions,
     select_l1,
 )
-from sparsefield.solver.model_selection import prune_by_wald, sparsest_good
+from sparsefield.solver.model_selection import prune_by_wald
 from sparsefield.solver.regularization_path import ebic
+from sparsefield.solver.score_comparison import sparsest_good
 from sparsefield.solver.selection_folds import final_field
 
 pytestmark = pytest.mark.grid(keep=1)

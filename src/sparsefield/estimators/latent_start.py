@@ -237,7 +237,7 @@ def _as_start(
     wanted = (owner[latent] != owner[column]) & ((column < first) | (column > latent))
     pairs, weights = np.sort(np.column_stack([column, latent])[wanted], axis=1), weights.ravel()[wanted]
     candidate = np.isfinite(Layout.single(schema).feature_factors(pairs))
-    return WarmStart(np.concatenate(biases), pairs[candidate], weights[candidate])
+    return WarmStart(np.concatenate(biases), pairs[candidate], weights[candidate], latent=True)
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:

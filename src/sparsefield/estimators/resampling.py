@@ -51,8 +51,7 @@ class ResamplingMethods:
             score, of which larger is better (the log-likelihood of held-out cells, or minus EBIC); error, the standard
             error of the score ("heldout" only); chosen, which is true for the l1 that a fit with ``l1="auto"``
             selects; and criterion, the one that was used: "ebic" also where too few cells could be held out. That fit
-            ends after three values in a row without a better score, or after one that is clearly worse; this path
-            ends after eight.
+            tries only some of these values; this path ends after eight in a row without a better score.
 
         Examples
         --------

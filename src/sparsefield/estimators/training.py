@@ -52,6 +52,7 @@ from sparsefield.solver import (
     open_path_fold,
     prune_by_wald,
     select_l1,
+    warm_start,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -184,13 +185,14 @@ class TrainingMethods(NestedParameters):
         self._check_targets(data.dataset)
         dataset = data.dataset
         merged = deduplicate_rows(dataset)
-        options, selection, saved = self._training_options(), None, None
+        options, selection, saved, start = self._training_options(), None, None, data.start
         with interrupts_as_such(), self._open_engine(data) as engine:
             if self.l1 == "auto":
                 saved = self._selection_checkpoint(data)
                 selection = self._select_l1(data, engine, checkpoint=saved)
                 options = replace(options, l1=selection.l1)
-            trainer = self._make_trainer(merged, options, engine, self._resolve("solver").checkpoint, data.start)
+                start = start or self._selected_start(dataset, selection)
+            trainer = self._make_trainer(merged, options, engine, self._resolve("solver").checkpoint, start)
             finished = self._finish(merged, trainer, trainer.run(), engine)
         result = finished.fit
         if saved is not None:
@@ -357,6 +359,15 @@ class TrainingMethods(NestedParameters):
         selected_by = "cd" if self.objective == "cd" else "pl"
         how = Reestimation(replace(options, certify=True), selected_by, refit=bool(self.refit))
         return estimate_by_likelihood(dataset, result, how, engine, self._callbacks())
+
+    def _selected_start(self, dataset: Dataset, selection: PathSelection) -> WarmStart | None:
+        """Return the selected weights of the first fold, from which the fit to all rows starts.
+
+        There are none unless the objective is convex and its optimum is certified: the result would depend on them.
+        """
+        if self.objective != "pl" or dataset.has_missing or not self._resolve("solver").certify:
+            return None
+        return warm_start(selection.path[selection.selected].fit.field)
 
     def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""

@@ -37,15 +37,16 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Initial weights: of latent variables, all states of which would remain equal from zero, or of an earlier fit."""
+    """Initial weights: those of a similar fit, or of latent variables, whose states would remain equal from zero."""
 
     biases: np.ndarray
     """(states,)"""
-    pairs: np.ndarray
-    """(features, columns): all pairs of columns with a latent state, or the features of the earlier fit."""
+    features: np.ndarray
+    """(features, columns)"""
     weights: np.ndarray
-    protected: bool = True
-    """Whether these features are those of latent variables, which are never dropped and have a smaller penalty."""
+    """(features,)"""
+    latent: bool = False
+    """Whether the features are all pairs of columns with a latent state. They are never dropped."""
 
 
 @dataclass(frozen=True)

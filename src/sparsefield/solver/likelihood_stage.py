@@ -82,7 +82,7 @@ def fit_by_likelihood(
     if not narrow.any():
         return LikelihoodStage(field, None, evaluator.max_cells, wide)
     kept = _are_narrow(sample.layout, features, narrow)
-    start = WarmStart(field.biases, features[kept], field.theta[len(field.biases) :][kept], protected=False)
+    start = WarmStart(field.biases, features[kept], field.theta[len(field.biases) :][kept])
     trainer = Trainer(
         sample,
         rule=GivenFeatures(),

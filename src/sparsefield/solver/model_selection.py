@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -17,8 +18,29 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.solver.fit_state import FitCallbacks, PathPoint
-from sparsefield.solver.regularization_path import OpenFold, PathTrainer, ebic_costs, follow_path, open_path_fold
-from sparsefield.solver.selection_folds import PATH_LENGTH, PATIENCE, SelectionOptions, make_folds
+from sparsefield.solver.l1_search import FoldGrid, SearchResult, search_l1
+from sparsefield.solver.regularization_path import (
+    EMPTY_FIELD_L1,
+    Learner,
+    OpenFold,
+    PathFold,
+    PathTrainer,
+    Scorer,
+    ebic_costs,
+    follow_path,
+    open_path_fold,
+    open_pool,
+    path_values,
+)
+from sparsefield.solver.score_comparison import standard_error
+from sparsefield.solver.selection_folds import (
+    PATH_LENGTH,
+    PATIENCE,
+    SelectionFold,
+    SelectionOptions,
+    SelectionPlan,
+    make_folds,
+)
 from sparsefield.solver.solver_options import EBIC, SelectionCriterion
 from sparsefield.solver.trainer import Trainer
 
@@ -31,14 +53,15 @@ class MakePathTrainer(Protocol):
 
 SMALLEST_RATIO = 1e-4
 """The last value of l1 as a share of the first; each value is three quarters of the one before."""
+STEP = SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1))
 EXTENSION = 16
 """Values of l1 at most that follow, by the same factor, while the score still rises at the end of the path."""
 LONG_PATIENCE = 8
 """Patience for a view of the path beyond the choice."""
 
-CLEARLY_WORSE = 3.0
-"""A field on held-out data that is worse than the best by more than this number of standard errors of the difference
-ends the path as well: those that follow are worse still, and take the longest to learn."""
+SEARCH_KKT_TOLERANCE = 0.2
+"""Violation, as a share of l1, that is allowed for a field that is only compared on held-out data. Its score differs
+from that of the exact field by far less than a standard error of the comparison."""
 
 EMPTY_STANDARD_ERRORS = 2.0
 """How much worse than the best the empty field may be if cells are missing, in standard errors; otherwise one. Such
@@ -86,7 +109,7 @@ def select_l1(
     groups: np.ndarray | None = None,
     open_fold: OpenFold = open_path_fold,
 ) -> PathSelection:
-    """Follow the regularization path and choose l1.
+    """Choose l1 on the regularization path.
 
     Parameters
     ----------
@@ -96,38 +119,125 @@ def select_l1(
     open_fold : returns a fold, as `SelectionCheckpoint.open_fold` does for one that can be continued
     """
     plan = make_folds(sample, inference, engine, options, groups)
-    path, criterion = [], plan.criterion
+    learners = [partial(_learn, fold, make, first=k == 0) for k, fold in enumerate(plan.folds)]
+
+    def hear(point: PathPoint) -> None:
+        if callbacks is not None:
+            callbacks.path_point(replace(point, l1=point.l1 * plan.scale))
+
+    if plan.criterion.name == "heldout":
+        weight, tolerated = max(sample.total_weights), EMPTY_STANDARD_ERRORS if sample.has_missing else 1.0
+        found = _search(learners, plan, options, open_fold, hear, weight, tolerated)
+    else:
+        found = _follow(learners, plan, options, open_fold, hear)
+    scale = plan.scale if len(found.path) > 1 else 1.0  # all columns are independent, at any l1
+    l1 = found.path[found.selected].l1 * scale
+    if found.rises_at_the_end:
+        _warn_still_rising(l1)
+    if found.selected == 0 and sample.has_missing:
+        l1 *= EMPTY_MARGIN
+    return PathSelection(l1, found.selected, found.path, plan.criterion.name, scale)
+
+
+def _learn(
+    make_fold: Callable[[], SelectionFold], make: MakePathTrainer, kkt_tol: float, *, first: bool
+) -> tuple[PathTrainer, Scorer]:
+    fold = make_fold()
+    return PathTrainer(make(fold.dataset, EMPTY_FIELD_L1, kkt_tol, first=first)), fold.score
+
+
+# -- held-out data -----------------------------------------------------------------------------------------------------
+
+
+def _search(
+    learners: Sequence[Learner],
+    plan: SelectionPlan,
+    options: SelectionOptions,
+    open_fold: OpenFold,
+    hear: Callable[[PathPoint], None],
+    weight: float,
+    empty_standard_errors: float,
+) -> SearchResult:
+    """Search the path for the best score of held-out data; a longer view of the path follows where it is asked for."""
+
+    def open_number(k: int) -> PathFold:
+        return open_fold(k, *learners[k](max(options.kkt_tol, SEARCH_KKT_TOLERANCE)), ahead=False)
+
+    first = open_number(0)
+    values = _lattice(first.begin(), weight / plan.scale, options.path_length + EXTENSION)
+    with open_pool(min(options.n_threads, len(learners)) - 1) as pool:
+        grid = FoldGrid(first, len(learners), open_number, values, pool, hear)
+        found = search_l1(grid, empty_standard_errors, plan.criterion.min_improvement)
+    if options.patience == PATIENCE:
+        return found
+    selected = int(np.searchsorted(-values, -found.path[found.selected].l1))
+    path = _view(learners, plan.criterion, options, hear, float(values[0]), selected + 1)
+    return replace(found, path=path, selected=selected)
+
+
+def _lattice(l1_max: float, unit: float, count: int) -> np.ndarray:
+    """Return values of l1, (count,), from the last one that selects nothing: a unit times powers of the step.
+
+    The unit is that of all rows, so that the values are the same for all divisions into folds: which of them is
+    selected depends less on the seed than a value would that varies itself.
+    """
+    if l1_max <= 0.0:
+        return np.ones(1)
+    first = math.floor(math.log(l1_max / unit) / math.log(STEP))
+    return path_values(unit * STEP**first, count, STEP)
+
+
+# -- the whole path ----------------------------------------------------------------------------------------------------
+
+
+def _follow(
+    learners: Sequence[Learner],
+    plan: SelectionPlan,
+    options: SelectionOptions,
+    open_fold: OpenFold,
+    hear: Callable[[PathPoint], None],
+) -> SearchResult:
+    """Follow the path, and choose the best score of EBIC."""
+    path = _view(learners, plan.criterion, options, hear, open_fold=open_fold)
+    best = int(np.argmax([point.score for point in path[: _length(path, PATIENCE, plan.criterion)]]))
+    at_the_end = len(path) == options.path_length + EXTENSION and _rises_at_the_end(path, plan.criterion)
+    return SearchResult(path, best, at_the_end)
+
+
+def _view(
+    learners: Sequence[Learner],
+    criterion: SelectionCriterion,
+    options: SelectionOptions,
+    hear: Callable[[PathPoint], None],
+    first: float | None = None,
+    min_length: int = 1,
+    open_fold: OpenFold = open_path_fold,
+) -> tuple[PathPoint, ...]:
+    """Return the points of all folds, value by value, until scores fall; ``first`` is the first value, if given."""
+    path = []
     points = follow_path(
-        [(partial(make, fold.dataset, first=k == 0), fold.score) for k, fold in enumerate(plan.folds)],
+        learners,
+        first=first,
         count=options.path_length + EXTENSION,
-        step=SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1)),
+        step=STEP,
         kkt_tol=options.kkt_tol,
-        ends=partial(_ends, criterion=criterion, options=options),
+        ends=partial(_ends, criterion=criterion, options=options, min_length=min_length),
         n_threads=options.n_threads,
         open_fold=open_fold,
     )
     for point in points:
         path.append(point)
-        if callbacks is not None:
-            callbacks.path_point(replace(point, l1=point.l1 * plan.scale))
-    if len(path) == options.path_length + EXTENSION and _rises_at_the_end(path, criterion):
-        _warn_still_rising(path[-1].l1 * plan.scale)
-    selected = _choose(path, criterion, EMPTY_STANDARD_ERRORS if sample.has_missing else 1.0)
-    scale = plan.scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
-    l1 = path[selected].l1 * scale
-    if selected == 0 and sample.has_missing:
-        l1 *= EMPTY_MARGIN
-    return PathSelection(l1, selected, tuple(path), criterion.name, scale)
+        hear(point)
+    return tuple(path)
 
 
-# -- the end of the path -----------------------------------------------------------------------------------------------
-
-
-def _ends(path: Sequence[PathPoint], criterion: SelectionCriterion, options: SelectionOptions) -> bool:
+def _ends(path: Sequence[PathPoint], criterion: SelectionCriterion, options: SelectionOptions, min_length: int) -> bool:
     """Return whether a path ends here, because scores fall or because its last value of l1 is reached."""
+    if len(path) < min_length:
+        return False
     if options.patience is None:
         return len(path) >= options.path_length
-    if _length(path, options.patience, criterion, early=options.patience <= PATIENCE) is not None:
+    if _length(path, options.patience, criterion) is not None:
         return True
     return len(path) >= options.path_length and not _rises_at_the_end(path, criterion)
 
@@ -137,23 +247,15 @@ def _rises_at_the_end(path: Sequence[PathPoint], criterion: SelectionCriterion) 
     return len(path) > 1 and _length(path, PATIENCE, criterion) is None
 
 
-def _length(path: Sequence[PathPoint], patience: int, criterion: SelectionCriterion, early: bool = True) -> int | None:
-    """Return after how many points scores fall; None if never.
-
-    That is where ``patience`` points in a row were no better than the best before or, with ``early``, where a point is
-    clearly worse on held-out data.
-    """
+def _length(path: Sequence[PathPoint], patience: int, criterion: SelectionCriterion) -> int | None:
+    """Return after how many points ``patience`` in a row were no better than the best before; None if never."""
     best, worse = path[0], 0
     for k, point in enumerate(path):
         better = k == 0 or point.score > best.score + criterion.min_improvement * abs(best.score)
         best, worse = (point, 0) if better else (best, worse + 1)
-        if worse >= patience or (early and worse and _is_clearly_worse(point, best)):
+        if worse >= patience:
             return k + 1
     return None
-
-
-def _is_clearly_worse(point: PathPoint, best: PathPoint) -> bool:
-    return len(point.scores) > 1 and not is_as_good(point, best, CLEARLY_WORSE)
 
 
 def _warn_still_rising(l1: float) -> None:
@@ -163,42 +265,6 @@ def _warn_still_rising(l1: float) -> None:
         SelectionWarning,
         stacklevel=6,
     )
-
-
-# -- the choice --------------------------------------------------------------------------------------------------------
-
-
-def _choose(path: Sequence[PathPoint], criterion: SelectionCriterion, empty_standard_errors: float = 1.0) -> int:
-    """Return the choice of a path with the ordinary patience, however long this one is."""
-    visited = path[: _length(path, PATIENCE, criterion)]
-    best = int(np.argmax([point.score for point in visited]))
-    if criterion.name != "heldout":
-        return best
-    return 0 if is_as_good(visited[0], visited[best], empty_standard_errors) else sparsest_good(visited, best)
-
-
-def sparsest_good(path: Sequence[PathPoint], best: int) -> int:
-    """Return the first, sparsest point that is worse than the best by at most a standard error of the difference."""
-    return next((k for k, point in enumerate(path[:best]) if is_as_good(point, path[best])), best)
-
-
-def is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0) -> bool:
-    """Return whether a point is worse than the best by at most some standard errors of the difference.
-
-    All points are scored on the same data, so differences are far more certain than scores.
-    """
-    difference = best.scores - point.scores
-    error = standard_error(difference, best.weights) if len(difference) > 1 else 0.0
-    return bool(np.average(difference, weights=best.weights) <= standard_errors * error)
-
-
-def standard_error(values: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the standard error of the weighted mean of independent values; NaN for a single one."""
-    if len(values) < 2:
-        return float("nan")
-    shares = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
-    residuals = shares * (values - shares @ values)
-    return float(np.sqrt(len(values) / (len(values) - 1) * np.square(residuals).sum()))
 
 
 # -- pruning -----------------------------------------------------------------------------------------------------------

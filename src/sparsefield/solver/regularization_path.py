@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.model import Field
-from sparsefield.solver.fit_state import FitResult, PathPoint
+from sparsefield.solver.fit_state import FitResult, PathPoint, WarmStart
 from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.trainer import Trainer
 
@@ -32,6 +32,11 @@ MIN_L1 = 1e-6
 """Smaller gradients are rounding errors."""
 
 
+def warm_start(field: Field) -> WarmStart:
+    """Return the weights of a field as those to start from."""
+    return WarmStart(field.biases, field.features, field.theta[len(field.biases) :])
+
+
 class PathTrainer:
     """Continues a trainer after its `Trainer.run`, from the weights that it has reached.
 
@@ -43,18 +48,21 @@ class PathTrainer:
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
 
-    def step_to(self, l1: float) -> FitResult:
-        """Fit approximately at a smaller l1: score all candidates once, add, optimize.
+    def step_to(self, l1: float, start: WarmStart | None = None, *, ahead: bool = True) -> FitResult:
+        """Fit approximately at another l1, from the last weights or from given ones: score all candidates once, add.
 
         Between two values of l1 gradients rarely change faster than l1 itself (the strong rule of Tibshirani et al.),
-        so candidates within that distance of the new l1 are added. The next step adds what was missed.
+        so candidates within that distance of a smaller l1 are added, unless ``ahead`` is false: most of them are not
+        needed, and weights that are about to leave 0 hardly matter. The next step adds what was missed.
         """
-        trainer = self.trainer
+        trainer, last = self.trainer, self.trainer.options.l1
+        if start is None:
+            trainer.set_l1(l1)
+        else:
+            trainer.start_at(start, l1)
         if trainer.options.max_order > 2:
-            return self.fit_at(l1)  # many conjunctions look useful until a few of them are added
-        last = trainer.options.l1
-        near = max(2.0 * l1 - last, 0.5 * l1) if last < 2.0 * l1 else l1
-        trainer.set_l1(l1)
+            return trainer.certify()  # many conjunctions look useful until a few of them are added
+        near = max(2.0 * l1 - last, 0.5 * l1) if ahead and l1 < last < 2.0 * l1 else l1
         if trainer.fixed_candidates:
             return trainer.optimize_with(np.empty((0, 2), dtype=np.int64), near)
         found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
@@ -90,10 +98,6 @@ class PathTrainer:
         return PathTrainer(self.trainer.branch())
 
 
-MakeTrainer = Callable[[float, float], Trainer]
-"""``make(l1, kkt_tol)`` returns a trainer."""
-
-
 @dataclass(frozen=True)
 class BatchScores:
     """Scores of batches of held-out data, (batches,), and how much each of them counts; larger is better."""
@@ -106,29 +110,48 @@ Scorer = Callable[[PathTrainer], BatchScores]
 """Scores the current field of a path."""
 
 
-class PathFold:
-    """The path of one fold: a trainer, and the scorer of its fields."""
+Learner = Callable[[float], tuple[PathTrainer, Scorer]]
+"""``learner(kkt_tol)`` returns the trainer of a fold, at an l1 that selects nothing, and its scorer."""
 
-    def __init__(self, path: PathTrainer, score: Scorer) -> None:
-        self.path, self.score = path, score
+
+class PathFold:
+    """The path of one fold: a trainer, and the scorer of its fields.
+
+    Parameters
+    ----------
+    ahead : whether candidates are added before they are needed, as `PathTrainer.step_to` explains
+    """
+
+    def __init__(self, path: PathTrainer, score: Scorer, *, ahead: bool = True) -> None:
+        self.path, self.score, self.ahead = path, score, ahead
 
     def begin(self) -> float:
         """Fit the field without pairs, and return the smallest l1 that selects nothing."""
         self.path.trainer.run()
         return self.path.l1_max()
 
-    def proceed(self, l1: float) -> tuple[FitResult, BatchScores]:
-        """Fit at a smaller l1, and score the field."""
-        return self.path.step_to(l1), self.score(self.path)
+    def proceed(self, l1: float, start: Field | None = None, *, exact: bool = False) -> tuple[FitResult, BatchScores]:
+        """Fit at another l1, from the last weights or from those of a field, and score the field.
+
+        The weights of another fold have seen the held-out data of this one, so that fits that start from them have to
+        be exact.
+        """
+        return self._fit(l1, start, exact=exact), self.score(self.path)
+
+    def _fit(self, l1: float, start: Field | None, *, exact: bool) -> FitResult:
+        found = self.path.step_to(l1, None if start is None else warm_start(start), ahead=self.ahead)
+        return self.path.trainer.certify() if exact else found
 
 
-OpenFold = Callable[[int, PathTrainer, Scorer], PathFold]
-"""``open_fold(number, path, score)`` returns a fold."""
+class OpenFold(Protocol):
+    """A function that returns the fold of a number."""
+
+    def __call__(self, number: int, path: PathTrainer, score: Scorer, *, ahead: bool = True) -> PathFold: ...
 
 
-def open_path_fold(number: int, path: PathTrainer, score: Scorer) -> PathFold:
+def open_path_fold(number: int, path: PathTrainer, score: Scorer, *, ahead: bool = True) -> PathFold:
     """Return a fold of which nothing is saved."""
-    return PathFold(path, score)
+    return PathFold(path, score, ahead=ahead)
 
 
 EndOfPath = Callable[[Sequence[PathPoint]], bool]
@@ -136,8 +159,9 @@ EndOfPath = Callable[[Sequence[PathPoint]], bool]
 
 
 def follow_path(
-    learners: Sequence[tuple[MakeTrainer, Scorer]],
+    learners: Sequence[Learner],
     *,
+    first: float | None = None,
     count: int,
     step: float,
     kkt_tol: float,
@@ -145,21 +169,20 @@ def follow_path(
     n_threads: int = 1,
     open_fold: OpenFold = open_path_fold,
 ) -> Iterator[PathPoint]:
-    """Yield fields at falling values of l1, from the smallest that selects nothing, each ``step`` times the last.
+    """Yield fields at falling values of l1, each ``step`` times the last.
 
     Parameters
     ----------
-    learners : sequence of (make, score)
-        One for each fold; all are fitted at the same values of l1, and their scores are pooled.
+    learners : one for each fold
+        All are fitted at the same values of l1, and their scores are pooled.
+    first : the first value; None takes the smallest that selects nothing in the first fold
     count : number of values at most
     ends : called after each point with all points so far
     n_threads : number of threads that share the folds; the result does not depend on it
     open_fold : returns the fold of a number, which may continue an interrupted selection
     """
     tolerance = max(kkt_tol, PATH_KKT_TOLERANCE)
-    folds = [
-        open_fold(k, PathTrainer(make(EMPTY_FIELD_L1, tolerance)), score) for k, (make, score) in enumerate(learners)
-    ]
+    folds = [open_fold(k, *learner(tolerance)) for k, learner in enumerate(learners)]
     points: list[PathPoint] = []
 
     def begin(k: int) -> float:
@@ -168,9 +191,10 @@ def follow_path(
     def proceed(k: int, l1: float) -> tuple[FitResult, BatchScores]:
         return folds[k].proceed(l1)
 
-    with _open_pool(min(n_threads, len(folds)) - 1) as pool:
-        for l1 in path_values(max(_for_each_fold(begin, len(folds), pool)), count, step).tolist():
-            fits, found = zip(*_for_each_fold(partial(proceed, l1=l1), len(folds), pool), strict=True)
+    with open_pool(min(n_threads, len(folds)) - 1) as pool:
+        l1_max = for_each_fold(begin, len(folds), pool)[0]
+        for l1 in path_values(l1_max if first is None else first, count, step).tolist():
+            fits, found = zip(*for_each_fold(partial(proceed, l1=l1), len(folds), pool), strict=True)
             scores, weights = (np.concatenate([getattr(f, name) for f in found]) for name in ("values", "weights"))
             points.append(PathPoint(l1, scores, fits[0], weights))
             yield points[-1]
@@ -178,12 +202,12 @@ def follow_path(
                 return
 
 
-def _open_pool(n_threads: int) -> AbstractContextManager[ThreadPoolExecutor | None]:
+def open_pool(n_threads: int) -> AbstractContextManager[ThreadPoolExecutor | None]:
     """Return threads beside the current one, if any."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="sparsefield-fold") if n_threads > 0 else nullcontext()
 
 
-def _for_each_fold(function: Callable[[int], Result], count: int, pool: ThreadPoolExecutor | None) -> list[Result]:
+def for_each_fold(function: Callable[[int], Result], count: int, pool: ThreadPoolExecutor | None) -> list[Result]:
     """Return what a function returns for each fold.
 
     The first fold, whose iterations callbacks hear of, is always that of the current thread, which then helps with

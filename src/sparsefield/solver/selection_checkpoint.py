@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-import numpy as np
-
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import remove_leftovers
 from sparsefield.model import Field
@@ -32,9 +30,9 @@ class SelectionCheckpoint:
     def __init__(self, folder: str | os.PathLike[str], mark: str) -> None:
         self._folder, self._mark = make_folder(folder), mark
 
-    def open_fold(self, number: int, path: PathTrainer, score: Scorer) -> PathFold:
+    def open_fold(self, number: int, path: PathTrainer, score: Scorer, *, ahead: bool = True) -> PathFold:
         """Return a fold that continues where it was interrupted."""
-        return _SavedPathFold(path, score, _FoldFiles(self, number))
+        return _SavedPathFold(path, score, _FoldFiles(self, number), ahead=ahead)
 
     def file(self, name: str) -> CheckpointFile:
         """Return the file of this name."""
@@ -91,29 +89,27 @@ class _SavedPathFold(PathFold):
     selection is reproducible. The trainer goes on from the state after the last of them.
     """
 
-    def __init__(self, path: PathTrainer, score: Scorer, files: _FoldFiles) -> None:
-        super().__init__(path, score)
+    def __init__(self, path: PathTrainer, score: Scorer, files: _FoldFiles, *, ahead: bool) -> None:
+        super().__init__(path, score, ahead=ahead)
         self._files = files
-        self._l1_max = np.nan
-        self._saved: list[_PointRecord] = []
-        """Points of the interrupted selection that have not been asked for yet."""
+        self._l1_max = 0.0
         self._unsaved: dict[int, _PointRecord] = {}
         self._count = 0
-        self._state: tuple[Arrays, Facts] | None = None
+        self._state = files.state().load()
         """State of the trainer after the last saved point, until the trainer continues from it."""
+        facts = None if self._state is None else self._state[1]
+        self._saved = [] if facts is None else [self._load_point(k) for k in range(facts["points"])]
+        """Points of the interrupted selection that have not been asked for yet."""
 
     def begin(self) -> float:
-        self._state = self._files.state().load()
         if self._state is None:
             self._l1_max = super().begin()
             self._save(*self.path.trainer.snapshot())
-            return self._l1_max
-        facts = self._state[1]
-        self._l1_max = float(facts["l1_max"])
-        self._saved = [self._load_point(k) for k in range(facts["points"])]
+        else:
+            self._l1_max = float(self._state[1]["l1_max"])
         return self._l1_max
 
-    def proceed(self, l1: float) -> tuple[FitResult, BatchScores]:
+    def proceed(self, l1: float, start: Field | None = None, *, exact: bool = False) -> tuple[FitResult, BatchScores]:
         self._count += 1
         if self._saved:
             found = self._saved.pop(0)
@@ -121,7 +117,7 @@ class _SavedPathFold(PathFold):
                 raise RuntimeError(f"the saved point at l1 = {found.l1} was asked for at {l1}")
             return found.fit, found.scores
         self._continue()
-        fit = self.path.step_to(l1)
+        fit = self._fit(l1, start, exact=exact)
         state = self.path.trainer.snapshot()  # before the scorer, which may use the evaluator for a refit
         scores = self.score(self.path)
         self._unsaved[self._count - 1] = _PointRecord(l1, fit, scores)

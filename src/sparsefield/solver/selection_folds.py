@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -67,7 +67,8 @@ class SelectionFold:
 class SelectionPlan:
     """The folds of a choice of l1."""
 
-    folds: Sequence[SelectionFold]
+    folds: Sequence[Callable[[], SelectionFold]]
+    """Functions that return the folds, most of which may never be needed."""
     scale: float
     """Factor from the l1 of the folds, which have fewer rows, to that of all rows."""
     criterion: SelectionCriterion
@@ -96,7 +97,7 @@ def make_folds(
         )
     used = criterion if isinstance(criterion, EBIC) else EBIC()
     fold = SelectionFold(deduplicate_rows(sample), partial(_score_by_ebic, gamma=used.gamma))
-    return SelectionPlan([fold], 1.0, used)
+    return SelectionPlan([lambda: fold], 1.0, used)
 
 
 def held_out_refusal() -> DataError:
@@ -158,14 +159,16 @@ def _row_plan(
     groups: np.ndarray | None,
 ) -> SelectionPlan:
     """Learn from the other rows. The noise in a gradient, and the l1 that suppresses it, grow with the root of rows."""
-    folds, weights = [], []
-    for rows in held_out:
+
+    def make(rows: np.ndarray) -> SelectionFold:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
         scorer = _RowScorer(sample.subset(rows), _batches(rows, groups), engine, options)
-        folds.append(SelectionFold(deduplicate_rows(rest), scorer))
-        weights.append(sum(rest.total_weights))
-    weight = max(float(np.mean(weights)), np.finfo(float).tiny)
-    return SelectionPlan(folds, float(np.sqrt(sum(sample.total_weights) / weight)), criterion)
+        return SelectionFold(deduplicate_rows(rest), scorer)
+
+    total = sum(sample.total_weights)
+    weight = total - float(np.mean([sample.row_weights[rows].sum() for rows in held_out]))
+    scale = float(np.sqrt(total / max(weight, np.finfo(float).tiny)))
+    return SelectionPlan([partial(make, rows) for rows in held_out], scale, criterion)
 
 
 def _batches(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
@@ -243,7 +246,11 @@ def _cell_plan(
             return None
         cells = codes, hidden, [rng.integers(0, BATCHES, one.shape) for one in codes]
         folds.append(SelectionFold(train, _CellScorer(train, cells, inference, engine, options)))
-    return SelectionPlan(folds, float(np.sqrt(1.0 / (1.0 - share))), criterion)
+    return SelectionPlan([partial(_same, fold) for fold in folds], float(np.sqrt(1.0 / (1.0 - share))), criterion)
+
+
+def _same(fold: SelectionFold) -> SelectionFold:
+    return fold
 
 
 def _n_cell_folds(sample: DenseDataset, criterion: HeldOut) -> int:

@@ -67,9 +67,10 @@ class HeldOut(SelectionCriterion):
     Parameters
     ----------
     folds : "auto" or int
-        Number of parts of the rows, each of which is held out in turn; the scores of all of them are pooled. "auto" is
-        5, and 10 for a table with fewer than 500 rows; a table with fewer than 50 rows, and linked tables, hold out
-        cells once. 1 holds out a part once: faster, but l1 then depends strongly on ``random_state``.
+        Number of parts of the rows. The first is held out while l1 is searched; at values about which it leaves doubt,
+        each is held out in turn, and the scores of all of them are pooled. "auto" is 5, and 10 for a table with fewer
+        than 500 rows; a table with fewer than 50 rows, and linked tables, hold out cells once. 1 holds out a part once:
+        faster, but l1 then depends strongly on ``random_state``.
     fraction : float
         Share of the rows or cells that is held out once.
 

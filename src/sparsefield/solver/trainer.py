@@ -95,7 +95,7 @@ class Trainer:
             self.evaluator,
             max_order=options.max_order,
             order_penalty=options.order_penalty,
-            protected_pairs=start.pairs if start is not None and start.protected else None,
+            protected_pairs=start.features if start is not None and start.latent else None,
             grouped=options.penalty == "group" and sample.kind != "sparse",  # an edge of binary variables is one pair
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
@@ -121,13 +121,24 @@ class Trainer:
 
     def set_l1(self, l1: float) -> None:
         """Change l1 and keep the weights."""
+        self._restart_with(l1)
+        self.problem.evaluate_again()
+        self.problem.recenter()
+
+    def start_at(self, start: WarmStart, l1: float) -> None:
+        """Begin at other weights, instead of `run`, with another l1."""
+        self._restart_with(l1)
+        self._warm_start = start
+        self._initialize()
+        if self.fixed_candidates:
+            self._start()
+
+    def _restart_with(self, l1: float) -> None:
         self.options = replace(self.options, l1=l1)
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
         self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
         self.missing.restart()
-        self.problem.evaluate_again()
-        self.problem.recenter()
 
     def drop_l1(self, kept: np.ndarray, l2: float) -> None:
         """Keep only some features, by a mask, and penalize them by L2 alone; no other feature can be added."""
@@ -194,9 +205,9 @@ class Trainer:
         theta = np.concatenate(parts)
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
-            self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
+            self.problem.set_features(pad_features(self._warm_start.features, self.options.max_order))
         self.missing.begin(theta, warm=self._warm_start is not None)
-        if self._warm_start is not None:
+        if self._warm_start is not None and self._warm_start.latent:
             # Computes beliefs of latent cells, whose moments are needed next.
             self.evaluator.evaluate(self.problem.working_set.graphs, theta)
         self.problem.start_at(theta)

@@ -100,6 +100,7 @@ class WorkingProblem:
 
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
+        self.optimizer = OrthantLBFGS()
         self.parametrization = CenteredParametrization(*self.evaluator.moments(), self._to_center(theta))
         if len(self.working_set.arcs.conjunctions):
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
