@@ -21,7 +21,7 @@ SWEEPS = 60
 class LabeledTexts:
     """Texts as TF-IDF rows, and their labels."""
 
-    X: sp.csr_matrix
+    X: Any
     """(texts, words)"""
     Y: Array
     """(texts, labels): 0 and 1."""
@@ -51,7 +51,7 @@ class TopicModel:
                 Y[:, k] = rng.random(count) < 1.0 / (1.0 + np.exp(-logit))
         return Y
 
-    def draw_counts(self, Y: Array, rng: np.random.Generator) -> sp.csr_matrix:
+    def draw_counts(self, Y: Array, rng: np.random.Generator) -> Any:
         """Return the counts of words in texts with given labels, (texts, words)."""
         lengths = 3 + rng.poisson(self.length, len(Y))
         rows = []

@@ -30,6 +30,8 @@ from sparsefield.model import condition_on_covariates
 __all__ = ["METHODS", "joint_log_likelihood", "run_multilabel"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Matrix = Any
+"""A sparse matrix of scipy, which has no precise types."""
 
 SMALLEST = 1e-12
 """Probabilities below this count as this in log-likelihoods: those of regressions may be 0."""
@@ -48,7 +50,7 @@ MORE_L1 = tuple(0.7 * l1 for l1 in L1)
 class Model:
     """A fitted model."""
 
-    predict: Mapping[str, Callable[[sp.csr_matrix], Array]]
+    predict: Mapping[str, Callable[[Matrix], Array]]
     """{how labels are decoded: function that returns (texts, labels)}"""
     log_likelihood: Callable[[LabeledTexts], float]
     """Returns the mean over texts of ln p(all labels | text)."""
@@ -79,9 +81,9 @@ def fit_field(train: LabeledTexts, *, l1: float, label_penalty: float) -> Model:
 
 def fit_regressions(train: LabeledTexts, *, l1: float) -> Model:
     """Return one logistic regression per label."""
-    models = [_regression(l1).fit(train.X, y) for y in train.Y.T]
+    models: list[Any] = [_regression(l1).fit(train.X, y) for y in train.Y.T]
 
-    def probabilities(X: sp.csr_matrix) -> Array:
+    def probabilities(X: Matrix) -> Array:
         return np.column_stack([model.predict_proba(X)[:, 1] for model in models])
 
     def log_likelihood(texts: LabeledTexts) -> float:
@@ -93,7 +95,7 @@ def fit_regressions(train: LabeledTexts, *, l1: float) -> Model:
 
 def fit_chain(train: LabeledTexts, *, l1: float, order: float) -> Model:
     """Return a chain of logistic regressions, each of which has the labels before it as inputs, in a random order."""
-    chain = ClassifierChain(_regression(l1), order="random", random_state=int(order)).fit(train.X, train.Y)
+    chain: Any = ClassifierChain(_regression(l1), order="random", random_state=int(order)).fit(train.X, train.Y)
 
     def log_likelihood(texts: LabeledTexts) -> float:
         """By the chain rule, each label given the true ones before it."""
@@ -107,7 +109,7 @@ def fit_chain(train: LabeledTexts, *, l1: float, order: float) -> Model:
 
 
 def _regression(l1: float) -> LogisticRegression:
-    return LogisticRegression(l1_ratio=1.0, C=1.0 / l1, solver="liblinear", intercept_scaling=10.0, random_state=0)
+    return LogisticRegression(l1_ratio=1.0, C=1.0 / l1, solver="liblinear", intercept_scaling=10, random_state=0)
 
 
 def _log_likelihood(probabilities: Array, truth: Array) -> float:
@@ -220,7 +222,7 @@ def _describe(setting: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in setting.items())
 
 
-def _score(predict: Callable[[sp.csr_matrix], Array], test: LabeledTexts) -> Row:
+def _score(predict: Callable[[Matrix], Array], test: LabeledTexts) -> Row:
     started = time.perf_counter()
     found = predict(test.X)
     seconds = time.perf_counter() - started

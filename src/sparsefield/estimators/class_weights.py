@@ -39,12 +39,13 @@ def weigh_classes(class_weight: Any, labels: Source, sample_weight: np.ndarray |
     """
     if class_weight is None:
         return sample_weight
-    if len(labels.names) > 1:
+    name, *others = labels.names
+    if others:
         raise DataError(
             f"class_weight is for one label, and y has {len(labels.names):,}: the weight of a row counts for all of "
             "its labels. Leave it out, or fit one classifier per label."
         )
-    classes, places = factorize(labels.column(labels.names[0]))
+    classes, places = factorize(labels.column(name))
     if isinstance(class_weight, str):
         counts = np.bincount(places[places >= 0], minlength=len(classes))
         factors = counts.sum() / (len(classes) * np.maximum(counts, 1.0))
