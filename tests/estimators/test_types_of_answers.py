@@ -259,3 +259,17 @@ def test_labels_that_are_numbers_have_a_posterior() -> None:
     np.testing.assert_allclose(found.mean["y"], model.predict(X))
     inside = (y > found.quantile(0.1)["y"]) & (y < found.quantile(0.9)["y"])
     assert 0.72 < inside.mean() < 0.88
+
+
+@pytest.mark.parametrize("labels", [(5, 2**63), (-1, 2**63), (2**53 + 1, 10**30), (7, 10**30)])
+def test_integers_beyond_63_bits_are_drawn_beside_small_ones(labels) -> None:
+    dtype = pl.UInt64 if labels == (5, 2**63) else pl.Int128
+    table = pl.DataFrame({"a": pl.Series(labels * 8, dtype=dtype), "b": [0, 1] * 8})
+    assert set(MarkovField(l1=1.0).fit(table).sample(40)["a"].to_list()) == set(labels)
+
+
+def test_unsigned_integers_of_pyarrow_are_drawn_as_such() -> None:
+    table = pa.table({"a": pa.array([5, 2**63] * 8, pa.uint64()), "b": [0, 1] * 8})
+    drawn = MarkovField(l1=1.0).fit(table).sample(40)
+    assert drawn["a"].type == pa.uint64()
+    assert set(drawn["a"].to_pylist()) == {5, 2**63}

@@ -44,7 +44,9 @@ def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, lis
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     """Build a frame of the given kind; arrays and matrices become polars frames."""
-    return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
+    backend = _backend(kind)
+    made = {name: _make_integers(name, cells, backend) for name, cells in columns.items()}
+    return nw.to_native(nw.from_dict(made, backend=backend))
 
 
 def make_column(
@@ -67,6 +69,20 @@ def make_column(
         exact = exact if column_type.dtype != "time" else [moment.time() for moment in exact]
         cells = [time if is_known else cell for time, cell, is_known in zip(exact, cells, known, strict=True)]
     return nw.to_native(_fit_cells(series, cells, cells))
+
+
+def _make_integers(name: str, cells: Any, backend: Any) -> Any:
+    """Return a list of integers some of which need more than 63 bits as a column, and other cells as they are.
+
+    Libraries decide by the first cell, and fail at a larger one. Integers that fit into no type are text.
+    """
+    values = [cell for cell in cells if cell is not None] if isinstance(cells, list) and backend != "pandas" else []
+    if {type(value) for value in values} != {int} or (min(values) >= -(2**63) and max(values) < 2**63):
+        return cells
+    kind = nw.UInt64 if min(values) >= 0 and max(values) < 2**64 else nw.Int128
+    if kind == nw.Int128 and (backend != "polars" or max(map(abs, values)) >= 2**127):
+        kind, cells = nw.String, [None if cell is None else str(cell) for cell in cells]
+    return nw.to_native(nw.new_series(name, cells, kind, backend=backend))
 
 
 def as_pandas(frame: Any) -> Any:
