@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BURN_IN = 500
 """Sweeps of a chain of Gibbs sampling before its first row."""
 
+CHECKED_SHARE = 0.1
+"""The share of cells, or of sequences, that ``sparsefield fit`` holds out to check a fit."""
+
 CHECKPOINT_NAME = "fit.checkpoint"
 """The file in the folder of a checkpoint that has the state of a fit."""
 

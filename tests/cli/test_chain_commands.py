@@ -191,6 +191,39 @@ def test_labels_that_are_missing_are_summed_out_and_not_scored(folder: Path, run
     assert found["tokens"] == 300 - text.count(" _\n")
 
 
+def test_sequences_without_a_known_label_are_not_counted(tmp_path: Path, run) -> None:
+    data, model = tmp_path / "scarce.conll", tmp_path / "m"
+    data.write_text("a X\n\nb _\n\nc _\n")
+    words = ("--chain", "--missing", "_", "--l1", "0.5", "--l2", "0.1", "--jobs", "1")
+    done = run("fit", data, "-o", model, *words)
+    assert "No check: it needs two sequences with a known label" in done.err
+    assert "nan" not in done.out
+    assert "100.00% of 1 token and 100.00% of 1 sequence are" in run("evaluate", data, "--model", model).out
+    refused = run("evaluate", data, "--chain", "--missing", "_", "--folds", "3")
+    assert (refused.code, "there is 1 among 3 sequences: label more" in refused.err) == (2, True)
+
+
+def test_sequences_with_known_labels_are_divided_among_the_folds_and_held_out(tmp_path: Path, run) -> None:
+    data = tmp_path / "part.conll"
+    data.write_text("\n\n".join(f"{'ab'[k % 2]} {'XY'[k % 2] if k < 4 else '_'}" for k in range(20)))
+    words = ("--chain", "--missing", "_", "--l1", "0", "--l2", "0.1", "--jobs", "1", "--json")
+    found = json.loads(run("evaluate", data, *words, "--folds", "4").out)
+    assert [part["sequences"] for part in found["results"]] == [1, 1, 1, 1]
+    assert (found["sequences"], found["tokens"], found["sequence_accuracy"]) == (4, 4, 1.0)
+    held = json.loads(run("fit", data, "-o", tmp_path / "m", *words).out)["held_out"]
+    assert (held["sequences"], held["tokens"]) == (1, 1)
+
+
+def test_columns_may_look_like_templates(tmp_path: Path, run) -> None:
+    rows = [f"{k // 4},{'ab'[k % 2]},{'cd'[k // 2 % 2]},{'ef'[k % 2]},{'XY'[k % 2]}" for k in range(24)]
+    (tmp_path / "t.csv").write_text("s,R & D,w,w[+1],y\n" + "\n".join(rows) + "\n")
+    words = ("--chain", "--sequence", "s", "--label", "y", "--window", "1", "--spelling", "R & D")
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, *QUICK).code == 0
+    names = {name.rpartition("=")[0] for name in load(tmp_path / "m").attributes_}
+    assert {'"R & D"[-1]', '"R & D":lower', "w", "w[+1]", '"w[+1]"', '"w[+1]"[+1]'} <= names
+    assert run("evaluate", tmp_path / "t.csv", "--model", tmp_path / "m").code == 0
+
+
 REFUSED = {
     "fit train.conll -o new --label 2": "add --chain",
     "fit train.conll -o new --chain --latent a=2 --stream": "--latent and --stream cannot be used with a linear chain",
@@ -202,6 +235,8 @@ REFUSED = {
     "fit train.conll -o new --chain --attribute 0:upper": "the form 'upper'",
     "fit train.conll -o new --chain --spelling q": "--spelling names the column 'q'",
     "fit train.conll -o new --chain --observed 2": "--observed names the column '2'",
+    "fit train.conll -o new --chain --nominal foo": "--nominal names the column 'foo'",
+    "fit train.conll -o new --chain --observed 0 --id 0": "--id leaves no input, since it names 0",
     "fit train.conll -o new --chain --sheet a": "--sheet is for tables",
     "fit train.conll -o new --chain --sequence 0 --names a,b,c": "remove one of them",
     "fit table.csv -o new --chain --sequence q --label b": "no column 'q'",
@@ -215,8 +250,10 @@ REFUSED = {
     "predict m test.conll -o new --fill mean": "--fill cannot be used",
     "evaluate test.conll --model m --folds 3": "--folds cannot be used with --model",
     "evaluate test.conll --model table.csv": "not a chain",
+    "evaluate test.conll --model nosuch": "nosuch: there is no such file",
+    "evaluate test.conll --model .": "this is a folder",
     "evaluate absent.conll --model m": "no such file",
-    "evaluate test.conll --chain --folds 30": "there are 20",
+    "evaluate test.conll --chain --folds 30": "there are 20 among 20 sequences: give fewer folds",
     "report m -o new.html": "holds a ChainCRF",
     "predict python test.conll -o new": "fitted in Python",
 }

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.data.attribute_templates import make_attributes, parse_template, spelling_templates, window_templates
+from sparsefield.data.attribute_templates import (
+    AttributeTemplate,
+    TemplateCell,
+    make_attributes,
+    parse_template,
+    spelling_templates,
+    window_templates,
+)
 from sparsefield.errors import DataError
 
 COLUMNS = {"word": [["The", "dog", "ran"], ["Yes"], []], "n": [[1.5, None, 2.0], [0.0], []]}
@@ -49,6 +56,29 @@ def test_names_of_columns_may_look_like_templates() -> None:
     for name in columns:
         (cell,) = parse_template(name, columns).cells
         assert (cell.column, cell.offset, cell.form) == (name, 0, None)
+
+
+ODD_NAMES = ["w", "w[+1]", "w:lower", "R&D", "R & D", "R", "D", "a:b", "a", '"q"', '5"', "&", " x", "x", "(first)"]
+
+
+def test_names_of_templates_are_told_apart_whatever_the_names_of_columns() -> None:
+    singles = [*window_templates(dict.fromkeys(ODD_NAMES, 1)), *spelling_templates(ODD_NAMES)]
+    cells = [template.cells[0] for template in singles]
+    pairs = [AttributeTemplate((one, two)) for one, two in zip(cells, cells[5:], strict=False)]
+    templates = singles + pairs
+    assert len({template.name for template in templates}) == len(templates)
+    assert [parse_template(template.name, ODD_NAMES) for template in templates] == templates
+
+
+def test_columns_are_quoted_only_if_their_names_look_like_templates() -> None:
+    names = [TemplateCell(column, -1).name for column in ("R&D", "a:b", "w[+1]", "w:lower", "R & D")]
+    assert names == ["R&D[-1]", "a:b[-1]", '"w[+1]"[-1]', '"w:lower"[-1]', '"R & D"[-1]']
+
+
+def test_a_column_beside_one_that_it_looks_like_an_offset_of_is_another_attribute() -> None:
+    columns = {"w": [["a", "b"]], "w[+1]": [["x", "y"]]}
+    (first, _) = make_attributes(columns, window_templates({"w": 1, "w[+1]": 0}))[0]
+    assert first == {"(first)": True, "w": "a", "w[+1]": "b", '"w[+1]"': "x"}
 
 
 @pytest.mark.parametrize("text", ["tag", "word & tag[-1]", "word:upper", "word[-100]", "", "word &"])

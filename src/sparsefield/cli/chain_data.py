@@ -264,8 +264,10 @@ def find_inputs(tokens: TokenFile, label: str, columns: ColumnOptions) -> tuple[
     left_out = find_columns(columns.identifiers, rest, "--id")
     chosen = find_columns(columns.observed, rest, "--observed") or rest
     inputs = tuple(name for name in chosen if name not in left_out)
-    if not inputs:
+    if not rest:
         raise DataError(f"There is no input: the label {label!r} is the only column.")
+    if not inputs:
+        raise DataError(f"--id leaves no input, since it names {', '.join(chosen)}: name fewer columns with it.")
     return inputs
 
 

@@ -21,6 +21,8 @@ from sparsefield.cli.chain_data import (
 from sparsefield.cli.chain_results import LabelingScores, score_labelings, show_chain_fit, show_chain_fit_as_json
 from sparsefield.cli.console import StatusLine, inform, note, show
 from sparsefield.io.read_options import ReadOptions
+from sparsefield.parameters import CHECKED_SHARE
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield import ChainCRF
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from sparsefield.cli.input_data import ColumnOptions
     from sparsefield.model.chain_source import ChainSource
     from sparsefield.solver.chain_training import ChainProgress
-
-CHECKED_SHARE = 0.1
 
 Attributes = list[list[dict[str, Any]]]
 
@@ -42,6 +42,11 @@ class LabeledSequences:
     y: Labels
     source: ChainSource
 
+    @property
+    def labeled(self) -> list[bool]:
+        """Whether each sequence has a known label."""
+        return [any(label is not None for label in one) for one in self.y]
+
     def select(self, chosen: Any) -> tuple[Attributes, Labels]:
         """Return some sequences and their labels."""
         return [self.X[s] for s in chosen], [self.y[s] for s in chosen]
@@ -51,14 +56,15 @@ def read_sequences_to_learn(
     data: Path, reading: ReadOptions, options: SequenceOptions, columns: ColumnOptions
 ) -> LabeledSequences:
     """Read sequences and their labels, with the attributes that the options ask for."""
+    from sparsefield.cli.table_files import find_columns
     from sparsefield.model.chain_source import ChainSource
 
     tokens = read_tokens(data, reading, options)
     label = find_label(tokens, options)
     inputs = find_inputs(tokens, label, columns)
+    text_columns = find_columns(columns.nominal, tokens.columns, "--nominal")
     templates = _templates(options, inputs)
     labels = read_known_labels(tokens, label, "a chain learns")
-    text_columns = set(columns.nominal)
     numeric = tuple(name for name in tokens.numeric(inputs) if name not in text_columns)
     inform(f"{data.name}: {describe_tokens(tokens)}; inputs: {', '.join(inputs)}; labels: {label}.")
     source = ChainSource(
@@ -118,7 +124,7 @@ def make_chain(options: SequenceOptions, learning: Mapping[str, Any], given: Col
 def fit_and_save_chain(chain: ChainCRF, data: LabeledSequences, output: Path, *, check: bool, as_json: bool) -> None:
     """Fit a chain to all sequences, save it, and print what it is, and how well it labels held-out sequences."""
     started = time.perf_counter()
-    with StatusLine(f"Learning from {len(data.X):,} sequences") as watch:
+    with StatusLine(f"Learning from {count(len(data.X), 'sequence')}") as watch:
         chain.set_params(callback=lambda progress: watch.update(_describe(progress))).fit(data.X, data.y)
     seconds = time.perf_counter() - started
     record = replace(chain.model_.record, source=data.source)
@@ -138,21 +144,19 @@ def _describe(progress: ChainProgress) -> str:
 
 
 def _check(chain: ChainCRF, data: LabeledSequences) -> LabelingScores | None:
-    """Return the scores of a second fit, with the penalties of the first, on held-out sequences."""
+    """Return the scores of a second fit, with the penalties of the first, on held-out sequences with known labels."""
     import numpy as np
     from sklearn.base import clone
 
     from sparsefield.solver.chain_selection import split_sequences
 
-    if len(data.X) < 2:
-        note("No check: one sequence cannot be divided.")
+    labeled = np.flatnonzero(data.labeled)
+    if len(labeled) < 2:
+        note("No check: it needs two sequences with a known label.")
         return None
-    kept, held = split_sequences(len(data.X), CHECKED_SHARE, np.random.default_rng(chain.random_state))
-    X, y = data.select(kept)
-    X_test, y_test = data.select(held)
-    if not any(label is not None for one in y for label in one):
-        note("No check: too few labels are known.")
-        return None
+    _, held = split_sequences(len(labeled), CHECKED_SHARE, np.random.default_rng(chain.random_state))
+    X, y = data.select(np.setdiff1d(np.arange(len(data.X)), labeled[held]))
+    X_test, y_test = data.select(labeled[held])
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the sequences held out"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all sequences has already given the warnings
         again: Any = clone(chain)

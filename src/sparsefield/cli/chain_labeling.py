@@ -28,6 +28,7 @@ from sparsefield.io.read_options import ReadOptions
 from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from sparsefield import ChainCRF
@@ -105,9 +106,7 @@ def cross_validate_chain(
     import numpy as np
 
     n = len(data.X)
-    if folds > n:
-        raise DataError(f"--folds {folds} needs as many sequences, and there are {n}: give fewer folds.")
-    fold_of = np.random.default_rng(seed).permutation(n) % folds
+    fold_of = _divide_into_folds(data.labeled, folds, seed)
     found: list[Any] = [None] * n
     parts: list[LabelingScores] = []
     with StatusLine(f"{folds} folds of {count(n, 'sequence')}") as watch:
@@ -120,6 +119,25 @@ def cross_validate_chain(
             parts.append(score_labelings([data.y[s] for s in held], answers))
             watch.update(f"{fold + 1} done")
     return score_labelings(data.y, found), parts
+
+
+def _divide_into_folds(labeled: list[bool], folds: int, seed: int) -> np.ndarray:
+    """Return the fold of each sequence; each fold has sequences with a known label, and so have the others together."""
+    import numpy as np
+
+    n_labeled = sum(labeled)
+    if folds > n_labeled:
+        found = f"is {n_labeled}" if n_labeled == 1 else f"are {n_labeled}"
+        remedy = "label more" if n_labeled < 2 else "give fewer folds"
+        raise DataError(
+            f"--folds {folds} needs as many sequences with a known label, and there {found} among "
+            f"{count(len(labeled), 'sequence')}: {remedy}."
+        )
+    shuffled = np.random.default_rng(seed).permutation(len(labeled))
+    order = np.lexsort((shuffled, ~np.array(labeled)))
+    fold_of = np.empty(len(labeled), dtype=np.int64)
+    fold_of[order] = np.arange(len(labeled)) % folds
+    return fold_of
 
 
 def show_chain_info(path: Path, features: int, *, as_json: bool) -> None:

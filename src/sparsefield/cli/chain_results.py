@@ -27,12 +27,13 @@ class LabelingScores:
     """How well sequences were labeled."""
 
     n_sequences: int
+    """Sequences with a token whose label is known."""
     n_tokens: int
     """Tokens whose label is known."""
     overall: SequenceScores
     labels: list[LabelScore]
     entities: list[LabelScore]
-    """LabelingScores of types of entities, if labels name any."""
+    """Scores of types of entities, if labels name any."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as values that JSON can express."""
@@ -50,10 +51,13 @@ def score_labelings(truth: Sequence[Sequence[Any]], found: Sequence[Sequence[Any
     from sparsefield.evaluation.entities import score_sequences
     from sparsefield.evaluation.label_tables import score_entities_apart, score_labels_apart
 
-    n_tokens = sum(label is not None for one in truth for label in one)
-    overall = score_sequences(truth, found)
+    known = [sum(label is not None for label in one) for one in truth]
     return LabelingScores(
-        len(truth), n_tokens, overall, score_labels_apart(truth, found), score_entities_apart(truth, found)
+        sum(map(bool, known)),
+        sum(known),
+        score_sequences(truth, found),
+        score_labels_apart(truth, found),
+        score_entities_apart(truth, found),
     )
 
 

@@ -32,14 +32,12 @@ from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
-from sparsefield.parameters import CHECKPOINT_NAME
+from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.hold_out import Evaluation
-
-CHECKED_SHARE = 0.1
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.io.model_document import CHAIN_FORMAT, is_chain_file, read_metadata
+from sparsefield.io.model_document import CHAIN_FORMAT, is_chain_file, read_metadata, refuse_absent_model
 from sparsefield.io.model_file import with_sorted_header
 from sparsefield.model.chain_features import ChainFeatures
 from sparsefield.model.chain_model import ChainModel, ChainRecord
@@ -46,6 +46,7 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]
     """Read a chain that `save_chain` wrote, and the estimator's extra values."""
     from safetensors import SafetensorError, safe_open
 
+    refuse_absent_model(Path(path))
     if not is_chain_file(path):
         raise ModelFileError(f"{path}: not a chain that sparsefield saved.")
     if read_metadata(path).get("version") != VERSION:

@@ -63,7 +63,7 @@ def read_conll(
     path : path of a text file
     columns : names of the columns, in order; "0", "1" and so on when left out
     separator : what divides columns; by default a tab in files that have tabs, and blanks otherwise
-    comment : how lines begin that are no tokens; None if there are none
+    comment : how comments begin; None if there are none. Lines within a sentence that have all columns are tokens
     encoding : str
 
     Examples

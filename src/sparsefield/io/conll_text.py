@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sparsefield.errors import DataError
@@ -16,6 +16,8 @@ BLANKS = " \t"
 PART_OF_TOKEN = re.compile(r"\d+[-.]\d+\t")
 """How lines of CoNLL-U begin that are no tokens: ranges such as 1-2, and empty nodes such as 1.1."""
 CELL = re.compile(r"[^ \t]+")
+LINE_END = re.compile(r"(\r\n|\n|\r)")
+# str.splitlines would also divide lines at characters that tokens may have, such as U+2028.
 SHOWN_LINES = 3
 
 
@@ -27,12 +29,13 @@ class ConllText:
     """Name of the file, for messages."""
     lines: tuple[str, ...]
     """All lines, without their ends."""
+    ends: tuple[str, ...]
+    """The end of each line; that of the last one is empty."""
     separator: str | None
     """What divides columns; None for blanks."""
     comment: str | None = COMMENT
     encoding: str = "utf-8"
     bom: bool = False
-    line_ending: str = "\n"
 
     @cached_property
     def places(self) -> tuple[tuple[int, ...], ...]:
@@ -41,8 +44,8 @@ class ConllText:
 
     @cached_property
     def width(self) -> int:
-        """Number of columns of the first token."""
-        return len(self.cells(self.places[0][0]))
+        """Number of columns of the first token that does not begin like a comment; 0 if there is none."""
+        return next((len(self.cells(place)) for place in self._certain_tokens()), 0)
 
     @property
     def n_tokens(self) -> int:
@@ -65,13 +68,11 @@ class ConllText:
         for sentence, words in zip(self.places, values, strict=True):
             for place, word in zip(sentence, words, strict=True):
                 lines[place] = self._with_cell(lines[place], word, column)
-        return ConllText(
-            self.name, tuple(lines), self.separator, self.comment, self.encoding, self.bom, self.line_ending
-        )
+        return replace(self, lines=tuple(lines))
 
     def encode(self) -> bytes:
         """Return the bytes of the file, in its encoding; in UTF-8 if that lacks a letter."""
-        text = ("\ufeff" if self.bom else "") + self.line_ending.join(self.lines)
+        text = ("\ufeff" if self.bom else "") + "".join(map("".join, zip(self.lines, self.ends, strict=True)))
         try:
             return text.encode(self.encoding)
         except UnicodeEncodeError:
@@ -90,18 +91,38 @@ class ConllText:
     def _sentences(self) -> Iterator[list[int]]:
         sentence: list[int] = []
         for place, line in enumerate(self.lines):
-            if not line.strip(BLANKS) or line.startswith(DOCUMENT_START):
+            if _divides(line):
                 if sentence:
                     yield sentence
                 sentence = []
-            elif not (self._is_comment(line) or PART_OF_TOKEN.match(line)):
+            elif not (PART_OF_TOKEN.match(line) or self._is_comment(place, first=not sentence)):
                 sentence.append(place)
         if sentence:
             yield sentence
 
-    def _is_comment(self, line: str) -> bool:
+    def _is_comment(self, place: int, *, first: bool) -> bool:
+        """Return whether a line is a comment, and not a token such as "#" in a file with blanks between columns.
+
+        A token has as many columns as others. Comments before the first token of a sentence may have as many, too, such
+        as "# sentence 1"; there, the last cell of a token also is that of another token, as labels are.
+        """
+        if not self._begins_as_comment(self.lines[place]):
+            return False
+        cells = self.cells(place)
+        return len(cells) != self.width or (first and cells[-1] not in self._last_cells)
+
+    def _begins_as_comment(self, line: str) -> bool:
         comment = self.comment
         return comment is not None and (line.startswith(comment) or line == comment.rstrip())
+
+    def _certain_tokens(self) -> Iterator[int]:
+        for place, line in enumerate(self.lines):
+            if not (_divides(line) or PART_OF_TOKEN.match(line) or self._begins_as_comment(line)):
+                yield place
+
+    @cached_property
+    def _last_cells(self) -> frozenset[str]:
+        return frozenset(self.cells(place)[-1] for place in self._certain_tokens())
 
     def _refuse_other_widths(self, found: list[list[tuple[str, ...]]], width: int) -> None:
         wrong = [
@@ -114,6 +135,11 @@ class ConllText:
             shown = "; ".join(f"line {number} has {count} columns" for number, count in wrong[:SHOWN_LINES])
             more = f" (and {len(wrong) - SHOWN_LINES} more lines)" if len(wrong) > SHOWN_LINES else ""
             raise DataError(f"{self.name}: {width} columns are expected, and {shown}{more}.")
+
+
+def _divides(line: str) -> bool:
+    """Return whether a line ends a sentence."""
+    return not line.strip(BLANKS) or line.startswith(DOCUMENT_START)
 
 
 def parse_conll(
@@ -131,27 +157,24 @@ def parse_conll(
     data : the bytes of the file
     name : of the file, for messages
     separator : what divides columns; by default a tab in files that have tabs between tokens, and blanks otherwise
-    comment : how lines begin that are no tokens; None if there are none
+    comment : how comments begin; None if there are none. Lines within a sentence that have all columns are tokens
     encoding : found by default
     """
     from sparsefield.io.text_encoding import find_encoding
 
-    if encoding is None:
-        found = find_encoding(data, name)
-        encoding, bom = found.name, found.bom
-    else:
-        bom = data.startswith(codecs.BOM_UTF8)
+    encoding = find_encoding(data, name).name if encoding is None else encoding
+    if codecs.lookup(encoding).name == "utf-8-sig":
+        encoding = "utf-8"  # the other name would add a byte order mark to each text that is written
     try:
-        text = data.decode(encoding).removeprefix("\ufeff")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: not {encoding} text ({error.reason}): give its encoding.") from None
-    ending = "\r\n" if "\r\n" in text else "\n"
-    # str.splitlines would also divide lines at characters that tokens may have, such as U+2028.
-    lines = tuple(text.split(ending))
+    parts = LINE_END.split(text.removeprefix("\ufeff"))
+    lines, ends = tuple(parts[::2]), (*parts[1::2], "")
     if separator is None and any("\t" in line for line in lines if not line.startswith(comment or "\0")):
         separator = "\t"
     separator = None if separator == " " else separator
-    parsed = ConllText(name, lines, separator, comment, encoding, bom, ending)
+    parsed = ConllText(name, lines, ends, separator, comment, encoding, bom=text.startswith("\ufeff"))
     if not parsed.places:
         raise DataError(f"{name}: there is no token in this file.")
     return parsed

@@ -26,10 +26,7 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
         If there is no such file, or it is not a complete model of the format that this version reads.
     """
     path = Path(path)
-    if path.is_dir():
-        raise ModelFileError(f"{path}: this is a folder: give a model file.")
-    if not path.is_file():
-        raise ModelFileError(f"{path}: there is no such file.")
+    refuse_absent_model(path)
     metadata, content = _metadata_and_document(path)
     if metadata.get("format") == CHAIN_FORMAT:
         raise ModelFileError(f"{path}: holds a ChainCRF, which 'predict', 'evaluate --model' and 'info' use.")
@@ -54,6 +51,14 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ModelFileError(f"{path}: this sparsefield model has damaged contents (no document).")
     return document
+
+
+def refuse_absent_model(path: Path) -> None:
+    """Refuse a path where there is no file."""
+    if path.is_dir():
+        raise ModelFileError(f"{path}: this is a folder: give a model file.")
+    if not path.is_file():
+        raise ModelFileError(f"{path}: there is no such file.")
 
 
 def is_chain_file(path: str | os.PathLike[str]) -> bool:
