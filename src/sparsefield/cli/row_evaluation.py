@@ -67,9 +67,7 @@ def _refuse_missing_labels(given: InputData, labels: list[str]) -> None:
         found = [
             f"{name!r} ({count(int(cells.sum()), 'row')}, first row {cells.arg_max() + 1})" for name, cells in missing
         ]
-        shown = ", ".join(found[:MOST_SHOWN]) + (
-            f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
-        )
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise DataError(
             f"--whole-rows needs the labels of all rows, and these columns have missing ones: "
             f"{', '.join(found[:MOST_SHOWN])}{more}. Drop these rows, or hold out cells instead, without --whole-rows."
