@@ -45,3 +45,13 @@ def test_the_order_of_dates_of_the_fit_is_no_obstacle_to_files_whose_columns_hav
     capsys.readouterr()
     assert run_app(command_line, "sparsefield", [*predict, "--dates", "month-first"]) == 2
     assert "remove --dates: a file of the kind Parquet" in re.sub(r"\s+", " ", capsys.readouterr().err)
+
+
+def test_a_column_of_dates_that_is_not_there_is_added_as_dates(run, tmp_path: Path) -> None:
+    rows = [(k % 2, f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024") for k in range(60)]
+    (tmp_path / "t.csv").write_text("a;day\n" + "".join(f"{a};{day}\n" for a, day in rows))
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check", "--l1", 2).code == 0
+    (tmp_path / "u.csv").write_text("a\n0\n1\n")
+    assert run("predict", tmp_path / "m", tmp_path / "u.csv", "-o", tmp_path / "f.csv").code == 0
+    filled = (tmp_path / "f.csv").read_text().split()[1:]
+    assert all(re.fullmatch(r"[01][,;][0-3][0-9]\.[01][0-9]\.2024", line) for line in filled)

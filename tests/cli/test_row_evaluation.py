@@ -47,3 +47,11 @@ def test_rows_without_observed_columns_are_refused(run, weather: Path) -> None:
     assert "name these with --observed" in " ".join(done.err.split())
     done = run("evaluate", weather, "--whole-rows", "--observed", "heat", "--latent", "front=2")
     assert "exclude each other" in " ".join(done.err.split())
+
+
+def test_missing_labels_are_refused_before_any_fit_with_their_rows(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,a,b\n" + "1,0,1\n0,1,0\n" * 10 + "1,,1\n0,1,\n1,,0\n")
+    done = run("evaluate", tmp_path / "t.csv", "--observed", "x", "--whole-rows", "--folds", 3, "--l1", 1)
+    assert done.code == 2
+    assert "'a' (2 rows, first row 21), 'b' (1 row, first row 22)" in done.err
+    assert "done" not in done.err

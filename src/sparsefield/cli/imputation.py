@@ -67,7 +67,8 @@ def prepare_table(table: pl.DataFrame, schema: Schema, found: FileFormat, name: 
             raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs: add it.")
         else:
             added.append(variable.name)
-            column = pl.Series([None] * table.height, dtype=pl.Null)
+            # Text is read as dates where the model has dates, also if there is none.
+            column = pl.Series(variable.name, [None] * table.height, dtype=pl.String if variable.dtype else pl.Null)
             missing_cell = pl.Series([True] * table.height, dtype=pl.Boolean)
         columns[variable.name] = _with_type_of(variable, column, missing_cell, name, found)
         if variable.role == "target" and missing_cell.any():

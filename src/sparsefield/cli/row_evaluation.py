@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparsefield.cli.console import StatusLine, new_table, show
+from sparsefield.errors import DataError
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield import CRFClassifier
     from sparsefield.cli.input_data import InputData
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.label_evaluation import LabelEvaluation, LabelFolds
+
+MOST_SHOWN = 5
+"""Columns with missing labels that a message names."""
 
 MEASURES = {
     "hamming_loss": "Hamming loss",
@@ -41,6 +46,7 @@ def evaluate_rows(field: AnyField, name: str, given: InputData, folds: int, seed
     from sparsefield.evaluation.label_evaluation import cross_validate_labels
 
     labels = [column for column in given.X.columns if column not in given.observed]
+    _refuse_missing_labels(given, labels)
     done: list[LabelEvaluation] = []
     with StatusLine(f"{name}, {folds} folds") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of each fold
@@ -52,6 +58,20 @@ def evaluate_rows(field: AnyField, name: str, given: InputData, folds: int, seed
         model = _as_classifier(field, given)
         options: dict[str, Any] = {"folds": folds, "seed": seed, "progress": progress, "sample_weight": given.weight}
         return cross_validate_labels(given.X[given.observed], given.X[labels], model, **options)
+
+
+def _refuse_missing_labels(given: InputData, labels: list[str]) -> None:
+    """Refuse labels that are missing in some rows, before any fit."""
+    missing = [(name, given.X[name].is_null()) for name in labels if given.X[name].null_count()]
+    if missing:
+        found = [
+            f"{name!r} ({count(int(cells.sum()), 'row')}, first row {cells.arg_max() + 1})" for name, cells in missing
+        ]
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        raise DataError(
+            f"--whole-rows needs the labels of all rows, and these columns have missing ones: "
+            f"{', '.join(found[:MOST_SHOWN])}{more}. Drop these rows, or hold out cells instead, without --whole-rows."
+        )
 
 
 def _as_classifier(field: AnyField, given: InputData) -> CRFClassifier:
