@@ -35,6 +35,7 @@ from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.label_columns import (
     as_classes,
     check_classes,
+    read_all_labels,
     read_known_labels,
     read_labels,
     refuse_missing_labels,
@@ -320,8 +321,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _compile_rows(self, X: Any, known: Any = None) -> _LabelRows:
         """Return rows whose labels are missing unless they are known."""
         check_is_fitted(self)
-        source, schema = self._read(X), self.field_.schema
+        source = self._read(X)
         labels = None if known is None else read_known_labels(known, tuple(self.states_), source.n_rows)
+        return self._join_labels(source, labels)
+
+    def _join_labels(self, source: Source, labels: Source | None) -> _LabelRows:
+        schema = self.field_.schema
         if isinstance(schema, CovariateSchema):
             given = replace(source, names=()) if labels is None else labels  # covariates are many
             table = compile_table(given, schema.labels, absent_targets=True)
@@ -341,6 +346,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         posterior = self._infer_rows(rows)
         return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
+    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
+        source = self._read(X)
+        labels = None if absent else self._read_known_labels(y, source.n_rows)
+        rows = self._join_labels(source, labels)
+        return rows.field, rows.dataset
+
     def _log_likelihood(self, dataset: LocalDataset) -> float:
         if not isinstance(dataset, CovariateDataset):
             return super()._log_likelihood(dataset)
@@ -356,8 +367,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return super()._score_rows(data)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        if y is None:
-            raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
         source, schema = self._read(X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
@@ -369,14 +378,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return self._with_label_penalty(DenseDataset.single(table))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
-        """Return the label columns of the fit; they are matched by name, or by position if their names are unknown."""
-        (labels, _), known = read_labels(y), tuple(self.states_)
-        if len(labels.names) != len(known) or labels.n_rows != n_rows:
-            raise DataError(
-                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
-                f"{n_rows} and {len(known)} are needed."
-            )
-        return labels if set(labels.names) == set(known) else replace(labels, names=known)
+        if y is None:
+            raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
+        return read_all_labels(y, tuple(self.states_), n_rows)
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single

@@ -58,6 +58,23 @@ def read_known_labels(known: Any, names: Sequence[str], n_rows: int) -> Source:
     return replace(labels, names=tuple(names))
 
 
+def read_all_labels(y: Any, names: Sequence[str], n_rows: int) -> Source:
+    """Return a column for each label of the fit, of a frame by name, otherwise by position.
+
+    Parameters
+    ----------
+    y : frame, array, series or sparse matrix with all labels
+    names : the label columns of the fit
+    n_rows : number of rows of ``X``
+    """
+    labels, _ = read_labels(y)
+    if len(labels.names) != len(names) or labels.n_rows != n_rows:
+        raise DataError(
+            f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); {n_rows} and {len(names)} are needed."
+        )
+    return labels if set(labels.names) == set(names) else replace(labels, names=tuple(names))
+
+
 def check_classes(labels: RawColumn) -> None:
     """Refuse continuous labels, with scikit-learn's message."""
     values = labels.values
