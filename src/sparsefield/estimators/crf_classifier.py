@@ -98,7 +98,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         and inference exact.
     class_weight : None, "balanced" or {class: weight}, default=None
         Weights of the classes of a single label, by which those of rows are multiplied; "balanced" gives all classes
-        the same total weight. Several labels have none: the weight of a row counts for all of its labels.
+        the same total weight, with ``sample_weight`` counted. Several labels have none: the weight of a row counts for
+        all of its labels.
 
     Examples
     --------
@@ -138,7 +139,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
-        weight = weigh_classes(self.class_weight, labels, check_weights(sample_weight, source.n_rows))
+        weight = check_weights(sample_weight, source.n_rows)
+        weight = weigh_classes(self.class_weight, labels, weight, self.kinds)
         dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
             source, labels, weight
         )
