@@ -47,12 +47,12 @@ from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
-from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels
+from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood, make_evaluator
-from sparsefield.parameter_checks import Number, raise_problems
+from sparsefield.parameter_checks import Number, problems_of, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -229,6 +229,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """
         if decode not in ("marginal", "joint"):
             raise ValueError(f"decode must be 'marginal' or 'joint', got {decode!r}.")
+        raise_problems(problems_of({"max_cells": max_cells}))
         rows = self._compile_rows(X, known)
         picked = self._decode_joint(rows, max_cells) if decode == "joint" else self._decode_marginals(rows)
         for k, variable in enumerate(self.field_.schema.targets):
@@ -266,27 +267,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         Of several labels some of which are numeric, it is the mean of R^2 over those, and of the share over the others
         together.
         """
-        from sklearn.metrics import r2_score
-
         predicted = self.predict(X)
-        predicted = predicted.reshape(len(predicted), -1)
-        labels = self._read_known_labels(y, len(predicted))
-        scores, right = [], []
-        for k, variable in enumerate(self.field_.schema.targets):
-            column = labels.column(variable.name)
-            if not column.present.all():
-                raise DataError(
-                    f"Label column {variable.name!r} has missing values: score needs the label of every row."
-                )
-            truth = np.asarray(column.values)
-            if variable.numeric:
-                found = predicted[:, k].astype(np.float64)
-                scores.append(r2_score(truth.astype(np.float64), found, sample_weight=sample_weight))
-            else:
-                right.append(truth == predicted[:, k])
-        if right:
-            scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
-        return float(np.mean(scores))
+        labels, weight = self._read_known_labels(y, len(predicted)), check_weights(sample_weight, len(predicted))
+        return mean_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
 
     def evaluate(self, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
         """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
@@ -296,9 +279,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """
         rows = self._compile_rows(X)
         labels = self._read_known_labels(y, rows.table.n_rows)
+        weight = check_weights(sample_weight, labels.n_rows)
         with self._engine(rows.dataset) as engine:
             joint = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
-        weight = check_weights(sample_weight, labels.n_rows)
         return evaluate_labels(self.field_.schema, labels, self._infer_rows(rows), joint, weight)
 
     def __sklearn_tags__(self) -> Any:
