@@ -35,6 +35,23 @@ def test_class_weights_are_those_of_a_logistic_regression(class_weight) -> None:
         np.testing.assert_allclose(model.predict_proba(given), peer.predict_proba(X), atol=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_balanced_classes_count_the_weights_of_rows(scale) -> None:
+    X, y = make_rows()
+    weight = np.where(y == 1, 5.0, np.arange(len(y)) % 3)
+    peer = LogisticRegression(C=1.0, class_weight="balanced", tol=1e-8).fit(X, y, sample_weight=weight)
+    model = CRFClassifier(l1=0.0, l2=scale, class_weight="balanced", solver=EXACT)
+    model.fit(X.astype(int), y, sample_weight=scale * weight)
+    np.testing.assert_allclose(model.predict_proba(X.astype(int)), peer.predict_proba(X), atol=1e-3)
+
+
+def test_a_label_that_is_a_number_has_no_class_weights() -> None:
+    X, y = make_rows()
+    for kind in ("numeric", "linear-scores"):
+        with pytest.raises(DataError, match="class_weight is for classes, and label 'y' is a number"):
+            CRFClassifier(l1=1.0, class_weight="balanced", kinds={"y": kind}).fit(X, X[:, 1] + 0.1 * y)
+
+
 def test_class_weights_multiply_those_of_rows_and_are_saved(tmp_path: Path) -> None:
     X, y = make_rows()
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)

@@ -96,6 +96,40 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
         model.predict(X, decode="both")
 
 
+@pytest.mark.parametrize("odd", ["a", 0, -1, 2.5, None])
+def test_odd_sizes_of_tables_are_refused(fitted, odd) -> None:
+    model, X, _ = fitted
+    with pytest.raises(ValueError, match="max_cells must be a whole number"):
+        model.predict(X, decode="joint", max_cells=odd)
+
+
+def test_weights_of_zero_are_refused_where_labels_are_scored(fitted) -> None:
+    model, X, Y = fitted
+    for ask in (model.score, model.evaluate):
+        with pytest.raises(DataError, match="All sample weights are zero: at least one row must have a weight above"):
+            ask(X, Y, sample_weight=np.zeros(len(Y)))
+        with pytest.raises(DataError, match=r"sample_weight of row 0 is -1\.0"):
+            ask(X, Y, sample_weight=np.full(len(Y), -1.0))
+        with pytest.raises(DataError, match="one weight per row"):
+            ask(X, Y, sample_weight=np.ones(3))
+
+
+def test_frames_of_true_labels_have_the_names_of_the_fit(fitted) -> None:
+    model, X, Y = fitted
+    frame = pd.DataFrame(Y, columns=["y0", "y1", "y2"])
+    for table in (frame, frame[["y2", "y0", "y1"]], pl.DataFrame(frame[["y1", "y0", "y2"]])):
+        assert model.score(X, table) == model.score(X, Y)
+    renamed = frame[["y2", "y0", "y1"]].rename(columns={"y1": "z"})
+    for ask in (model.score, model.evaluate, model.log_likelihood):
+        for odd in (renamed, pl.DataFrame(renamed)):
+            with pytest.raises(DataError, match=r"y lacks the label\(s\) 'y1' and has the unknown column\(s\) 'z'"):
+                ask(X, odd)
+        with pytest.raises(DataError, match=r"y has the unknown column\(s\) 'w': a frame"):
+            ask(X, frame.assign(w=0))
+        with pytest.raises(DataError, match=r"y lacks the label\(s\) 'y0', 'y2': a frame"):
+            ask(X, frame[["y1"]])
+
+
 def test_combinations_that_are_searched_for_come_with_a_warning(fitted) -> None:
     model, X, _ = fitted
     with pytest.warns(EstimateWarning, match="a more probable one may exist"):

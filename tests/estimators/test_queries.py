@@ -232,3 +232,12 @@ def test_linked_rows_are_completed_together() -> None:
     assert (
         field.complete(data.with_tables({"person": incomplete})).tables["person"].equals(answer.table.tables["person"])
     )
+
+
+@pytest.mark.parametrize("odd", ["a", 0])
+def test_odd_sizes_of_tables_of_queries_are_refused(odd) -> None:
+    field = MarkovField(l1=1.0).fit(np.array([[0, 0], [0, 1], [1, 1]] * 5))
+    asks = (field.complete, np.array([[0.0, np.nan]])), (field.probability, {"x0": 1}), (field.marginals, {"x0": 1})
+    for ask, what in asks:
+        with pytest.raises(ValueError, match="max_cells must be a whole number"):
+            ask(what, max_cells=odd)

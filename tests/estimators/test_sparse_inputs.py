@@ -167,6 +167,7 @@ def test_values_structure_and_labels_are_checked() -> None:
     ("parameters", "words"),
     [
         ({"objective": "cd"}, "the objective is 'pl', not 'cd'"),
+        ({"refit": "ml"}, "refit is False or True, not 'ml'"),
         ({"penalty": "group"}, "the penalty is 'l1', not 'group'"),
         ({"max_order": 3}, "max_order must be 2"),
         ({"induction": "full"}, "induction='full' is for dense tables"),

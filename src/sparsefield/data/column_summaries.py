@@ -284,7 +284,7 @@ def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
 def refuse_small_weights(largest: float) -> None:
     """Raise a DataError if the largest of all weights is zero, or so small that divisions by it overflow."""
     if largest == 0.0:
-        raise DataError("All sample weights are zero: nothing to learn from.")
+        raise DataError("All sample weights are zero: at least one row must have a weight above zero.")
     if largest < SMALLEST_WEIGHT:
         raise DataError(
             f"sample_weight has no weight above {largest}, and divisions by sums below {SMALLEST_WEIGHT:.0e} overflow: "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Source
+from sparsefield.data.kinds import given_kinds
 from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
 
@@ -27,15 +28,19 @@ def class_weight_problems(class_weight: Any) -> list[str]:
     ]
 
 
-def weigh_classes(class_weight: Any, labels: Source, sample_weight: np.ndarray | None) -> np.ndarray | None:
+def weigh_classes(
+    class_weight: Any, labels: Source, sample_weight: np.ndarray | None, kinds: Any = "auto"
+) -> np.ndarray | None:
     """Return the weights of rows, (rows,), times those of the class of each row; rows without a label count once.
 
     Parameters
     ----------
     class_weight : "balanced", {class: weight}, or None
-        Classes that a dict leaves out have the weight 1. "balanced" gives all classes the same total weight.
+        Classes that a dict leaves out have the weight 1. "balanced" gives all classes the same total weight,
+        that of rows included.
     labels : one label column
     sample_weight : (rows,) or None
+    kinds : the kinds of columns that are given
     """
     if class_weight is None:
         return sample_weight
@@ -45,15 +50,31 @@ def weigh_classes(class_weight: Any, labels: Source, sample_weight: np.ndarray |
             f"class_weight is for one label, and y has {len(labels.names):,}: the weight of a row counts for all of "
             "its labels. Leave it out, or fit one classifier per label."
         )
+    _refuse_numbers(name, kinds)
     classes, places = factorize(labels.column(name))
     if isinstance(class_weight, str):
-        counts = np.bincount(places[places >= 0], minlength=len(classes))
-        factors = counts.sum() / (len(classes) * np.maximum(counts, 1.0))
+        factors = _balanced(places, len(classes), sample_weight)
     else:
         factors = np.array([_weight_of(label, class_weight) for label in classes], dtype=np.float64)
         _refuse_unknown(class_weight, classes)
     of_row = np.append(factors, 1.0)[places]
     return of_row if sample_weight is None else of_row * sample_weight
+
+
+def _refuse_numbers(name: str, kinds: Any) -> None:
+    given = {name: kinds[name]} if isinstance(kinds, Mapping) and name in kinds else {}
+    if any(kind.kind == "numeric" for kind in given_kinds(given, [name]).values()):
+        raise DataError(
+            f"class_weight is for classes, and label {name!r} is a number: leave class_weight out, or weigh rows by "
+            "sample_weight."
+        )
+
+
+def _balanced(places: np.ndarray, n_classes: int, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Return weights with which all classes have the same total weight; a class whose rows have none keeps none."""
+    known = places >= 0
+    totals = np.bincount(places[known], None if sample_weight is None else sample_weight[known], n_classes)
+    return totals.sum() / (n_classes * np.where(totals > 0.0, totals, 1.0))
 
 
 def _weight_of(label: Any, class_weight: Mapping[Any, float]) -> float:

@@ -35,6 +35,7 @@ from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.label_columns import (
     as_classes,
     check_classes,
+    read_all_labels,
     read_known_labels,
     read_labels,
     refuse_missing_labels,
@@ -46,12 +47,12 @@ from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
-from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels
+from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood, make_evaluator
-from sparsefield.parameter_checks import Number, raise_problems
+from sparsefield.parameter_checks import Number, problems_of, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -97,7 +98,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         and inference exact.
     class_weight : None, "balanced" or {class: weight}, default=None
         Weights of the classes of a single label, by which those of rows are multiplied; "balanced" gives all classes
-        the same total weight. Several labels have none: the weight of a row counts for all of its labels.
+        the same total weight, with ``sample_weight`` counted. Several labels have none: the weight of a row counts for
+        all of its labels.
 
     Examples
     --------
@@ -137,7 +139,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
-        weight = weigh_classes(self.class_weight, labels, check_weights(sample_weight, source.n_rows))
+        weight = check_weights(sample_weight, source.n_rows)
+        weight = weigh_classes(self.class_weight, labels, weight, self.kinds)
         dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
             source, labels, weight
         )
@@ -226,6 +229,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """
         if decode not in ("marginal", "joint"):
             raise ValueError(f"decode must be 'marginal' or 'joint', got {decode!r}.")
+        raise_problems(problems_of({"max_cells": max_cells}))
         rows = self._compile_rows(X, known)
         picked = self._decode_joint(rows, max_cells) if decode == "joint" else self._decode_marginals(rows)
         for k, variable in enumerate(self.field_.schema.targets):
@@ -263,27 +267,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         Of several labels some of which are numeric, it is the mean of R^2 over those, and of the share over the others
         together.
         """
-        from sklearn.metrics import r2_score
-
         predicted = self.predict(X)
-        predicted = predicted.reshape(len(predicted), -1)
-        labels = self._read_known_labels(y, len(predicted))
-        scores, right = [], []
-        for k, variable in enumerate(self.field_.schema.targets):
-            column = labels.column(variable.name)
-            if not column.present.all():
-                raise DataError(
-                    f"Label column {variable.name!r} has missing values: score needs the label of every row."
-                )
-            truth = np.asarray(column.values)
-            if variable.numeric:
-                found = predicted[:, k].astype(np.float64)
-                scores.append(r2_score(truth.astype(np.float64), found, sample_weight=sample_weight))
-            else:
-                right.append(truth == predicted[:, k])
-        if right:
-            scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
-        return float(np.mean(scores))
+        labels, weight = self._read_known_labels(y, len(predicted)), check_weights(sample_weight, len(predicted))
+        return mean_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
 
     def evaluate(self, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
         """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
@@ -293,9 +279,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """
         rows = self._compile_rows(X)
         labels = self._read_known_labels(y, rows.table.n_rows)
+        weight = check_weights(sample_weight, labels.n_rows)
         with self._engine(rows.dataset) as engine:
             joint = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
-        weight = check_weights(sample_weight, labels.n_rows)
         return evaluate_labels(self.field_.schema, labels, self._infer_rows(rows), joint, weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -320,8 +306,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _compile_rows(self, X: Any, known: Any = None) -> _LabelRows:
         """Return rows whose labels are missing unless they are known."""
         check_is_fitted(self)
-        source, schema = self._read(X), self.field_.schema
+        source = self._read(X)
         labels = None if known is None else read_known_labels(known, tuple(self.states_), source.n_rows)
+        return self._join_labels(source, labels)
+
+    def _join_labels(self, source: Source, labels: Source | None) -> _LabelRows:
+        schema = self.field_.schema
         if isinstance(schema, CovariateSchema):
             given = replace(source, names=()) if labels is None else labels  # covariates are many
             table = compile_table(given, schema.labels, absent_targets=True)
@@ -341,6 +331,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         posterior = self._infer_rows(rows)
         return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
+    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
+        source = self._read(X)
+        labels = None if absent else self._read_known_labels(y, source.n_rows)
+        rows = self._join_labels(source, labels)
+        return rows.field, rows.dataset
+
     def _log_likelihood(self, dataset: LocalDataset) -> float:
         if not isinstance(dataset, CovariateDataset):
             return super()._log_likelihood(dataset)
@@ -356,8 +352,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return super()._score_rows(data)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        if y is None:
-            raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
         source, schema = self._read(X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
@@ -369,14 +363,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return self._with_label_penalty(DenseDataset.single(table))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
-        """Return the label columns of the fit; they are matched by name, or by position if their names are unknown."""
-        (labels, _), known = read_labels(y), tuple(self.states_)
-        if len(labels.names) != len(known) or labels.n_rows != n_rows:
-            raise DataError(
-                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
-                f"{n_rows} and {len(known)} are needed."
-            )
-        return labels if set(labels.names) == set(known) else replace(labels, names=known)
+        if y is None:
+            raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
+        return read_all_labels(y, tuple(self.states_), n_rows)
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single

@@ -58,6 +58,41 @@ def read_known_labels(known: Any, names: Sequence[str], n_rows: int) -> Source:
     return replace(labels, names=tuple(names))
 
 
+def read_all_labels(y: Any, names: Sequence[str], n_rows: int) -> Source:
+    """Return a column for each label of the fit, of a frame by name, otherwise by position.
+
+    Parameters
+    ----------
+    y : frame, array, series or sparse matrix with all labels
+    names : the label columns of the fit
+    n_rows : number of rows of ``X``
+    """
+    labels, _ = read_labels(y)
+    if hasattr(y, "columns"):
+        _refuse_other_names(labels.names, names)
+    if len(labels.names) != len(names) or labels.n_rows != n_rows:
+        raise DataError(
+            f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); {n_rows} and {len(names)} are needed."
+        )
+    return labels if set(labels.names) == set(names) else replace(labels, names=tuple(names))
+
+
+def _refuse_other_names(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise a DataError if a frame of labels has other columns than those of the fit."""
+    both = set(found) & set(wanted)
+    missing, strange = ([name for name in names if name not in both] for names in (wanted, found))
+    parts = [
+        f"{words} {', '.join(map(repr, odd[:8]))}{', ...' if len(odd) > 8 else ''}"
+        for words, odd in (("lacks the label(s)", missing), ("has the unknown column(s)", strange))
+        if odd
+    ]
+    if parts:
+        raise DataError(
+            f"y {' and '.join(parts)}: a frame has the label columns of the fit by name. Rename or drop columns, or "
+            "pass an array, whose columns go by position."
+        )
+
+
 def check_classes(labels: RawColumn) -> None:
     """Refuse continuous labels, with scikit-learn's message."""
     values = labels.values

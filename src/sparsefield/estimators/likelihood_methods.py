@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, compile_table
+from sparsefield.data import DenseDataset, Table
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field
@@ -65,9 +65,9 @@ class LikelihoodMethods:
         ('exact', [0.5, 0.5, 0.2, 0.3])
         """
         check_is_fitted(self)
-        sample = self._compile_for_likelihood(X, y)
+        field, sample = self._compile_for_likelihood(X, y)
         with Threads(self.n_jobs) as engine:
-            found = log_likelihood_of_rows(self.field_, sample, engine, checked_options(ais))
+            found = log_likelihood_of_rows(field, sample, engine, checked_options(ais))
         value = found.value - log_widths(sample.tables[0])
         if details:
             return LogEstimate(value, found.standard_error, found.method)
@@ -98,7 +98,7 @@ class LikelihoodMethods:
             )
         covariates = np.empty((0, 1))
         if X is not None:
-            sample = self._compile_for_likelihood(X, None, absent=True)
+            field, sample = self._compile_for_likelihood(X, None, absent=True)
             covariates = np.concatenate([block.covariates for block in sample.tables[0].blocks], axis=1)
         with Threads(self.n_jobs) as engine:
             found = log_partition_of_rows(field, covariates, engine, checked_options(ais))
@@ -106,13 +106,9 @@ class LikelihoodMethods:
             return found
         return LogEstimate(float(found.value[0]), float(found.standard_error[0]), found.method)
 
-    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> DenseDataset:
-        """Compile rows densely; with ``absent``, targets need not be among their columns."""
-        estimator: Any = self
-        if absent:
-            source = estimator._read(X)
-            return DenseDataset.single(compile_table(source, self.field_.schema, absent_targets=True))
-        return estimator._compile_with_schema(X, y, None)
+    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
+        """Compile rows densely, and return them with their field; with ``absent``, they need not have targets."""
+        raise NotImplementedError
 
 
 def checked_options(ais: AIS | None) -> AIS:

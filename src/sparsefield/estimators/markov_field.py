@@ -413,8 +413,9 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
             )
         return self._read(X)
 
-    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> DenseDataset:
-        return DenseDataset.single(compile_table(self._read_rows(X), self.field_.schema, absent_targets=absent))
+    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
+        table = compile_table(self._read_rows(X), self.field_.schema, absent_targets=absent)
+        return self.field_, DenseDataset.single(table)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         """Compile rows to learn from under the schema of the fitted field."""

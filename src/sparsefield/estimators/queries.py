@@ -33,6 +33,7 @@ from sparsefield.inference.map_inference import MAPResult, complete
 from sparsefield.inference.missing_problem import compile_problem, independent_groups
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
+from sparsefield.parameter_checks import problems_of, raise_problems
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
@@ -102,6 +103,7 @@ class QueryMethods:
         table of the same kind as ``X``, or Completion
         """
         estimator: Any = self
+        raise_problems(problems_of({"max_cells": max_cells}))
         if sp.issparse(X):
             source = estimator._read(X)
             table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
@@ -154,6 +156,7 @@ class QueryMethods:
         ('exact', 0.9)
         """
         check_is_fitted(self)
+        raise_problems(problems_of({"max_cells": max_cells}))
         return _event_probability(self.field_, event, given, max_cells, gibbs or QUERY_CHAINS)
 
     def marginals(
@@ -165,6 +168,7 @@ class QueryMethods:
         estimates them, and a warning gives the largest standard error. Parameters are those of `probability`.
         """
         check_is_fitted(self)
+        raise_problems(problems_of({"max_cells": max_cells}))
         return _marginal_probabilities(self.field_, given, max_cells, gibbs or QUERY_CHAINS)
 
 

@@ -18,6 +18,8 @@ def sparse_input_problems(estimator: Any, labels: Collection[str]) -> Iterator[s
     rule = estimator._resolve("induction")
     if estimator.objective != "pl":
         yield f"With a sparse X the objective is 'pl', not {estimator.objective!r}."
+    if estimator.refit == "ml":
+        yield "With a sparse X refit is False or True, not 'ml'."
     if estimator.penalty != "l1":
         yield f"With a sparse X the penalty is 'l1', not {estimator.penalty!r}."
     if estimator._resolve("max_order").max_order > 2:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
@@ -145,6 +146,32 @@ def evaluate_labels(
         positive.append(_positive_state(variable))
     one_by_one, jointly = (_score(truth, found, positive, sample_weight) for found in (marginal, together))
     return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
+
+
+def mean_score(schema: Schema, labels: Source, predicted: Array, sample_weight: Array | None = None) -> float:
+    """Return the mean of the R^2 of numeric labels, and of the share of rows in which all other labels are right.
+
+    Parameters
+    ----------
+    schema : of the fitted field, whose targets are the labels
+    labels : the true labels, each of which is known
+    predicted : (rows, labels) classes, or numbers
+    sample_weight : (rows,) weights of the rows; None weights all alike
+    """
+    scores, right = [], []
+    for variable, found in zip(schema.targets, predicted.T, strict=True):
+        column = labels.column(variable.name)
+        if not column.present.all():
+            raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
+        truth = np.asarray(column.values)
+        if variable.numeric:
+            numbers = truth.astype(np.float64), found.astype(np.float64)
+            scores.append(r2_score(*numbers, sample_weight=sample_weight))
+        else:
+            right.append(truth == found)
+    if right:
+        scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
+    return float(np.mean(scores))
 
 
 def _score(
