@@ -147,7 +147,7 @@ def test_labels_of_a_classifier() -> None:
     assert again["frequency"].to_list() == found["frequency"].to_list()
     with pytest.raises(DataError, match="pass them as y="):
         model.stability(X)
-    with pytest.raises(DataError, match="1 are needed"):
+    with pytest.raises(DataError, match=r"unknown column\(s\) 'd'"):
         model.stability(X, y=rows[["a", "d"]])
 
 
