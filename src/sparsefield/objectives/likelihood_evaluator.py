@@ -291,6 +291,15 @@ def count_targets(layout: Layout, arcs: Arcs, n_parameters: int) -> Array:
     return counts
 
 
+def likelihood_factors(layout: Layout, features: Array) -> Array:
+    """Return the factors of l1 for features under the likelihood: those of `pl` over their numbers of target columns.
+
+    Pseudo-likelihood has a term for each target of a feature where the likelihood has one, so one l1 suits both.
+    """
+    is_target = np.append(targets_of_columns(layout) >= 0, False)
+    return layout.feature_factors(features) / is_target[features].sum(axis=1)
+
+
 def targets_of_columns(layout: Layout) -> Array:
     """Return the target variable of each column, numbered over all tables, -1 for none, (columns,).
 
