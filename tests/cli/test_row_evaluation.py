@@ -47,3 +47,9 @@ def test_rows_without_observed_columns_are_refused(run, weather: Path) -> None:
     assert "name these with --observed" in " ".join(done.err.split())
     done = run("evaluate", weather, "--whole-rows", "--observed", "heat", "--latent", "front=2")
     assert "exclude each other" in " ".join(done.err.split())
+
+
+def test_rows_without_labels_are_refused(run, weather: Path) -> None:
+    done = run("evaluate", weather, "--whole-rows", "--observed", "heat", "--observed", "sun", "--observed", "rain")
+    assert done.code == 2
+    assert "leave at least one out of --observed" in " ".join(done.err.split())

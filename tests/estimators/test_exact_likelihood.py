@@ -27,6 +27,7 @@ from sparsefield import (
 )
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
+from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
 from sparsefield.induction import all_pairs
 from sparsefield.objectives import likelihood_evaluator, log_likelihood
 
@@ -261,7 +262,7 @@ def test_one_l1_suits_pseudo_likelihood_and_likelihood() -> None:
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
-def sentences(seed: int = 0, n: int = 20, length: int = 4) -> Relational:
+def sentences(seed: int = 0, n: int = 20, length: int = 4, *, hide_first: bool = False) -> Relational:
     rng = np.random.default_rng(seed)
     place = np.tile(np.arange(length), n)
     tag = rng.integers(0, 2, n * length)
@@ -270,6 +271,8 @@ def sentences(seed: int = 0, n: int = 20, length: int = 4) -> Relational:
     word = np.where(rng.random(n * length) < 0.7, tag, 1 - tag)
     columns = {"sentence": np.repeat(np.arange(n), length), "place": place, "tag": tag, "word": word}
     table = pl.DataFrame(columns)
+    if hide_first:
+        table = table.with_columns(tag=pl.when(pl.col("place") > 0).then(pl.col("tag")))
     link = OffsetLink("word", "place", within=("sentence",))
     return Relational({"word": table}, links={"next": link}, observed={"word": ["word"]})
 
@@ -329,6 +332,27 @@ def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
     assert details.method == "ais"
     np.testing.assert_array_equal(details.value, found)
     assert np.abs(found - exact).max() < 4.0 * details.standard_error.max()
+
+
+def test_few_hidden_cells_have_an_exact_likelihood_in_a_wide_field(monkeypatch) -> None:
+    table = as_text(chain_rows(60, 4))
+    visible = table.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in "ab")
+    field = MarkovField(l1=0.01).fit(table)
+    wanted = field.log_likelihood(table) - field.log_likelihood(visible)
+    monkeypatch.setattr(log_likelihood, "largest_table", lambda n_rows: 6)
+    assert field.log_partition().method == "ais"
+    found = log_likelihood_of_hidden(field, table, visible)
+    assert found.method == "exact"
+    assert not found.standard_error.any()
+    assert found.value == pytest.approx(wanted)
+
+
+def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> None:
+    data, visible = sentences(), sentences(hide_first=True)
+    field = RelationalField(l1=0.5).fit(data)
+    found = log_likelihood_of_hidden(field, data, visible)
+    assert found.value == pytest.approx(field.log_likelihood(data) - field.log_likelihood(visible))
+    assert found.value < 0.0
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
