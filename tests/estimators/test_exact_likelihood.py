@@ -11,6 +11,7 @@ import pytest
 from oracle import SlowField
 from scipy.optimize import minimize
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import (
     AIS,
@@ -30,6 +31,7 @@ from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
 from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
 from sparsefield.induction import all_pairs
 from sparsefield.objectives import likelihood_evaluator, log_likelihood
+from sparsefield.viz.fit_summary import describe_convergence
 
 EXACT = Solver(tol=1e-12, kkt_tol=1e-5)
 
@@ -244,6 +246,27 @@ def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:
     theta = slow.theta_of(field)
     slope = slow.loss(theta)[1][slow.n :] + theta[slow.n :]
     assert slope == pytest.approx(-4.0 * np.sign(theta[slow.n :]), abs=1e-2)
+
+
+def test_a_first_stage_that_did_not_converge_counts(monkeypatch) -> None:
+    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 12)
+    solver = Solver(certify=False, tol=0.5, kkt_tol=1e-4)
+    with pytest.warns(ConvergenceWarning, match="optimality violation"):
+        field = MarkovField(objective="ml", l1=4.0, solver=solver).fit(as_text(chain_rows(150, 4)))
+    assert field.field_.record.likelihood.wide == ()
+    assert not field.converged_
+    assert field.kkt_violation_ > 4.0e-4  # l1 times kkt_tol
+
+
+def test_the_summary_claims_no_optimum_over_pairs_that_the_likelihood_has_not_seen(monkeypatch) -> None:
+    table = as_text(chain_rows(80, 4))
+    summaries = []
+    for max_cells in (2**16, 12):
+        monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", max_cells)
+        field = MarkovField(objective="ml", l1=8.0).fit(table)
+        summaries.append(describe_convergence(field.field_, field.get_params()))
+    assert "Converged: no left-out pair would improve the fit" in summaries[0]
+    assert "Converged: no other weights of the selected features would improve the fit" in summaries[1]
 
 
 def test_one_l1_suits_pseudo_likelihood_and_likelihood() -> None:
