@@ -49,3 +49,9 @@ def test_evaluate_shows_the_joint_likelihood_of_held_out_cells(run, answers: Pat
     assert len(found["folds"]) == 2
     assert found["mean"] == pytest.approx(np.mean(found["folds"]))
     assert found["standard_errors"] == [0.0, 0.0]
+
+
+def test_whole_rows_have_no_likelihood_of_cells(run, answers: Path) -> None:
+    done = run("evaluate", answers, "--whole-rows", "--observed", "a", "--likelihood")
+    assert done.code == 2
+    assert "--likelihood is about held-out cells" in " ".join(done.err.split())

@@ -99,8 +99,8 @@ def evaluate(
     --weight, rows have weights in fits and in scores.
 
     With --likelihood, a line follows with the mean over rows of the natural log of the joint probability of their
-    held-out cells given all others. It is exact where columns depend on each other narrowly, and otherwise estimated by
-    annealed importance sampling, with its standard error.
+    held-out cells given all others. It is exact where the missing and held-out cells of a row depend on each other
+    narrowly, and otherwise estimated by annealed importance sampling, with its standard error.
 
     With --chain, DATA has labeled sequences, the folds are of sequences, and the scores are shares of tokens and of
     sequences that are labeled right, and precision, recall and F1 of labels and of entities (labels such as B-X, I-X,
@@ -115,6 +115,8 @@ def evaluate(
         refuse_other_options(ctx, CHAIN_PARAMETERS)
         _evaluate_chain(data, reading, columns, sequences, learning, model, ctx)
         return
+    if whole_rows and likelihood:
+        raise typer.BadParameter("--likelihood is about held-out cells, and --whole-rows holds out rows: leave one out")
     given = read_data(data, reading, replace(columns, weight=weight))
     learning["selection"] = learning["selection"] or "heldout"
     if whole_rows:

@@ -23,16 +23,17 @@ class JointLikelihood:
     def __call__(self, field: Any, incomplete: Any) -> None:
         import numpy as np
 
-        whole, visible = (field.log_likelihood(X, details=True) for X in (self._given.X, incomplete))
-        difference = whole.value - visible.value
+        from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
+
+        found = log_likelihood_of_hidden(field, self._given.X, incomplete)
         if self._given.linked:
             n_rows = sum(source.n_rows for source in self._given.X.sources.values())
-            self.values.append(float(difference) / n_rows)
-            self.errors.append(float(np.hypot(whole.standard_error, visible.standard_error)) / n_rows)
+            self.values.append(float(found.value) / n_rows)
+            self.errors.append(float(found.standard_error) / n_rows)
         else:
-            self.values.append(float(np.average(difference, weights=self._given.weight)))
-            self.errors.append(float(np.hypot(whole.standard_error, visible.standard_error).mean()))
-        self.exact &= whole.method == visible.method == "exact"
+            self.values.append(float(np.average(found.value, weights=self._given.weight)))
+            self.errors.append(float(found.standard_error.mean()))
+        self.exact &= found.method == "exact"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -39,6 +39,10 @@ def refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> No
         raise typer.BadParameter(
             "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed"
         )
+    if set(given.X.columns) <= set(given.observed):
+        raise typer.BadParameter(
+            "every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed"
+        )
 
 
 def evaluate_rows(field: AnyField, name: str, given: InputData, folds: int, seed: int) -> LabelFolds:

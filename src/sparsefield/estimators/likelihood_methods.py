@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -13,7 +14,12 @@ from sparsefield.data import DenseDataset, Table
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field
-from sparsefield.objectives.log_likelihood import log_likelihood_of_rows, log_partition_of_rows
+from sparsefield.objectives.log_likelihood import (
+    difference_of,
+    log_likelihood_of_rows,
+    log_partition_of_rows,
+    log_potential_of_rows,
+)
 
 
 class LikelihoodMethods:
@@ -106,9 +112,28 @@ class LikelihoodMethods:
             return found
         return LogEstimate(float(found.value[0]), float(found.standard_error[0]), found.method)
 
+    def _log_potential(self, X: Any) -> LogEstimate[Any]:
+        """Return the log-likelihood of rows plus ln Z, which cancels in differences."""
+        field, sample = self._compile_for_likelihood(X, None)
+        with Threads(self.n_jobs) as engine:
+            found = log_potential_of_rows(field, sample, engine, AIS())
+        return replace(found, value=found.value - log_widths(sample.tables[0]))
+
     def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
         """Compile rows densely, and return them with their field; with ``absent``, they need not have targets."""
         raise NotImplementedError
+
+
+def log_likelihood_of_hidden(field: LikelihoodMethods, whole: Any, visible: Any) -> LogEstimate[Any]:
+    """Return ln p(hidden cells | visible cells), of each row or of all linked rows together.
+
+    Parameters
+    ----------
+    field : fitted estimator
+    whole : the tables
+    visible : the same tables with further cells missing, the hidden ones
+    """
+    return difference_of(field._log_potential(whole), field._log_potential(visible))
 
 
 def checked_options(ais: AIS | None) -> AIS:

@@ -77,11 +77,14 @@ def estimate_by_likelihood(
     wide = tuple(WideColumns(tuple(names_of_targets(layout, one.variables)), one.table_size) for one in stage.wide)
     record = LikelihoodRecord(stage.max_cells, how.selected_by, wide)
     mc_error = result.mc_error if wide else 0.0
-    converged = (fit is None or fit.converged) and (result.converged or not (how.refit or wide))
+    converged = result.converged and (fit is None or fit.converged)
     if how.refit or fit is None:
         return LikelihoodResult(replace(result, field=stage.field, converged=converged, mc_error=mc_error), record)
-    violation = max(fit.kkt_violation, result.kkt_violation) if wide else fit.kkt_violation
-    found = replace(fit, field=stage.field, converged=converged, kkt_violation=violation, mc_error=mc_error)
+    found = replace(fit, field=stage.field, converged=converged, mc_error=mc_error)
+    if wide or not result.converged:
+        found = replace(found, kkt_violation=max(fit.kkt_violation, result.kkt_violation))
+    if not result.converged:  # the log that says why
+        found = replace(found, iterations=result.iterations)
     return LikelihoodResult(found, record)
 
 

@@ -101,7 +101,8 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         How missing cells are treated in learning. "em" averages over completions of incomplete rows (Monte Carlo EM),
         which estimates the field consistently if cells are missing at random. An inference method puts its beliefs in
         the place of missing cells, as in the paper; weights are too large then where much is missing. "auto" is "em"
-        for ``objective="pl"`` and "mean-field" for "cd". ``EM(max_error=0.05)`` is more exact.
+        for ``objective="pl"`` and "mean-field" for "cd"; "ml" sums missing cells out, exactly, with "em" only where it
+        cannot. ``EM(max_error=0.05)`` is more exact.
     inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method, default="auto"
         How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
         each other, and Gibbs sampling elsewhere; mean field; belief propagation, exact where missing cells form a tree;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -39,7 +39,7 @@ from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field
-from sparsefield.objectives.log_likelihood import log_likelihood_of_links
+from sparsefield.objectives.log_likelihood import log_likelihood_of_links, log_potential_of_links
 from sparsefield.parameters import BURN_IN
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -239,6 +239,12 @@ class RelationalField(FieldEstimator):
             return LogEstimate(value, found.standard_error, found.method)
         warn_if_sampled(found)
         return value
+
+    def _log_potential(self, X: Relational) -> LogEstimate[float]:
+        sample = self._compile(X)
+        with Threads(self.n_jobs) as engine:
+            found = log_potential_of_links(self.field_, sample, engine, AIS())
+        return replace(found, value=found.value - sum(float(log_widths(table).sum()) for table in sample.tables))
 
     def log_partition(self, X: Any = None, *, ais: AIS | None = None) -> LogEstimate[Any]:
         """Refuse: the partition function of linked rows depends on their links; see `log_likelihood`."""

@@ -349,8 +349,7 @@ class TrainingMethods(NestedParameters):
         if self.refit:
             l2, allowed = max(self.l2, MIN_REFIT_L2), trainer.allowed_violation
             options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
-        exact = isinstance(trainer.evaluator, LikelihoodEvaluator)
-        if self.refit and (exact or not wanted or isinstance(self._resolve("selection"), EBIC)):
+            # Components that are too wide for the likelihood keep these weights.
             result = replace(result, field=self._refit(trainer))
         if not wanted:
             return LikelihoodResult(result)

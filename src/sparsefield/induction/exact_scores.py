@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals
-from sparsefield.objectives.likelihood_evaluator import ExactGradients
+from sparsefield.objectives.likelihood_evaluator import ExactGradients, likelihood_factors
 
 
 def score_by_likelihood(
@@ -22,7 +22,7 @@ def score_by_likelihood(
     if not len(pairs):
         return Proposals(pairs, np.empty(0), np.empty(0))
     gradient = factors.gradient(pairs)
-    score = np.abs(gradient) / layout.feature_factors(pairs)
+    score = np.abs(gradient) / likelihood_factors(layout, pairs)
     if grouped:
         _, edge = np.unique(layout.edge_keys(pairs), return_inverse=True)
         score = np.sqrt(np.bincount(edge, np.square(score / layout.edge_factors(pairs))))[edge]

@@ -6,7 +6,7 @@ function is that of the field itself. Components are eliminated as `sparsefield.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbo
 from sparsefield.data.deduplication import merge_equal_rows
 from sparsefield.data.shards import Piece
 from sparsefield.data.table import cut_into_blocks, missing_cells
-from sparsefield.inference.elimination import EliminationBatch, EliminationPlan, batch_marginals, batches_by_shape
+from sparsefield.inference.elimination import EliminationBatch, batch_marginals, batches_by_shape
 from sparsefield.inference.factor_graph import (
     FactorStructure,
     build_structure,
@@ -148,10 +148,6 @@ class MissingSums:
     def too_wide(self) -> list[EliminationBatch]:
         """Components that need tables beyond the limit."""
         return [batch for batch in self.batches if not batch.plan.feasible]
-
-    def plans(self) -> Iterator[EliminationPlan]:
-        """Yield how components of each shape are eliminated."""
-        return (batch.plan for batch in self.batches)
 
     def sum(self, theta: Array) -> Sums:
         """Return sums at given weights."""

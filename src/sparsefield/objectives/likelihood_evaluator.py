@@ -28,7 +28,7 @@ Array = np.ndarray
 MAX_CELLS = 2**16
 """Entries of the largest table of a component, at most: 16 binary variables that all depend on each other."""
 
-MAX_TOTAL_CELLS = 2**25
+MAX_TRAINING_CELLS = 2**25
 """The same for the tables of all rows together: an evaluation takes seconds then."""
 
 
@@ -72,7 +72,7 @@ class LikelihoodEvaluator:
         self._free, self._incomplete = free_rows(sample), incomplete_rows(sample)
         self._observed = observed_parts(sample, self._incomplete)
         self._constant = sum(log_base_measure(self.layout, t, block).sum() for t, block in sample.blocks())
-        self.max_cells = largest_table(self._free)
+        self.max_cells = largest_training_table(self._free)
         self._bias_hessian = np.empty(0)
         self._point: tuple[CompiledLikelihood, Array] | None = None
 
@@ -198,13 +198,13 @@ def _first_row(group: RowGroup) -> RowGroup:
     return RowGroup(group.sample, [(table, rows_of_block(block, np.arange(min(block.n_rows, 1))))])
 
 
-def largest_table(free: Sequence[RowGroup]) -> int:
+def largest_training_table(free: Sequence[RowGroup]) -> int:
     """Return the number of entries that a table of a component may have, given the number of different rows."""
     if free and free[0].sample.has_links:
         rows = int(free[0].sample.components.max(initial=0)) + 1
     else:
         rows = sum(block.n_rows for group in free for _, block in group.members)
-    return int(max(min(MAX_CELLS, MAX_TOTAL_CELLS // max(rows, 1)), 2))
+    return int(max(min(MAX_CELLS, MAX_TRAINING_CELLS // max(rows, 1)), 2))
 
 
 def observed_parts(sample: DenseDataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
@@ -289,6 +289,15 @@ def count_targets(layout: Layout, arcs: Arcs, n_parameters: int) -> Array:
     members = arcs.conjunctions[arcs.source[~simple] - layout.n_columns]
     counts[arcs.feature[~simple]] += is_target[members].sum(axis=1)
     return counts
+
+
+def likelihood_factors(layout: Layout, features: Array) -> Array:
+    """Return the factors of l1 for features under the likelihood: those of `pl` over their numbers of target columns.
+
+    Pseudo-likelihood has a term for each target of a feature where the likelihood has one, so one l1 suits both.
+    """
+    is_target = np.append(targets_of_columns(layout) >= 0, False)
+    return layout.feature_factors(features) / is_target[features].sum(axis=1)
 
 
 def targets_of_columns(layout: Layout) -> Array:

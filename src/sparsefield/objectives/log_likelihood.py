@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset
+from sparsefield.data import Block, DenseDataset, Table
 from sparsefield.data.shards import Piece
-from sparsefield.inference.log_partition import AIS, LogEstimate, largest_table, sum_components
+from sparsefield.inference.log_partition import AIS, LogEstimate, Value, largest_table, sum_components
 from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Field
 from sparsefield.objectives.likelihood_evaluator import log_base_measure, observed_features, observed_parts
@@ -38,26 +39,55 @@ def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, optio
 def log_likelihood_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return the log-likelihood of the observed targets of each row of a plain table, given its covariates."""
     (table,) = sample.tables
-    codes = table.codes()
-    covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
-    free = _sum_rows(field, np.full_like(codes, -1), covariates, engine, options)
-    given = _sum_rows(field, codes, covariates, engine, options)
+    free = log_partition_of_rows(field, _covariates(table), engine, options)
+    return difference_of(log_potential_of_rows(field, sample, engine, options), free)
+
+
+def log_potential_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
+    """Return the log-likelihood of the observed targets of each row of a plain table plus ln Z of the row.
+
+    In the difference between rows with more and with fewer observed cells, ln Z cancels: only missing cells are summed.
+    """
+    (table,) = sample.tables
+    given = _sum_rows(field, table.codes(), _covariates(table), engine, options)
     own = np.concatenate([_observed_potential(field, block) for block in table.blocks])
-    both = _RowSums(own + given.value - free.value, given.variance + free.variance)
-    return LogEstimate(both.value, np.sqrt(both.variance), both.method)
+    return LogEstimate(own + given.value, np.sqrt(given.variance), given.method)
 
 
 def log_likelihood_of_links(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[float]:
     """Return the log-likelihood of all observed targets of linked tables, given their covariates."""
+    free = _sum_links(field, sample, free_rows(sample), engine, options)
+    return difference_of(log_potential_of_links(field, sample, engine, options), free)
+
+
+def log_potential_of_links(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[float]:
+    """Return the log-likelihood of all observed targets of linked tables plus ln Z; see `log_potential_of_rows`."""
     incomplete, layout = incomplete_rows(sample), field.layout
-    limit = largest_table(int(sample.components.max(initial=0)) + 1)
-    value = variance = 0.0
-    for sign, groups in ((-1.0, free_rows(sample)), (1.0, incomplete)):
-        for group in groups:
-            found = sum_components(field, group, engine, options, limit)
-            value, variance = value + sign * float(found.value.sum()), variance + float(found.variance.sum())
+    given = _sum_links(field, sample, incomplete, engine, options)
     own = observed_features(layout, layout.arcs(field.features), field.graphs, observed_parts(sample, incomplete))
-    value += float(own @ field.theta) + sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
+    base = sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
+    return LogEstimate(given.value + float(own @ field.theta) + base, given.standard_error, given.method)
+
+
+def difference_of(first: LogEstimate[Value], second: LogEstimate[Value]) -> LogEstimate[Value]:
+    """Return the difference of two independent estimates."""
+    error = np.hypot(first.standard_error, second.standard_error)
+    method = "exact" if first.method == second.method == "exact" else "ais"
+    return LogEstimate(first.value - second.value, error, method)
+
+
+def _covariates(table: Table) -> Array:
+    return np.concatenate([block.covariates for block in table.blocks], axis=1)
+
+
+def _sum_links(
+    field: Field, sample: DenseDataset, groups: Sequence[RowGroup], engine: Engine, options: AIS
+) -> LogEstimate[float]:
+    """Return ln Z over the missing cells of linked rows."""
+    limit = largest_table(int(sample.components.max(initial=0)) + 1)
+    found = [sum_components(field, group, engine, options, limit) for group in groups]
+    value = sum(float(one.value.sum()) for one in found)
+    variance = sum(float(one.variance.sum()) for one in found)
     return LogEstimate(value, float(np.sqrt(variance)), "ais" if variance > 0.0 else "exact")
 
 

@@ -24,7 +24,7 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import EM, AnyObjective, Evaluator, ExactGradients, make_evaluator
+from sparsefield.objectives import EM, AnyObjective, Evaluator, ExactGradients, ExactLikelihood, make_evaluator
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
@@ -97,6 +97,7 @@ class Trainer:
             order_penalty=options.order_penalty,
             protected_pairs=start.features if start is not None and start.latent else None,
             grouped=options.penalty == "group" and sample.kind != "sparse",  # an edge of binary variables is one pair
+            by_likelihood=isinstance(objective, ExactLikelihood),
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
         self.missing = treat_missing(self.problem, self.evaluator, missing)

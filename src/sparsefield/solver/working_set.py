@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.objectives import Evaluator
+from sparsefield.objectives.likelihood_evaluator import likelihood_factors
 
 LATENT_PENALTY_FACTOR = 0.1
 """Factor of l1 for weights of a latent state, each of which replaces many weights between columns. Of 0, 0.03, 0.1, 0.3
@@ -41,8 +44,10 @@ class WorkingSet:
         order_penalty: float = 1.0,
         protected_pairs: np.ndarray | None = None,
         grouped: bool = False,
+        by_likelihood: bool = False,
     ) -> None:
         self.layout, self.grouped = layout, grouped
+        self._base_factors = partial(likelihood_factors, layout) if by_likelihood else layout.feature_factors
         self._evaluator, self._order_penalty = evaluator, order_penalty
         self._protected_keys = None if protected_pairs is None else layout.keys(protected_pairs)
         self.set_features(np.empty((0, max_order), dtype=np.int64))
@@ -66,10 +71,10 @@ class WorkingSet:
         """Return the factors, (features,), by which l1 is multiplied.
 
         There are so many conjunctions that some look useful by chance, so each column beyond two raises the factor.
-        Pairs of levels have a larger factor than pairs of scores. Where edges are penalized as groups, their degrees of
-        freedom raise the factor.
+        Pairs of levels have a larger factor than pairs of scores; under the likelihood, pairs of targets have half of
+        it. Where edges are penalized as groups, their degrees of freedom raise the factor.
         """
-        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self.layout.feature_factors(features)
+        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self._base_factors(features)
         if self.grouped:
             factors *= self.layout.edge_factors(features[:, :2])
         factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR

@@ -143,7 +143,7 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     if field.record.converged:
         refit = " The weights were then refitted without l1." if field.record.refit else ""
         return (
-            f"Converged: no left-out {candidates} would improve the fit (worst violation "
+            f"Converged: {_describe_optimum(field, candidates)} would improve the fit (worst violation "
             f"{format_violation(violation, l1)}).{refit}{_describe_likelihood(field)}"
             f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
         )
@@ -153,6 +153,14 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
         f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
         f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
     )
+
+
+def _describe_optimum(field: Field, candidates: str) -> str:
+    """Return what would not improve a fit that converged: the likelihood may know the selected features only."""
+    likelihood = field.record.likelihood
+    if likelihood is None or likelihood.selected_by == "ml" or field.record.refit:
+        return f"no left-out {candidates}"
+    return "no other weights of the selected features"
 
 
 def _describe_likelihood(field: Field) -> str:
