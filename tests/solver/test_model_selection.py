@@ -34,7 +34,7 @@ from sparsefield.solver import (
 )
 from sparsefield.solver.model_selection import prune_by_wald
 from sparsefield.solver.regularization_path import ebic
-from sparsefield.solver.score_comparison import sparsest_good
+from sparsefield.solver.score_comparison import is_as_good
 from sparsefield.solver.selection_folds import final_field
 
 pytestmark = pytest.mark.grid(keep=1)
@@ -136,7 +136,7 @@ def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_the_sparsest_field_within_sparsest_good_is_taken() -> None:
+def test_fields_are_compared_by_the_standard_error_of_the_difference() -> None:
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 5, 10)  # shared by all: scores vary far more than their differences
 
@@ -146,8 +146,7 @@ def test_the_sparsest_field_within_sparsest_good_is_taken() -> None:
     path = [point(-3, 0.1), point(-1, 0.1), point(-0.02, 0.3), point(0, 0), point(-0.5, 0.1)]
     best = int(np.argmax([p.score for p in path[:2] + path[3:]])) + 1
     assert best == 3
-    assert sparsest_good(path, 3) == 2
-    assert sparsest_good(path[:2] + path[3:], 2) == 2
+    assert [is_as_good(point, path[3]) for point in path] == [False, False, True, True, False]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from sparsefield.data import DenseDataset, as_source, compile_table, row_folds
 from sparsefield.errors import SelectionWarning
 from sparsefield.inference import predict_observed, score_rows
 from sparsefield.solver import HeldOut, PathPoint, model_selection
-from sparsefield.solver.score_comparison import sparsest_good, standard_error
+from sparsefield.solver.score_comparison import is_as_good, standard_error
 from sparsefield.solver.selection_folds import SelectionOptions, _batches
 
 
@@ -133,7 +133,8 @@ def test_the_choice_is_that_of_a_slow_obvious_rule(seed: int) -> None:
         squares = sum((w * (d - mean(worse))) ** 2 for w, d in zip(weights, worse, strict=True))
         if mean(worse) <= np.sqrt(50 / 49 * squares) / sum(weights):
             break
-    assert sparsest_good(path, best) == chosen  # pyright: ignore[reportPossiblyUnboundVariable]
+    first = next(k for k, point in enumerate(path) if is_as_good(point, path[best]))
+    assert first == chosen  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 # -- the end of the path -----------------------------------------------------------------------------------------------

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sparsefield.solver.fit_state import PathPoint
-
-
-def sparsest_good(path: Sequence[PathPoint], best: int) -> int:
-    """Return the first, sparsest point that is worse than the best by at most a standard error of the difference."""
-    return next((k for k, point in enumerate(path[:best]) if is_as_good(point, path[best])), best)
 
 
 def is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0) -> bool:
