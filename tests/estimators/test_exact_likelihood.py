@@ -228,12 +228,15 @@ def test_a_wide_component_keeps_the_weights_of_the_pseudo_likelihood(monkeypatch
     assert load(tmp_path / "m.safetensors").field_.record.likelihood == field.field_.record.likelihood
 
 
-def test_a_field_that_is_wide_everywhere_is_that_of_the_pseudo_likelihood(monkeypatch) -> None:
+def test_a_field_that_is_wide_everywhere_is_refitted_by_the_pseudo_likelihood(monkeypatch) -> None:
     monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 2)
     table = as_text(chain_rows(150, 2))
     with pytest.warns(WideComponentWarning, match="2 of 2 columns"):
         field = MarkovField(l1=1.0, refit="ml").fit(table)
-    np.testing.assert_array_equal(field.field_.theta, MarkovField(l1=1.0).fit(table).field_.theta)
+    np.testing.assert_array_equal(field.field_.theta, MarkovField(l1=1.0, refit=True).fit(table).field_.theta)
+    said = describe_convergence(field.field_, field.get_params())
+    assert "too expensive for all columns" in said
+    assert "those of the exact likelihood" not in said
 
 
 def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:

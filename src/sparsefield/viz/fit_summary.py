@@ -173,6 +173,8 @@ def _describe_likelihood(field: Field) -> str:
         objective = "pseudo-likelihood" if likelihood.selected_by == "pl" else "contrastive divergence"
         selected = f"Features were selected by {objective}, and their"
     wide = sum(len(component.columns) for component in likelihood.wide)
+    if wide == field.layout.n_targets:
+        return " The exact likelihood is too expensive for all columns: the weights are those of the pseudo-likelihood."
     except_for = f", except those of {count(wide, 'column')} that depend on each other too widely" if wide else ""
     return f" {selected} weights are those of the exact likelihood{except_for}."
 
