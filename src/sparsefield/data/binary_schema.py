@@ -10,6 +10,7 @@ from typing import overload
 import numpy as np
 
 from sparsefield.data.coding import Coding, ColumnClass
+from sparsefield.data.grouped_schema import GroupedSchema
 from sparsefield.data.labels import Label
 from sparsefield.data.schema import Role, Schema, Variable
 
@@ -68,42 +69,13 @@ class BinaryVariables(Sequence[Variable]):
         return Variable(self.names[k], self.role, states, 0, tuple((1.0 - share, share)[state] for state in states))
 
 
-class BinarySchema(Schema):
+class BinarySchema(GroupedSchema):
     """A schema of 0/1 columns only, stored in arrays."""
 
-    def __init__(self, targets: BinaryVariables, observed: BinaryVariables, order: tuple[str, ...]) -> None:
-        object.__setattr__(self, "variable_groups", (targets, observed))
-        object.__setattr__(self, "order", order)
-
     variable_groups: tuple[BinaryVariables, BinaryVariables]
-    """Targets and observed columns."""
 
     def with_reference(self) -> Schema:
         return self
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (*self.variable_groups[0], *self.variable_groups[1])
-
-    @property
-    def n_variables(self) -> int:
-        return len(self.variable_groups[0]) + len(self.variable_groups[1])
-
-    @property
-    def targets(self) -> Sequence[Variable]:
-        return self.variable_groups[0]
-
-    @property
-    def observed(self) -> Sequence[Variable]:
-        return self.variable_groups[1]
-
-    @property
-    def latent(self) -> Sequence[Variable]:
-        return ()
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        return self.order
 
     @cached_property
     def widths(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from sparsefield.data.covariate_matrix import CovariateMatrix
 from sparsefield.data.covariate_schema import CovariateSchema
 from sparsefield.data.layout import Layout
 from sparsefield.data.shards import combine_digests
-from sparsefield.data.table import Table, cut_into_blocks
+from sparsefield.data.table import Table, rebuild_table
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,9 @@ class CovariateDataset:
 
     def subset(self, rows: np.ndarray) -> CovariateDataset:
         """Return some rows, in the order of their numbers ``rows``."""
-        schema, nothing = self.labels.schema, np.empty((0, len(rows)))
-        codes, weight = self.labels.codes()[:, rows], self.row_weights[rows]
-        blocks = cut_into_blocks(schema, np.ascontiguousarray(codes), nothing, weight, schema.n_columns)
-        labels = Table(schema, tuple(blocks), len(rows))
+        labels = rebuild_table(self.labels, self.labels.codes()[:, rows], rows, self.labels.schema.n_columns)
         return CovariateDataset(self.layout, labels, self.covariates.take(rows))
 
     def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
         """Return which of some rows have a label state that no row outside ``rows`` has, (rows,)."""
-        others = np.setdiff1d(np.arange(self.n_rows), rows)
-        found = np.zeros(len(rows), dtype=bool)
-        for states in self.labels.codes():
-            found |= ~np.isin(states[rows], states[others])
-        return found
+        return self.labels.has_unique_states(rows)

@@ -10,6 +10,7 @@ from typing import overload
 import numpy as np
 
 from sparsefield.data.coding import ColumnClass
+from sparsefield.data.grouped_schema import GroupedSchema
 from sparsefield.data.labels import Label
 from sparsefield.data.schema import Schema, Variable
 
@@ -50,48 +51,25 @@ def unscaled_covariate(name: str) -> Variable:
     return Variable(name, "observed", kind="numeric")
 
 
-class CovariateSchema(Schema):
+class CovariateSchema(GroupedSchema):
     """A schema of labels, which are targets, and of covariates that are columns of a sparse matrix."""
 
-    def __init__(self, targets: Sequence[Variable], observed: CovariateColumns) -> None:
-        object.__setattr__(self, "_targets", tuple(targets))
-        object.__setattr__(self, "covariates", observed)
-        object.__setattr__(self, "order", (*(variable.name for variable in targets), *observed.names))
+    variable_groups: tuple[tuple[Variable, ...], CovariateColumns]
 
-    _targets: tuple[Variable, ...]
-    covariates: CovariateColumns
+    def __init__(self, targets: Sequence[Variable], observed: CovariateColumns) -> None:
+        super().__init__(tuple(targets), observed, (*(variable.name for variable in targets), *observed.names))
+
+    @property
+    def covariates(self) -> CovariateColumns:
+        return self.variable_groups[1]
 
     @cached_property
     def labels(self) -> Schema:
         """The schema of the labels alone."""
-        return Schema(self._targets, self.order[: len(self._targets)])
+        return Schema(self.variable_groups[0], self.order[: len(self.variable_groups[0])])
 
     def with_reference(self) -> Schema:
-        return CovariateSchema([replace(v, symmetric=False) for v in self._targets], self.covariates)
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (*self._targets, *self.covariates)
-
-    @property
-    def n_variables(self) -> int:
-        return len(self._targets) + len(self.covariates)
-
-    @property
-    def targets(self) -> Sequence[Variable]:
-        return self._targets
-
-    @property
-    def observed(self) -> Sequence[Variable]:
-        return self.covariates
-
-    @property
-    def latent(self) -> Sequence[Variable]:
-        return ()
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        return self.order
+        return CovariateSchema([replace(v, symmetric=False) for v in self.variable_groups[0]], self.covariates)
 
     @cached_property
     def widths(self) -> np.ndarray:
@@ -117,9 +95,9 @@ class CovariateSchema(Schema):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CovariateSchema):
             return NotImplemented
-        return (self._targets, self.covariates) == (other._targets, other.covariates)
+        return self.variable_groups == other.variable_groups
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        return f"CovariateSchema({self._targets!r}, {self.covariates!r})"
+        return f"CovariateSchema({self.variable_groups[0]!r}, {self.covariates!r})"

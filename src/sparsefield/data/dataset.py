@@ -17,7 +17,7 @@ from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.layout import Layout
 from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
-from sparsefield.data.table import Block, Table, cut_into_blocks
+from sparsefield.data.table import Block, Table, rebuild_table
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
 COLUMNS_AT_A_TIME = 128
@@ -218,11 +218,7 @@ class DenseDataset:
 
     def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
         """Return which of some rows of a plain table have a state that no row outside ``rows`` has, (rows,)."""
-        others = np.setdiff1d(np.arange(self.n_rows), rows)
-        found = np.zeros(len(rows), dtype=bool)
-        for states in self.tables[0].codes():
-            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
-        return found
+        return self.tables[0].has_unique_states(rows)
 
 
 @dataclass(frozen=True)
@@ -332,16 +328,6 @@ class DistributedDataset:
 
 LocalDataset = DenseDataset | SparseDataset | CovariateDataset
 """A dataset whose rows are in this process."""
-
-
-def rebuild_table(
-    table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None
-) -> Table:
-    """Return some rows of a table with other codes, and with their weights times ``factors``."""
-    covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)[:, rows]
-    weight = table.weight()[rows] if factors is None else table.weight()[rows] * factors
-    blocks = cut_into_blocks(table.schema, np.ascontiguousarray(codes), covariates, weight, width)
-    return Table(table.schema, tuple(blocks), codes.shape[1])
 
 
 def update_neighbor_sums(

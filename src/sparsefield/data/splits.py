@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sparsefield.data.dataset import DenseDataset, LocalDataset, rebuild_table, update_neighbor_sums
+from sparsefield.data.dataset import DenseDataset, LocalDataset, update_neighbor_sums
+from sparsefield.data.table import rebuild_table
 
 
 def row_folds(

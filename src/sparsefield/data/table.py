@@ -89,6 +89,18 @@ class Table:
         """(rows,)"""
         return np.concatenate([block.weight for block in self.blocks])
 
+    def covariates(self) -> np.ndarray:
+        """(observed columns, rows)"""
+        return np.concatenate([block.covariates for block in self.blocks], axis=1)
+
+    def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
+        """Return which of some rows have a state that no row outside ``rows`` has, (rows,)."""
+        others = np.setdiff1d(np.arange(self.n_rows), rows)
+        found = np.zeros(len(rows), dtype=bool)
+        for states in self.codes():
+            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
+        return found
+
 
 def compile_table(
     source: Columns,
@@ -252,6 +264,15 @@ def cut_into_blocks(
         beliefs[schema.n_target_columns : schema.n_columns] = covariates[:, rows]
         counts = schema.n_target_columns, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
+
+
+def rebuild_table(
+    table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None
+) -> Table:
+    """Return some rows of a table with other codes, and with their weights times ``factors``."""
+    weight = table.weight()[rows] if factors is None else table.weight()[rows] * factors
+    blocks = cut_into_blocks(table.schema, np.ascontiguousarray(codes), table.covariates()[:, rows], weight, width)
+    return Table(table.schema, tuple(blocks), codes.shape[1])
 
 
 def join_blocks(blocks: Sequence[Block]) -> Block:

@@ -105,7 +105,7 @@ class LikelihoodMethods:
         covariates = np.empty((0, 1))
         if X is not None:
             field, sample = self._compile_for_likelihood(X, None, absent=True)
-            covariates = np.concatenate([block.covariates for block in sample.tables[0].blocks], axis=1)
+            covariates = sample.tables[0].covariates()
         with Threads(self.n_jobs) as engine:
             found = log_partition_of_rows(field, covariates, engine, checked_options(ais))
         if X is not None:

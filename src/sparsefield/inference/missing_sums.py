@@ -53,8 +53,8 @@ def free_rows(sample: DenseDataset) -> list[RowGroup]:
     """Return the rows with all targets missing; those of a plain table with equal covariates are merged."""
     if sample.is_plain:
         (table,) = sample.tables
-        covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
-        piece = merge_rows(Piece(np.full((len(table.schema.targets), table.n_rows), -1), covariates, table.weight()))
+        nothing = np.full((len(table.schema.targets), table.n_rows), -1)
+        piece = merge_rows(Piece(nothing, table.covariates(), table.weight()))
         return cut_rows(sample.layout, piece)
     blocks = [(t, block._replace(codes=np.full_like(block.codes, -1))) for t, block in sample.blocks()]
     return [_linked_group(sample, blocks)]
@@ -64,8 +64,7 @@ def incomplete_rows(sample: DenseDataset) -> list[RowGroup]:
     """Return the rows with missing cells, given their other cells; equal rows of a plain table are merged."""
     if sample.is_plain:
         (table,) = sample.tables
-        codes, weight = table.codes(), table.weight()
-        covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)
+        codes, weight, covariates = table.codes(), table.weight(), table.covariates()
         rows = np.flatnonzero((codes < 0).any(axis=0))
         return cut_rows(sample.layout, merge_rows(Piece(codes[:, rows], covariates[:, rows], weight[rows])))
     group = _linked_group(sample, list(sample.blocks()))

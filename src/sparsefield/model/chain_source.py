@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
+
+from sparsefield.model.source_record import read_record
 
 TEXTS = ("columns", "templates", "numeric", "missing")
 
@@ -40,10 +42,8 @@ class ChainSource:
         """
         if not isinstance(plain, dict):
             raise ValueError("the record of the source is damaged")
-        values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
-        found = cls(**values)
-        for field in fields(cls):
-            value = getattr(found, field.name)
-            if not all(isinstance(word, str) for word in (value if field.name in TEXTS else [value or ""])):
-                raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
-        return found
+        return read_record(cls, plain, TEXTS, _fits)
+
+
+def _fits(name: str, value: Any) -> bool:
+    return all(isinstance(word, str) for word in (value if name in TEXTS else [value or ""]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -61,15 +62,22 @@ class SourceRecord:
         ValueError, TypeError
             Where entries are unknown, or have another type.
         """
-        values: dict[str, Any] = {name: tuple(value) if name in TEXTS else value for name, value in plain.items()}
-        if values.get("style") is not None:
-            values["style"] = TextStyle.from_plain(values["style"])
-        found = cls(**values)
-        for field in fields(cls):
-            value = getattr(found, field.name)
-            if not _fits(field.name, value):
-                raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
-        return found
+        if plain.get("style") is not None:
+            plain = plain | {"style": TextStyle.from_plain(plain["style"])}
+        return read_record(cls, plain, TEXTS, _fits)
+
+
+def read_record(cls: Any, plain: dict[str, Any], texts: Sequence[str], fits: Callable[[str, Any], bool]) -> Any:
+    """Return the dataclass of a source from plain values, with tuples for the entries in ``texts``.
+
+    A ValueError says which entry does not fit: ``fits(name, value)``.
+    """
+    found = cls(**{name: tuple(value) if name in texts else value for name, value in plain.items()})
+    for field in fields(cls):
+        value = getattr(found, field.name)
+        if not fits(field.name, value):
+            raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
+    return found
 
 
 def _fits(name: str, value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Table
+from sparsefield.data import Block, DenseDataset
 from sparsefield.data.shards import Piece
 from sparsefield.inference.log_partition import AIS, LogEstimate, Value, largest_table, sum_components
 from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
@@ -39,7 +39,7 @@ def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, optio
 def log_likelihood_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return the log-likelihood of the observed targets of each row of a plain table, given its covariates."""
     (table,) = sample.tables
-    free = log_partition_of_rows(field, _covariates(table), engine, options)
+    free = log_partition_of_rows(field, table.covariates(), engine, options)
     return difference_of(log_potential_of_rows(field, sample, engine, options), free)
 
 
@@ -49,7 +49,7 @@ def log_potential_of_rows(field: Field, sample: DenseDataset, engine: Engine, op
     In the difference between rows with more and with fewer observed cells, ln Z cancels: only missing cells are summed.
     """
     (table,) = sample.tables
-    given = _sum_rows(field, table.codes(), _covariates(table), engine, options)
+    given = _sum_rows(field, table.codes(), table.covariates(), engine, options)
     own = np.concatenate([_observed_potential(field, block) for block in table.blocks])
     return LogEstimate(own + given.value, np.sqrt(given.variance), given.method)
 
@@ -74,10 +74,6 @@ def difference_of(first: LogEstimate[Value], second: LogEstimate[Value]) -> LogE
     error = np.hypot(first.standard_error, second.standard_error)
     method = "exact" if first.method == second.method == "exact" else "ais"
     return LogEstimate(first.value - second.value, error, method)
-
-
-def _covariates(table: Table) -> Array:
-    return np.concatenate([block.covariates for block in table.blocks], axis=1)
 
 
 def _sum_links(
