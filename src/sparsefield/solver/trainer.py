@@ -322,7 +322,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(self._best(violators, max(self._batch_size(), MIN_BATCH)))
+            self._add_features(self._best(violators, self._large_batch()))
         if inside > 0.5 * allowed:
             state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
@@ -433,6 +433,9 @@ class Trainer:
     def _batch_size(self) -> int:
         if self.rule.batch_size != "auto":
             return int(self.rule.batch_size)
+        return self._large_batch()
+
+    def _large_batch(self) -> int:
         return max(MIN_BATCH, 4 * self.layout.n_target_columns, len(self.problem.working_set))
 
     def _steps_per_batch(self) -> int:
