@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import io
 from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
+from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
 from sparsefield.estimators.pair_rules import rule_columns
 from sparsefield.io.atomic_write import write_atomically
@@ -168,7 +169,9 @@ class OutputMethods:
             sample = estimator._compile(data)
             sources = {name: data.select_variables(name) for name in sample.layout.tables}
             has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
+            pairs = zip(sample.layout.tables, sample.layout.schemas, strict=True)
+            numbers = {name: _numbers(sources[name], schema) for name, schema in pairs}
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value, numbers=numbers)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -180,11 +183,24 @@ class OutputMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
+        has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
+        return ScoredRows(sample, estimator._infer(sample), n_rows, has_value, unknown, numbers)
 
 
 def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(source.column(name).present) for name in names}
+
+
+def _numbers(source: Any, schema: Any) -> dict[str, np.ndarray]:
+    """Return {numeric target: (rows,) numbers, NaN where one is missing}."""
+    found = {}
+    # A schema of a million binary columns keeps no list of variables.
+    for variable in () if isinstance(schema, BinarySchema) else schema.targets:
+        if variable.numeric and variable.role == "target":
+            column = source.column(variable.name)
+            found[variable.name] = np.full(source.n_rows, np.nan)
+            found[variable.name][column.present] = as_numbers(column)
+    return found
 
 
 def _some_rows(data: Any, source: Source, most: int) -> Any:
