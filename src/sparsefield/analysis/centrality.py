@@ -48,9 +48,9 @@ class Centrality:
     """Sum of sign x strength of the edges; NaN where a column has edges, but none with a sign."""
     unsigned_edges: Array
     """Number of edges without a sign, which expected influence lacks."""
-    closeness: Array
+    closeness: Array | None = None
     """Inverse of the mean distance to the columns that a path leads to, times their share of all others."""
-    betweenness: Array
+    betweenness: Array | None = None
     """Number of pairs of other columns whose shortest path passes through; several shortest paths share one."""
     community: tuple[str | None, ...] | None = None
     """Names of the communities; None for columns without edges if they were found. None if there are none."""
@@ -101,7 +101,7 @@ class _Edges(NamedTuple):
 
 
 def find_centrality(
-    network: Network, communities: Communities = None, *, n_jobs: int | None = 1, seed: int = 0
+    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
 ) -> Centrality:
     """Return how central the columns of a network are.
 
@@ -110,6 +110,7 @@ def find_centrality(
     network : Network
     communities : {column: community}, "auto" or None
         For bridge centrality. A mapping has all columns; "auto" finds communities by greedy modularity.
+    paths : whether measures of shortest paths are computed, which takes long for thousands of columns
     n_jobs : number of threads, which changes nothing else
     seed : seed of the columns at which paths begin in a large network
 
@@ -121,32 +122,35 @@ def find_centrality(
     [1, 0, 1]
     """
     edges, order = _edges_of(network), _input_order(network)
-    labels = [network.labels[node] for node in order]
     named = None if communities is None else name_communities(network, communities)
     numbers = np.zeros(edges.n, dtype=np.int64) if named is None else _number(named)
-    paths = _sum_paths(edges, numbers, n_jobs, seed)
-    known = np.array([True] * edges.n if named is None else [name is not None for name in named])
     found = Centrality(
-        tuple(labels),
+        tuple(network.labels[node] for node in order),
         _degrees(edges)[order],
         edges.sum_by_node(edges.strengths)[order],
         _expected_influence(edges)[order],
         edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64)[order],
-        paths.closeness[order],
-        paths.betweenness[order],
-        sampled=paths.sampled,
     )
+    if named is not None:
+        between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
+        found = replace(
+            found,
+            community=tuple(named[node] for node in order),
+            bridge_strength=between.sum_by_node(between.strengths)[order],
+            bridge_expected_influence=_expected_influence(between)[order],
+        )
+    if not paths:
+        return found
+    sums = _sum_paths(edges, numbers, n_jobs, seed)
+    found = replace(found, closeness=sums.closeness[order], betweenness=sums.betweenness[order], sampled=sums.sampled)
     if named is None:
         return found
-    between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
+    known = np.array([name is not None for name in named])
     others = known.sum() - np.bincount(numbers[known], minlength=numbers.max() + 1)[numbers]
     return replace(
         found,
-        community=tuple(named[node] for node in order),
-        bridge_strength=between.sum_by_node(between.strengths)[order],
-        bridge_expected_influence=_expected_influence(between)[order],
-        bridge_closeness=(paths.inverse_distances / np.maximum(others, 1))[order],
-        bridge_betweenness=paths.bridge_betweenness[order],
+        bridge_closeness=(sums.inverse_distances / np.maximum(others, 1))[order],
+        bridge_betweenness=sums.bridge_betweenness[order],
     )
 
 

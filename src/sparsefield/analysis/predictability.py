@@ -75,20 +75,12 @@ def find_predictability(field: Field, scored: ScoredRows) -> Predictability:
     )
 
 
-def describe_rows(field: Field, n_rows: int) -> str:
-    """Return a sentence on whether the rows of predictability may be those of training."""
-    trained = field.record.n_rows
-    if not field.record.is_learned:
-        return f"Predictability is that of {n_rows:,} rows; the field was given, not learned from them."
-    if n_rows == trained:
-        return (
-            f"The table has {n_rows:,} rows, as many as the field was learned from, so they are probably the training "
-            "rows. Predictability then shows how well the field fits these rows, not how well it predicts new ones: "
-            "give held-out rows for that."
-        )
+def describe_training_rows(n_rows: int) -> str:
+    """Return what to know about predictability if there are as many rows as in training."""
     return (
-        f"Predictability is that of {n_rows:,} rows; the field was learned from {trained:,}. It holds for new rows "
-        "only if none of these was used in training, which a model does not record."
+        f"The table has {n_rows:,} rows, as many as the field was learned from, so they are probably the training "
+        "rows. Predictability then shows how well the field fits these rows, not how well it predicts new ones: give "
+        "held-out rows for that."
     )
 
 

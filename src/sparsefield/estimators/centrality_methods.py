@@ -113,13 +113,13 @@ class CentralityMethods:
         return make_frame(self._find_predictability(table).as_columns(), self.kind_)
 
     def _find_predictability(self, table: Any) -> Predictability:
-        from sparsefield.analysis.predictability import describe_rows, find_predictability
+        from sparsefield.analysis.predictability import describe_training_rows, find_predictability
 
         estimator: Any = self
         scored = estimator._score_rows(table)
         record = self.field_.record
         if record.is_learned and scored.n_rows == record.n_rows:
-            warnings.warn(describe_rows(self.field_, scored.n_rows), UserWarning, stacklevel=3)
+            warnings.warn(describe_training_rows(scored.n_rows), UserWarning, stacklevel=3)
         return find_predictability(self.field_, scored)
 
 

@@ -33,6 +33,10 @@ MOST_CELLS = 10_000_000
 """Largest number of cells that a report evaluates; of a larger table it takes evenly spaced rows."""
 
 
+MOST_WITH_PATHS = 500
+"""Largest number of columns for which a report has closeness and betweenness; more take seconds."""
+
+
 class OutputMethods:
     """Methods that show and export the field; `sparsefield.viz` draws it, and `sparsefield.io` writes other formats."""
 
@@ -90,6 +94,9 @@ class OutputMethods:
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
             ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
         """
+        from sparsefield.analysis.centrality import find_centrality
+        from sparsefield.analysis.predictability import find_predictability
+        from sparsefield.viz.network import Network
         from sparsefield.viz.report.report_page import make_report
 
         check_is_fitted(self)
@@ -98,7 +105,15 @@ class OutputMethods:
         title = title or f"What this {type(self).__name__} has learned"
         if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
             extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
-        page = make_report(fitted, title=title, scored=scored, extra=extra)
+        network = Network(self.field_)
+        page = make_report(
+            fitted,
+            title=title,
+            scored=scored,
+            extra=extra,
+            centrality=find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS),
+            predictability=None if scored is None else find_predictability(self.field_, scored),
+        )
         write_atomically(Path(path), page.encode())
 
     def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
