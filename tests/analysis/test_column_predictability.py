@@ -85,10 +85,10 @@ def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.
 
 def test_shares_are_between_0_and_1(field: MarkovField, survey: pl.DataFrame) -> None:
     found = find_predictability(field.field_, field._score_rows(survey[300:]))
-    assert found.shares["age"] == pytest.approx(float(found.r_squared[found.names.index("age")]))
+    assert found.by_column["age"] == pytest.approx(float(found.r_squared[found.names.index("age")]))
     noise = find_predictability(field.field_, field._score_rows(survey[300:].with_columns(age=pl.col("age").reverse())))
     assert np.nanmin(noise.r_squared) < 0.0
-    assert all(0.0 <= share <= 1.0 for share in noise.shares.values())
+    assert all(0.0 <= share <= 1.0 for share in noise.by_column.values())
 
 
 def test_the_order_of_columns_and_rows_changes_nothing(field: MarkovField, survey: pl.DataFrame) -> None:

@@ -20,7 +20,7 @@ Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
 """{column: its community}; "auto" finds communities; None has none."""
 
-EXACT_NODES, SOURCES = 5_000, 1_000
+EXACT_NODES, SOURCES = 2_000, 1_000
 """Shortest paths begin at every node of a connected component up to this size, and at this number of nodes, drawn at
 random, of a larger one."""
 

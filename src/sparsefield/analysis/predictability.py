@@ -38,15 +38,21 @@ class Predictability:
     """Standard errors of the gains, as if cells were independent."""
 
     @property
-    def shares(self) -> dict[str, float]:
-        """{column: R^2, or normalized accuracy of states, between 0 and 1}; 0 where it is negative or not defined."""
+    def values(self) -> Array:
+        """R^2, or normalized accuracy of states, between 0 and 1: 0 where it is negative or not defined."""
         found = np.where([kind == "numeric" for kind in self.kinds], self.r_squared, self.normalized_accuracy)
-        return dict(zip(self.names, np.clip(np.nan_to_num(found), 0.0, 1.0).tolist(), strict=True))
+        return np.clip(np.nan_to_num(found), 0.0, 1.0)
+
+    @property
+    def by_column(self) -> dict[str, float]:
+        """{column: its value}, such as for rings around the nodes of a network."""
+        return dict(zip(self.names, self.values.tolist(), strict=True))
 
     def as_columns(self) -> dict[str, Any]:
         """Return {name: values} for a frame."""
         measures = ("cells", "r_squared", "accuracy", "normalized_accuracy", "gain", "gain_error")
-        return {"column": list(self.names), "kind": list(self.kinds)} | {name: getattr(self, name) for name in measures}
+        found = {name: getattr(self, name) for name in measures}
+        return {"column": list(self.names), "kind": list(self.kinds), **found, "predictability": self.values}
 
 
 def find_predictability(field: Field, scored: ScoredRows) -> Predictability:

@@ -30,7 +30,7 @@ def render_centrality(centrality: Centrality | None, predictability: Predictabil
         return section(ID, TITLE, paragraph("There is no network, since no two columns share a feature.", "absent"))
     order = np.lexsort((np.arange(len(centrality.names)), -centrality.strength))
     drawn = order[: min(MOST_DRAWN, int(np.count_nonzero(centrality.strength)))].tolist()
-    shares = {} if predictability is None else predictability.shares
+    shares = {} if predictability is None else predictability.by_column
     caption = (
         "Columns by strength, the sum of the strengths of their edges (blue). Expected influence (orange) adds them "
         "with their signs; edges of states without an order have no sign and are left out of it. "
