@@ -20,11 +20,16 @@ Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
 """{column: its community}; "auto" finds communities; None has none."""
 
-EXACT_NODES, SOURCES = 2_000, 1_000
-"""Shortest paths begin at every node of a connected component up to this size, and at this number of nodes, drawn at
-random, of a larger one."""
+EXACT_NODES, SOURCES, LEAST_SOURCES = 2_000, 1_000, 50
+"""Shortest paths begin at every node of a connected component up to this size, and at up to this number of nodes, drawn
+at random, of a larger one; at least at the third number."""
 
-SOURCES_AT_ONCE = 50
+MOST_VISITS = 10_000_000
+"""Nodes of a connected component, times those at which its paths begin, if it is large."""
+
+MOST_PARTS, SOURCES_AT_ONCE = 200, 50
+"""Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
+
 MOST_NAMES = 5
 BRIDGES = ("bridge_strength", "bridge_expected_influence", "bridge_closeness", "bridge_betweenness")
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness", *BRIDGES)
@@ -239,7 +244,7 @@ def _sum_paths(edges: _Edges, communities: Array, n_jobs: int | None, seed: int)
     sizes = np.bincount(component, minlength=1)
     sources = _draw_sources(component, sizes, seed)
     arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data
-    parts = np.split(sources, np.arange(SOURCES_AT_ONCE, len(sources), SOURCES_AT_ONCE))
+    parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
     total = np.zeros((4, edges.n))
     with Threads(n_jobs) as engine:
         for part in engine.stream(lambda some: sum_over_paths(*arrays, some, communities), parts):
@@ -271,7 +276,8 @@ def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
     sources = [np.flatnonzero((sizes > 1)[component] & (sizes <= EXACT_NODES)[component])]
     rng = np.random.default_rng(seed)
     for large in np.flatnonzero(sizes > EXACT_NODES):
-        sources.append(np.sort(rng.choice(np.flatnonzero(component == large), SOURCES, replace=False)))
+        count = min(SOURCES, max(LEAST_SOURCES, MOST_VISITS // int(sizes[large])))
+        sources.append(np.sort(rng.choice(np.flatnonzero(component == large), count, replace=False)))
     return np.concatenate(sources)
 
 

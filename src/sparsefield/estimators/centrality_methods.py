@@ -48,7 +48,7 @@ class CentralityMethods:
             strength, the sum of the strengths of the edges; expected_influence, that of sign times strength, NaN where
             no edge has a sign; closeness; betweenness; and with communities the bridge_ measures, which count edges and
             paths between different communities only. Paths in connected components of more than 2,000 columns begin
-            at 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
+            at up to 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
 
         Examples
         --------
@@ -67,7 +67,7 @@ class CentralityMethods:
         if found.sampled:
             warnings.warn(
                 f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
-                f"from the paths of {SOURCES:,} of them.",
+                f"from the paths of up to {SOURCES:,} of them.",
                 UserWarning,
                 stacklevel=2,
             )
