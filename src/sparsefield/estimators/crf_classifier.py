@@ -347,7 +347,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _score_rows(self, data: Any) -> Any:
         if isinstance(self.field_.schema, CovariateSchema):
             raise DataError(
-                "The field was learned from a sparse matrix, which has no label columns: write the report without data."
+                "The field was learned from a sparse matrix, which has no label columns: leave the table out."
             )
         return super()._score_rows(data)
 

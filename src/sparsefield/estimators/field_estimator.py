@@ -31,6 +31,7 @@ from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
+from sparsefield.estimators.centrality_methods import CentralityMethods
 from sparsefield.estimators.likelihood_methods import LikelihoodMethods, log_widths
 from sparsefield.estimators.nested_parameters import to_plain
 from sparsefield.estimators.output_methods import OutputMethods
@@ -49,7 +50,7 @@ NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
 
 
-class FieldEstimator(OutputMethods, ResamplingMethods, LikelihoodMethods, TrainingMethods):
+class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, LikelihoodMethods, TrainingMethods):
     """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`."""
 
     @property

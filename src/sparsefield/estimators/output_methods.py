@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import io
 from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
+from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
 from sparsefield.estimators.pair_rules import rule_columns
 from sparsefield.io.atomic_write import write_atomically
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 10_000_000
 """Largest number of cells that a report evaluates; of a larger table it takes evenly spaced rows."""
+
+
+MOST_WITH_PATHS = 500
+"""Largest number of columns for which a report has closeness and betweenness; more take seconds."""
 
 
 class OutputMethods:
@@ -89,6 +94,9 @@ class OutputMethods:
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
             ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
         """
+        from sparsefield.analysis.centrality import find_centrality
+        from sparsefield.analysis.predictability import find_predictability
+        from sparsefield.viz.network import Network
         from sparsefield.viz.report.report_page import make_report
 
         check_is_fitted(self)
@@ -97,7 +105,15 @@ class OutputMethods:
         title = title or f"What this {type(self).__name__} has learned"
         if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
             extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
-        page = make_report(fitted, title=title, scored=scored, extra=extra)
+        network = Network(self.field_)
+        page = make_report(
+            fitted,
+            title=title,
+            scored=scored,
+            extra=extra,
+            centrality=find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS),
+            predictability=None if scored is None else find_predictability(self.field_, scored),
+        )
         write_atomically(Path(path), page.encode())
 
     def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
@@ -168,7 +184,9 @@ class OutputMethods:
             sample = estimator._compile(data)
             sources = {name: data.select_variables(name) for name in sample.layout.tables}
             has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
+            pairs = zip(sample.layout.tables, sample.layout.schemas, strict=True)
+            numbers = {name: _numbers(sources[name], schema) for name, schema in pairs}
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value, numbers=numbers)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -180,11 +198,24 @@ class OutputMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
+        has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
+        return ScoredRows(sample, estimator._infer(sample), n_rows, has_value, unknown, numbers)
 
 
 def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(source.column(name).present) for name in names}
+
+
+def _numbers(source: Any, schema: Any) -> dict[str, np.ndarray]:
+    """Return {numeric target: (rows,) numbers, NaN where one is missing}."""
+    found = {}
+    # A schema of a million binary columns keeps no list of variables.
+    for variable in () if isinstance(schema, BinarySchema) else schema.targets:
+        if variable.numeric and variable.role == "target":
+            column = source.column(variable.name)
+            found[variable.name] = np.full(source.n_rows, np.nan)
+            found[variable.name][column.present] = as_numbers(column)
+    return found
 
 
 def _some_rows(data: Any, source: Source, most: int) -> Any:

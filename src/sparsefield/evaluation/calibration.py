@@ -202,7 +202,7 @@ def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_sha
     The baseline takes the frequencies of the schema, or without ``known_shares`` those of the rows themselves.
     """
     found = []
-    for table, variable, beliefs, truth in _cells(sample, answers):
+    for table, variable, beliefs, truth in known_cells(sample, answers):
         if known_shares:
             shares = np.asarray(variable.frequencies, dtype=float)
         else:
@@ -242,7 +242,7 @@ def calibrate(sample: DenseDataset, answers: CellProbabilities, bins: int = BINS
     """Return the calibration curve over all states of all known cells; those of a number are its quarters."""
     parts = [
         Calibration.of(*_quarters(variable, beliefs, truth), bins)
-        for _, variable, beliefs, truth in _cells(sample, answers)
+        for _, variable, beliefs, truth in known_cells(sample, answers)
     ]
     return Calibration.join(parts) if parts else Calibration(np.zeros(bins), *np.full((2, bins), np.nan))
 
@@ -281,7 +281,9 @@ def count_signals_and_errors(
     return edges, errors, signals
 
 
-def _cells(sample: DenseDataset, answers: CellProbabilities) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
+def known_cells(
+    sample: DenseDataset, answers: CellProbabilities
+) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
     """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
     for t, table in enumerate(sample.tables):
         codes = table.codes()

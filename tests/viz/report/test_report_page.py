@@ -195,7 +195,7 @@ def test_without_data_the_sections_that_need_rows_say_so(learned, tmp_path) -> N
     learned[0].write_report(tmp_path / "r.html")
     reader, _ = read_page(tmp_path / "r.html")
     assert set(SECTIONS) | IDS <= set(reader.ids)
-    assert reader.words.count("needs rows: give them with --data") == 4
+    assert reader.words.count("needs rows: give them with --data") == 5
     assert "Training" in reader.words
     assert "columns" not in reader.ids
 

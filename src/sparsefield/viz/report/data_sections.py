@@ -38,6 +38,8 @@ class ScoredRows:
     """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
     unknown_columns: tuple[str, ...] = ()
     """Columns of the data that the field does not have."""
+    numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
 
 
 def describe_if_no_gain(fitted: FitDescription, scored: ScoredRows) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +27,14 @@ from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import ExtraColumns, NetworkView, build_view
 from sparsefield.viz.report import data_sections
 from sparsefield.viz.report.associations import MIN_ERRORS, Association, Surprise, find_associations, find_surprises
+from sparsefield.viz.report.centrality_section import render_centrality
 from sparsefield.viz.report.data_sections import NO_DATA, ScoredRows
 from sparsefield.viz.report.repeat_fit import FitDescription, as_command, as_python, changed_options, list_versions
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, describe_stability
+
+if TYPE_CHECKING:
+    from sparsefield.analysis.centrality import Centrality
+    from sparsefield.analysis.predictability import Predictability
 
 MAX_FEATURES, MAX_SURPRISES, MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 200, 20, 12, 12, 14
 IN_SUMMARY, IN_CARD = 3, 8
@@ -42,19 +47,27 @@ MAX_COMPARED = 2_000
 
 SECTIONS = {
     "findings": "Findings", "summary": "Summary", "network-section": "Network", "features": "Features",
-    "surprising": "Surprises", "structure": "Hubs", "training": "Training", "quality": "Quality", "signals": "Signals",
-    "missing-values": "Missing values", "certificate": "Convergence", "repeat": "Repeat",
+    "surprising": "Surprises", "structure": "Hubs", "centrality": "Centrality", "training": "Training",
+    "quality": "Quality", "signals": "Signals", "missing-values": "Missing values",
+    "certificate": "Convergence", "repeat": "Repeat",
 }  # fmt: skip
 """{id of a section: its name in the navigation bar}"""
 
 
 def make_report(
-    fitted: FitDescription, *, title: str, scored: ScoredRows | None = None, extra: ExtraColumns | None = None
+    fitted: FitDescription,
+    *,
+    title: str,
+    scored: ScoredRows | None = None,
+    extra: ExtraColumns | None = None,
+    centrality: Centrality | None = None,
+    predictability: Predictability | None = None,
 ) -> str:
     """Return an HTML document about a field and its fit.
 
     Without ``scored``, rows to compare with the field, the sections that need rows say so. ``extra`` are further
-    columns of the tables of features, whose names are those of `Feature.name`.
+    columns of the tables of features, whose names are those of `Feature.name`. ``centrality`` and ``predictability``
+    are those of the columns.
     """
     features = list_features(fitted.field)
     view = build_view(fitted.field, extra, features=features)
@@ -70,6 +83,7 @@ def make_report(
         _render_features(view, features, associations),
         _render_surprises(surprises),
         _render_structure(view),
+        render_centrality(centrality, predictability),
         _render_training(fitted),
         data_sections.render_quality(fitted, scored),
         data_sections.render_signals(scored),

@@ -1,0 +1,289 @@
+"""This module computes how central the columns of a network are: by their edges, and by shortest paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from sparsefield.compute import Threads
+from sparsefield.errors import DataError
+from sparsefield.kernels.shortest_paths import sum_over_paths
+from sparsefield.viz.communities import find_communities
+from sparsefield.viz.network import Network
+
+Array = np.ndarray
+Communities = Mapping[str, Any] | Literal["auto"] | None
+"""{column: its community}; "auto" finds communities; None has none."""
+
+EXACT_NODES, SOURCES, LEAST_SOURCES = 2_000, 1_000, 50
+"""Shortest paths begin at every node of a connected component up to this size, and at up to this number of nodes, drawn
+at random, of a larger one; at least at the third number."""
+
+MOST_VISITS = 10_000_000
+"""Nodes of a connected component, times those at which its paths begin, if it is large."""
+
+MOST_PARTS, SOURCES_AT_ONCE = 200, 50
+"""Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
+
+MOST_NAMES = 5
+BRIDGES = ("bridge_strength", "bridge_expected_influence", "bridge_closeness", "bridge_betweenness")
+MEASURES = ("strength", "expected_influence", "closeness", "betweenness", *BRIDGES)
+
+
+@dataclass(frozen=True, eq=False)
+class Centrality:
+    """How central the columns of a network are; all arrays are (columns,).
+
+    An edge has a strength, the norm of its weights, and a sign, 1, -1, or 0 where states have no order; see `Edge`. The
+    distance of two adjacent columns is 1 / strength. Edges of a column with itself, over links, do not count.
+    """
+
+    names: tuple[str, ...]
+    """The columns in the order of the input; for linked tables ``"table.column"``."""
+    degree: Array
+    """Number of adjacent columns."""
+    strength: Array
+    """Sum of the strengths of the edges."""
+    expected_influence: Array
+    """Sum of sign x strength of the edges; NaN where a column has edges, but none with a sign."""
+    unsigned_edges: Array
+    """Number of edges without a sign, which expected influence lacks."""
+    closeness: Array | None = None
+    """Inverse of the mean distance to the columns that a path leads to, times their share of all others."""
+    betweenness: Array | None = None
+    """Number of pairs of other columns whose shortest path passes through; several shortest paths share one."""
+    community: tuple[str | None, ...] | None = None
+    """Names of the communities; None for columns without edges if they were found. None if there are none."""
+    bridge_strength: Array | None = None
+    """Sum of the strengths of the edges to other communities."""
+    bridge_expected_influence: Array | None = None
+    """Sum of sign x strength of the edges to other communities."""
+    bridge_closeness: Array | None = None
+    """Mean inverse distance to the columns of other communities; 0 counts where no path leads to one."""
+    bridge_betweenness: Array | None = None
+    """Number of pairs of columns of two communities whose shortest path passes through."""
+    sampled: bool = False
+    """Whether closeness and betweenness are estimates from paths that begin at some columns only."""
+
+    @property
+    def measures(self) -> dict[str, Array]:
+        """{name: values} of the measures that can be standardized."""
+        found = {name: getattr(self, name) for name in MEASURES}
+        return {name: values for name, values in found.items() if values is not None}
+
+    def standardize(self) -> Centrality:
+        """Return the measures in standard deviations from their means; a measure that is constant is 0."""
+        return replace(self, **{name: _standardize(values) for name, values in self.measures.items()})
+
+    def as_columns(self) -> dict[str, Any]:
+        """Return {name: values} for a frame."""
+        community = {} if self.community is None else {"community": list(self.community)}
+        counts = {"degree": self.degree, "unsigned_edges": self.unsigned_edges}
+        return {"column": list(self.names), **community, **counts, **self.measures}
+
+
+class _Edges(NamedTuple):
+    """Edges between different columns; parallel ones are edges of several templates."""
+
+    n: int
+    """Number of columns."""
+    ends: Array
+    """(edges, 2)"""
+    strengths: Array
+    signs: Array
+
+    def sum_by_node(self, values: Array) -> Array:
+        """Return (columns,) the sums of the values of the edges of each column."""
+        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n)
+
+    def where(self, kept: Array) -> _Edges:
+        return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])
+
+
+def find_centrality(
+    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
+) -> Centrality:
+    """Return how central the columns of a network are.
+
+    Parameters
+    ----------
+    network : Network
+    communities : {column: community}, "auto" or None
+        For bridge centrality. A mapping has all columns; "auto" finds communities by greedy modularity.
+    paths : whether measures of shortest paths are computed, which takes long for thousands of columns
+    n_jobs : number of threads, which changes nothing else
+    seed : seed of the columns at which paths begin in a large network
+
+    Examples
+    --------
+    >>> from sparsefield.datasets import make_markov_field
+    >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
+    >>> find_centrality(network).degree.tolist()
+    [1, 0, 1]
+    """
+    edges, order = _edges_of(network), _input_order(network)
+    named = None if communities is None else name_communities(network, communities)
+    numbers = np.zeros(edges.n, dtype=np.int64) if named is None else _number(named)
+    found = Centrality(
+        tuple(network.labels[node] for node in order),
+        _degrees(edges)[order],
+        edges.sum_by_node(edges.strengths)[order],
+        _expected_influence(edges)[order],
+        edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64)[order],
+    )
+    if named is not None:
+        between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
+        found = replace(
+            found,
+            community=tuple(named[node] for node in order),
+            bridge_strength=between.sum_by_node(between.strengths)[order],
+            bridge_expected_influence=_expected_influence(between)[order],
+        )
+    if not paths:
+        return found
+    sums = _sum_paths(edges, numbers, n_jobs, seed)
+    found = replace(found, closeness=sums.closeness[order], betweenness=sums.betweenness[order], sampled=sums.sampled)
+    if named is None:
+        return found
+    known = np.array([name is not None for name in named])
+    others = known.sum() - np.bincount(numbers[known], minlength=numbers.max() + 1)[numbers]
+    return replace(
+        found,
+        bridge_closeness=(sums.inverse_distances / np.maximum(others, 1))[order],
+        bridge_betweenness=sums.bridge_betweenness[order],
+    )
+
+
+def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:
+    """Return the name of the community of each variable of a network: found, or given as {column: community}.
+
+    Communities that are found are "1", "2", ..., the largest first; a column without edges has none.
+    """
+    labels = network.labels[: network.n_variables]
+    if isinstance(communities, Mapping):
+        return [*_read_communities(communities, labels)]
+    if communities != "auto":
+        raise DataError(
+            f"communities must be a mapping of columns to communities, 'auto' or None; got {communities!r}."
+        )
+    part = network.edge_subgraph()
+    found: list[str | None] = [None] * len(labels)
+    for node, community in zip(part.nodes, find_communities(len(part.nodes), part.ends, part.strengths), strict=True):
+        if node < len(labels):
+            found[node] = str(int(community) + 1)
+    return found
+
+
+def _read_communities(given: Mapping[str, Any], labels: Sequence[str]) -> list[str]:
+    """Return the communities of columns as text; columns without one, and names that are no columns, are refused."""
+    problems = []
+    lacking, unknown = [name for name in labels if name not in given], sorted(map(str, set(given) - set(labels)))
+    if lacking:
+        problems.append(f"communities lacks {_list_names(lacking)}: every column needs one.")
+    if unknown:
+        problems.append(f"communities has {_list_names(unknown)}, which the field does not have.")
+    if problems:
+        raise DataError(" ".join(problems))
+    return [str(given[name]) for name in labels]
+
+
+def _list_names(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES:,} more columns"
+
+
+def _number(names: Sequence[str | None]) -> Array:
+    """Return numbers of communities; a column without one is in a community of its own."""
+    known = {name: k for k, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    return np.array([len(known) + k if name is None else known[name] for k, name in enumerate(names)], dtype=np.int64)
+
+
+def _edges_of(network: Network) -> _Edges:
+    kept = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < network.n_variables).all(axis=1)
+    found = network.ends[kept], network.strengths[kept], network.signs[kept]
+    return _Edges(network.n_variables, *found)
+
+
+def _input_order(network: Network) -> list[int]:
+    """Return the variables in the order of the columns of the input."""
+    layout, order = network.field.layout, []
+    for start, schema in zip(network.starts, layout.schemas, strict=False):
+        order += [int(start) + schema.index_of_name[name] for name in schema.order]
+    return order
+
+
+def _degrees(edges: _Edges) -> Array:
+    pairs = np.unique(np.sort(edges.ends, axis=1), axis=0)
+    return np.bincount(pairs.ravel(), minlength=edges.n)
+
+
+def _expected_influence(edges: _Edges) -> Array:
+    signed = edges.sum_by_node(np.abs(edges.signs))
+    unknown = (signed == 0) & (edges.sum_by_node(np.ones(len(edges.ends))) > 0)
+    return np.where(unknown, np.nan, edges.sum_by_node(edges.signs * edges.strengths))
+
+
+class _PathSums(NamedTuple):
+    closeness: Array
+    betweenness: Array
+    inverse_distances: Array
+    """(columns,): sum of the inverse distances to the columns of other communities."""
+    bridge_betweenness: Array
+    sampled: bool
+
+
+def _sum_paths(edges: _Edges, communities: Array, n_jobs: int | None, seed: int) -> _PathSums:
+    """Return what shortest paths tell about each column; of a large component from some of its columns."""
+    graph = _distances(edges)
+    _, component = connected_components(graph, directed=False)
+    sizes = np.bincount(component, minlength=1)
+    sources = _draw_sources(component, sizes, seed)
+    arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data
+    parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
+    total = np.zeros((4, edges.n))
+    with Threads(n_jobs) as engine:
+        for part in engine.stream(lambda some: sum_over_paths(*arrays, some, communities), parts):
+            total += part
+    drawn, reachable = np.bincount(component[sources], minlength=len(sizes))[component], sizes[component] - 1
+    used = np.maximum(drawn - np.isin(np.arange(edges.n), sources), 1)
+    scale = np.where(drawn > 0, sizes[component] / np.maximum(drawn, 1), 0.0)
+    mean = np.divide(total[0], used, out=np.ones(edges.n), where=total[0] > 0)
+    closeness = np.where(reachable > 0, reachable / max(edges.n - 1, 1) / mean, 0.0)
+    # Every path was found from both of its ends.
+    betweenness, bridge_betweenness = scale * total[1] / 2, scale * total[3] / 2
+    return _PathSums(closeness, betweenness, scale * total[2], bridge_betweenness, bool((sizes > EXACT_NODES).any()))
+
+
+def _distances(edges: _Edges) -> sp.csr_array:
+    """Return the lengths of edges in compressed rows; of parallel edges the shortest."""
+    order = np.lexsort((-edges.strengths, *np.sort(edges.ends, axis=1).T))
+    ends = np.sort(edges.ends, axis=1)[order]
+    first = np.ones(len(ends), dtype=bool)
+    first[1:] = (ends[1:] != ends[:-1]).any(axis=1)
+    (a, b), lengths = ends[first].T, 1.0 / edges.strengths[order][first]
+    return sp.csr_array(
+        (np.tile(lengths, 2), (np.concatenate([a, b]), np.concatenate([b, a]))), shape=(edges.n, edges.n)
+    )
+
+
+def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
+    """Return the columns at which paths begin: all of small components with edges, some of large ones."""
+    sources = [np.flatnonzero((sizes > 1)[component] & (sizes <= EXACT_NODES)[component])]
+    rng = np.random.default_rng(seed)
+    for large in np.flatnonzero(sizes > EXACT_NODES):
+        count = min(SOURCES, max(LEAST_SOURCES, MOST_VISITS // int(sizes[large])))
+        sources.append(np.sort(rng.choice(np.flatnonzero(component == large), count, replace=False)))
+    return np.concatenate(sources)
+
+
+def _standardize(values: Array) -> Array:
+    known = values[~np.isnan(values)]
+    deviation = known.std(ddof=1) if len(known) > 1 else 0.0
+    if not deviation > 1e-12 * np.abs(known).max(initial=0.0):
+        return np.where(np.isnan(values), np.nan, 0.0)
+    return (values - known.mean()) / deviation

@@ -1,0 +1,196 @@
+"""``sparsefield centrality`` lists how central each column of a model is, and how well it is predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
+from sparsefield.cli.input_data import linked_inputs
+from sparsefield.cli.model_input import open_model
+from sparsefield.cli.report import read_rows
+from sparsefield.cli.table_files import check_table_output, show_written, write_table
+from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.io.read_options import ReadOptions
+from sparsefield.viz.fit_summary import count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_SHOWN = 40
+"""Columns that are printed; a file or JSON has all."""
+
+AUTO = "auto"
+CENTRALITY = {
+    "degree": "degree",
+    "strength": "strength",
+    "expected_influence": "influence",
+    "closeness": "closeness",
+    "betweenness": "betweenness",
+    "bridge_strength": "bridge strength",
+    "bridge_expected_influence": "bridge influence",
+}
+PREDICTABILITY = {
+    "cells": "values",
+    "r_squared": "R^2",
+    "accuracy": "accuracy",
+    "normalized_accuracy": "normalized accuracy",
+    "gain": "gain",
+}
+"""{column of the result: its heading}"""
+
+Rows = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="Rows from which predictability is computed, preferably not used in training. Without them, only "
+        "centrality is.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="File to write with all measures, such as .csv or .parquet."),
+]
+CommunityWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--communities",
+        metavar="WORDS",
+        help="Communities for bridge centrality: 'auto' finds them; a file with a row for each column of the model has "
+        "them in its columns 'column' and 'community'; or column=community, ... with commas between. May be repeated.",
+    ),
+]
+Standardized = Annotated[
+    bool, typer.Option("--standardized", help="Give measures in standard deviations from their means.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with all columns instead of a table.")]
+
+
+@opt.with_shared_options()
+def centrality(
+    model: opt.Model,
+    data: Rows = None,
+    *,
+    communities: CommunityWords = None,
+    standardized: Standardized = False,
+    output: Output = None,
+    as_json: Json = False,
+    reading: ReadOptions,
+    orders: BasketOptions,
+    jobs: opt.Jobs = None,
+) -> None:
+    """List how central each column is in the network of a model, and how well it is predicted from the others.
+
+    Centrality: the number of adjacent columns; strength, the sum of the strengths of the edges; expected influence,
+    the same with the signs of edges where they have one; closeness and betweenness of shortest paths, where an edge has
+    the length 1 / strength; with --communities, strength and influence of edges between communities.
+
+    Predictability, with DATA: each value is predicted from all others of its row. R^2 of numbers; accuracy of others,
+    also normalized so that 0 is the most frequent state and 1 is perfect; and the gain in log-likelihood per value over
+    the frequencies of the column.
+    """
+    if data is None and (reading != ReadOptions() or orders.given):
+        raise DataError(
+            "Options such as --missing, --separator and --long are for reading DATA: add it or remove them."
+        )
+    if output is not None:
+        check_table_output(output)
+        refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
+    given = read_communities(communities)
+    saved = open_model(model, data)
+    rows = None if data is None else read_rows(saved, data, reading, orders)
+    field = saved.load(jobs)
+    with StatusLine("Computing centrality"):
+        found = _as_table(field.centrality(rows, given, standardized=standardized))
+    if output is not None:
+        write_table(found, output)
+    if as_json:
+        written = {} if output is None else {"output": str(output)}
+        show_json({"model": str(model), **written, "columns": found.to_dicts()})
+        return
+    if output is not None:
+        show_written(f"Measures of {count(len(found), 'column')}", output)
+        return
+    _show(found)
+
+
+def read_communities(words: list[str] | None) -> dict[str, str] | Literal["auto"] | None:
+    """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
+    if not words:
+        return None
+    if AUTO in words:
+        if len(words) > 1:
+            raise DataError("--communities auto finds the communities of all columns: remove the others.")
+        return AUTO
+    found: dict[str, str] = {}
+    for word in words:
+        found |= _pairs(word) if "=" in word and not Path(word).is_file() else _read_file(Path(word))
+    return found
+
+
+def _pairs(word: str) -> dict[str, str]:
+    pairs = [part.rpartition("=") for part in word.split(",") if part.strip()]
+    bad = ["".join(pair) for pair in pairs if not pair[0].strip() or not pair[2].strip()]
+    if bad:
+        raise DataError(f"--communities has {bad[0]!r}: write column=community, with commas between, or name a file.")
+    return {column.strip(): community.strip() for column, _, community in pairs}
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    from sparsefield.io.files import list_columns, read_table
+
+    if not path.is_file():
+        raise DataError(f"--communities {path}: this is no file, no column=community, and not 'auto'.")
+    table = read_table(path, as_text=True)
+    if not {"column", "community"} <= set(table.columns):
+        raise DataError(f"{path}: needs the columns 'column' and 'community'; {list_columns(table.columns)}.")
+    rows = table.select("column", "community").rows()
+    empty = [k for k, row in enumerate(rows, start=1) if None in row]
+    repeated = sorted({name for k, (name, _) in enumerate(rows) if name in [one for one, _ in rows[:k]]} - {None})
+    if empty or repeated:
+        problems = [f"row {empty[0]:,} has an empty cell"] if empty else []
+        problems += [f"column {repeated[0]!r} has several rows"] if repeated else []
+        raise DataError(f"{path}: {' and '.join(problems)}: give one community for each column.")
+    return dict(rows)
+
+
+def _as_table(frame: Any) -> pl.DataFrame:
+    """Return a frame of polars with the strongest columns first, and null for what is not defined."""
+    import polars as pl
+    import polars.selectors as cs
+
+    found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
+    return found.sort("strength", descending=True, maintain_order=True).with_columns(cs.float().fill_nan(None))
+
+
+def _show(found: pl.DataFrame) -> None:
+    """Print the columns with the largest strength: their centrality, then their predictability."""
+    _show_measures(found, CENTRALITY)
+    unsigned = int(found["unsigned_edges"].sum()) // 2
+    if unsigned:
+        note(f"{count(unsigned, 'edge')} without a sign, of states without an order: expected influence lacks them.")
+    if "gain" in found.columns:
+        show()
+        _show_measures(found, PREDICTABILITY)
+
+
+def _show_measures(found: pl.DataFrame, headings: dict[str, str]) -> None:
+    shown = [name for name in headings if name in found.columns and found[name].null_count() < len(found)]
+    left = [name for name in ("column", "community") if name in found.columns]
+    table = new_table(*left, *(headings[name] for name in shown), left=len(left))
+    for row in found.head(MOST_SHOWN).iter_rows(named=True):
+        table.add_row(*(row[name] or "" for name in left), *(_format(row[name]) for name in shown))
+    show(table)
+    if len(found) > MOST_SHOWN:
+        show(f"... and {len(found) - MOST_SHOWN:,} more: --output FILE has all.")
+
+
+def _format(value: float | int | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"

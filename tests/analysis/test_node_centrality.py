@@ -1,0 +1,213 @@
+"""Centrality agrees with networkx and with values computed by hand, and does not depend on the order of columns."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield.analysis import centrality
+from sparsefield.analysis.centrality import Centrality, find_centrality, name_communities
+from sparsefield.data import Layout, Schema
+from sparsefield.data.schema import Variable
+from sparsefield.errors import DataError
+from sparsefield.model import Field
+from sparsefield.viz.network import Network
+
+
+def make_field(n: int, edges: dict[tuple[int, int], float]) -> Field:
+    """A field of binary columns a, b, ... with one weight for each edge."""
+    names = tuple(f"n{k}" if n > 26 else "abcdefghijklmnopqrstuvwxyz"[k] for k in range(n))
+    variables = tuple(Variable(name, "target", (0, 1), 0, (0.5, 0.5)) for name in names)
+    pairs = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2)
+    return Field(
+        Layout.single(Schema(variables, names)), np.zeros(n), pairs, np.array([edges[tuple(p)] for p in pairs.tolist()])
+    )
+
+
+def measure(n: int, edges: dict[tuple[int, int], float], communities=None, **options) -> Centrality:
+    return find_centrality(Network(make_field(n, edges)), communities, **options)
+
+
+def draw_edges(n: int, m: int, seed: int, *, ties: bool) -> dict[tuple[int, int], float]:
+    rng = np.random.default_rng(seed)
+    ends = [(min(a, b), max(a, b)) for a, b in rng.integers(0, n, (m, 2)).tolist() if a != b]
+    # Lengths 10, 5 and 10/3 make many paths equally long, up to rounding.
+    strengths = rng.integers(1, 4, len(ends)) / 10.0 if ties else rng.gamma(2.0, 0.5, len(ends))
+    signs = rng.choice([-1.0, 1.0], len(ends))
+    return dict(zip(ends, (strengths * signs).tolist(), strict=True))
+
+
+def as_graph(n: int, edges: dict[tuple[int, int], float], *, exact_ties: bool = False) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    for (a, b), weight in edges.items():
+        # In another unit all lengths are whole numbers, so that networkx, too, finds ties.
+        length = round(6.0 / (10.0 * abs(weight))) if exact_ties else 1.0 / abs(weight)
+        graph.add_edge(a, b, length=length, strength=abs(weight))
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ties", [False, True])
+def test_closeness_and_betweenness_are_those_of_networkx(seed: int, ties: bool) -> None:
+    edges = draw_edges(24, 30, seed, ties=ties)
+    found, graph = measure(24, edges), as_graph(24, edges, exact_ties=ties)
+    betweenness = nx.betweenness_centrality(graph, normalized=False, weight="length")
+    np.testing.assert_allclose(found.betweenness, [betweenness[k] for k in range(24)], atol=1e-12)
+    closeness = nx.closeness_centrality(as_graph(24, edges), distance="length")
+    np.testing.assert_allclose(found.closeness, [closeness[k] for k in range(24)])
+    np.testing.assert_array_equal(found.degree, [graph.degree(k) for k in range(24)])
+    np.testing.assert_allclose(found.strength, [graph.degree(k, weight="strength") for k in range(24)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bridge_betweenness_counts_paths_between_communities(seed: int) -> None:
+    edges, labels = draw_edges(14, 22, seed, ties=False), [k % 3 for k in range(14)]
+    found = measure(14, edges, {"abcdefghijklmn"[k]: labels[k] for k in range(14)})
+    graph, expected, inverse = as_graph(14, edges), np.zeros(14), np.zeros(14)
+    for a in range(14):
+        for b, path in nx.single_source_dijkstra_path(graph, a, weight="length").items():
+            if labels[a] != labels[b]:
+                expected[path[1:-1]] += 0.5
+                inverse[a] += 1.0 / nx.path_weight(graph, path, "length")
+    np.testing.assert_allclose(found.bridge_betweenness, expected)
+    others = [14 - labels.count(label) for label in labels]
+    np.testing.assert_allclose(found.bridge_closeness, inverse / others)
+
+
+def test_values_computed_by_hand() -> None:
+    """a - b - c with strengths 2 and 0.5, signs + and -, and d alone; a and b are one community."""
+    found = measure(4, {(0, 1): 2.0, (1, 2): -0.5}, {"a": "x", "b": "x", "c": "y", "d": "y"})
+    assert found.names == ("a", "b", "c", "d")
+    assert found.community == ("x", "x", "y", "y")
+    assert found.degree.tolist() == [1, 2, 1, 0]
+    assert found.strength.tolist() == [2.0, 2.5, 0.5, 0.0]
+    assert found.expected_influence.tolist() == [2.0, 1.5, -0.5, 0.0]
+    assert found.unsigned_edges.tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(found.closeness, [2 / 3 / 1.5, 2 / 3 / 1.25, 2 / 3 / 2.25, 0.0])
+    assert found.betweenness.tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert found.bridge_strength is not None
+    assert found.bridge_strength.tolist() == [0.0, 0.5, 0.5, 0.0]
+    assert found.bridge_expected_influence is not None
+    assert found.bridge_expected_influence.tolist() == [0.0, -0.5, -0.5, 0.0]
+    np.testing.assert_allclose(found.bridge_closeness, [0.4 / 2, 0.5 / 2, (0.4 + 0.5) / 2, 0.0])
+    assert found.bridge_betweenness is not None
+    assert found.bridge_betweenness.tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_two_equally_short_paths_share_one() -> None:
+    found = measure(4, {(0, 1): 1.0, (1, 3): 1.0, (0, 2): 1.0, (2, 3): 1.0})
+    assert found.betweenness.tolist() == [0.5, 0.5, 0.5, 0.5]
+
+
+def test_an_edge_of_states_without_order_has_strength_but_no_influence() -> None:
+    """A nominal column of three states, which follow a number, and another number."""
+    rng = np.random.default_rng(0)
+    number = rng.normal(size=400)
+    state = np.where(number > 0.6, "high", np.where(number < -0.6, "low", "mid"))
+    table = pl.DataFrame({"state": state, "number": number, "other": number + rng.normal(size=400)})
+    found = MarkovField(l1=5.0).fit(table).centrality()
+    assert list(found["column"]) == ["state", "number", "other"]
+    assert np.isnan(found["expected_influence"][0])
+    assert found["strength"][0] > 0
+    assert found["unsigned_edges"][0] == found["degree"][0]
+    assert found["expected_influence"][2] > 0
+
+
+def test_the_order_of_columns_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 300)
+    columns = {"a": a, "b": np.where(rng.random(300) < 0.8, a, 1 - a), "x": a + rng.normal(size=300)}
+    columns["y"] = columns["x"] + rng.normal(size=300)
+    table = pl.DataFrame(columns)
+    here, there = (
+        MarkovField(l1=4.0).fit(frame).centrality(communities={"a": 1, "b": 1, "x": 2, "y": 2})
+        for frame in (table, table.select("y", "b", "x", "a"))
+    )
+    assert list(there["column"]) == ["y", "b", "x", "a"]
+    joined = pl.DataFrame(there).join(pl.DataFrame(here), on="column", suffix="_here")
+    for name in ("degree", "strength", "expected_influence", "closeness", "betweenness", "bridge_strength"):
+        np.testing.assert_allclose(joined[name], joined[f"{name}_here"], rtol=1e-3, err_msg=name)
+
+
+def test_threads_change_nothing() -> None:
+    edges = draw_edges(120, 300, 0, ties=False)
+    one, two = (measure(120, edges, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert np.array_equal(one.betweenness, two.betweenness)
+    assert np.array_equal(one.closeness, two.closeness)
+
+
+def test_a_large_component_is_estimated_from_some_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = draw_edges(90, 300, 1, ties=False)
+    exact = measure(90, edges)
+    monkeypatch.setattr(centrality, "EXACT_NODES", 60)
+    monkeypatch.setattr(centrality, "SOURCES", 60)
+    found = measure(90, edges)
+    assert found.sampled
+    assert not exact.sampled
+    np.testing.assert_allclose(found.closeness, exact.closeness, rtol=0.2)
+    assert np.corrcoef(found.betweenness, exact.betweenness)[0, 1] > 0.95
+    with pytest.warns(UserWarning, match="closeness and betweenness are estimated"):
+        MarkovField.from_field(make_field(90, edges)).centrality()
+
+
+def test_communities_are_found() -> None:
+    edges = {(0, 1): 1.0, (1, 2): 1.0, (0, 2): 1.0, (3, 4): 1.0, (4, 5): 1.0, (3, 5): 1.0, (2, 3): 0.2}
+    network = Network(make_field(7, edges))
+    assert sorted(map(str, name_communities(network, "auto"))) == ["1", "1", "1", "2", "2", "2", "None"]
+    found = find_centrality(network, "auto")
+    assert found.bridge_strength is not None
+    assert found.bridge_strength.tolist() == [0.0, 0.0, 0.2, 0.2, 0.0, 0.0, 0.0]
+    assert found.bridge_betweenness is not None
+    assert found.bridge_betweenness.tolist() == [0.0, 0.0, 6.0, 6.0, 0.0, 0.0, 0.0]
+
+
+def test_wrong_communities_are_refused_with_all_names() -> None:
+    field = MarkovField.from_field(make_field(3, {(0, 1): 1.0}))
+    with pytest.raises(DataError, match=r"lacks 'b', 'c': every.* has 'q', which the field does not have"):
+        field.centrality(communities={"a": 1, "q": 2})
+    with pytest.raises(DataError, match="a mapping of columns to communities, 'auto' or None; got 'spinglass'"):
+        field.centrality(communities="spinglass")  # pyright: ignore[reportArgumentType]
+
+
+def test_standardized_measures_have_mean_0_and_deviation_1() -> None:
+    field = MarkovField.from_field(make_field(5, {(0, 1): 2.0, (1, 2): -0.5, (2, 3): 1.0}))
+    found = field.centrality(standardized=True)
+    for name in ("strength", "expected_influence", "closeness", "betweenness"):
+        values = np.array(found[name])
+        assert abs(values.mean()) < 1e-12
+        assert values.std(ddof=1) == pytest.approx(1.0)
+    assert list(found["degree"]) == [1, 2, 2, 1, 0]
+    alone = MarkovField.from_field(make_field(3, {})).centrality(standardized=True)
+    assert list(alone["strength"]) == [0.0, 0.0, 0.0]
+
+
+def test_covariates_of_a_classifier_are_columns() -> None:
+    rng = np.random.default_rng(0)
+    heat = rng.integers(0, 2, 200)
+    ice = np.where(rng.random(200) < 0.9, heat, 1 - heat)
+    found = CRFClassifier(l1=2.0).fit(pl.DataFrame({"heat": heat}), pl.Series("ice", ice)).centrality()
+    assert sorted(found["column"]) == ["heat", "ice"]
+    assert list(found["degree"]) == [1, 1]
+    assert min(found["expected_influence"]) > 0
+
+
+def test_linked_tables_have_columns_of_all_tables() -> None:
+    rng = np.random.default_rng(0)
+    mood = rng.integers(0, 2, 80)
+    fun = np.where(rng.random(160) < 0.9, np.repeat(mood, 2), 1 - np.repeat(mood, 2))
+    people = pl.DataFrame({"id": range(80), "mood": mood})
+    visits = pl.DataFrame({"who": np.repeat(np.arange(80), 2), "fun": fun})
+    links = {"who": ("visit", "who", "person")}
+    data = Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links)
+    field = RelationalField(l1=3.0).fit(data)
+    found = field.centrality()
+    assert list(found["column"]) == ["person.mood", "visit.fun"]
+    assert list(found["degree"]) == [1, 1]
+    with pytest.warns(UserWarning, match="probably the training rows"):
+        predicted = field.predictability(data)
+    assert list(predicted["column"]) == ["person.mood", "visit.fun"]
+    assert min(predicted["normalized_accuracy"]) > 0.5
