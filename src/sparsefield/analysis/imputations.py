@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsefield.analysis.pooling import PooledEstimates, coefficients_of, pool
 from sparsefield.data import Label, Source, make_frame
+from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import fill_cells
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
@@ -86,7 +87,10 @@ class Imputations:
         if self.source.kind == "array":
             repeated = replace(self.source, native=self.source.native[rows], n_rows=len(rows))
             values = fill_cells(None, repeated, filled)
-            columns = {name: values[:, k].tolist() for k, name in enumerate(self.source.names)}
+            columns = {
+                name: [None if is_missing(value) else value for value in values[:, k].tolist()]
+                for k, name in enumerate(self.source.names)
+            }
             return make_frame({name: numbers.tolist() for name, numbers in keys.items()} | columns, "polars")
         return self._long_frame(rows, filled, keys)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.imputation_chains import ImputationOptions, draw_imputations
 from sparsefield.analysis.imputations import Imputations, ImputedCells
+from sparsefield.analysis.linear_features import add_linear_features, supports_all_edges
 from sparsefield.compute import Threads
 from sparsefield.data import Schema, Source, Table, compile_table
 from sparsefield.data.table import cut_into_blocks
@@ -23,6 +24,9 @@ from sparsefield.objectives import EM
 
 IMPUTATIONS, ITERATIONS = 20, 10
 """Default numbers of imputations, and of iterations of each."""
+
+
+Edges = Literal["auto", "selected", "all"]
 
 
 class ImputationMethods:
@@ -41,6 +45,7 @@ class ImputationMethods:
         *,
         seed: int = 0,
         iterations: int = ITERATIONS,
+        edges: Edges = "auto",
         proper: bool = True,
         learn_from: Any = None,
         sample_weight: Any = None,
@@ -59,6 +64,10 @@ class ImputationMethods:
         seed : seed of all draws; the result does not depend on the number of threads
         iterations : how often weights and cells are drawn in turn, for each imputation
             More are necessary only where most of the information about some columns is missing.
+        edges : "selected", "all" or "auto"
+            Which pairs of columns have weights in the imputations. "selected" are the edges of the field: an analysis
+            then finds little of a dependence that the field does not have. "all" adds the other pairs, which a linear
+            model of each column has. "auto" is "all" where the table has at least 20 rows for each of its columns.
         proper : whether weights are drawn
             False uses the fitted weights, as if these were known: intervals are then too narrow.
         learn_from : the table of `fit`, if ``X`` has other rows
@@ -87,6 +96,8 @@ class ImputationMethods:
         _check_number("m", m, 2)
         _check_number("iterations", iterations, 1)
         _check_number("seed", seed, 0)
+        if edges not in get_args(Edges):
+            raise ValueError(f"edges must be one of {', '.join(get_args(Edges))}, got {edges!r}.")
         self._check_imputation(proper)
         source = self._read_rows(X)
         table = compile_table(source, self.field_.schema)
@@ -100,7 +111,9 @@ class ImputationMethods:
             int(m), int(iterations), int(seed), max(self.l2, MIN_REFIT_L2), proper=proper, shifts=shifts
         )
         with Threads(self.n_jobs) as engine:
-            codes = draw_imputations(self.field_, rows, options, engine, progress)[:, :, -table.n_rows :]
+            codes = draw_imputations(self._field_to_draw_from(rows, edges, proper), rows, options, engine, progress)[
+                :, :, -table.n_rows :
+            ]
         return Imputations(X, source, _label_cells(table.schema, cells, codes, options), int(m))
 
     def _check_imputation(self, proper: bool) -> None:
@@ -112,6 +125,11 @@ class ImputationMethods:
                 "The field was given, not learned: its weights have no uncertainty to draw them from. Pass "
                 "proper=False to draw cells alone."
             )
+
+    def _field_to_draw_from(self, rows: Table, edges: Edges, proper: bool) -> Field:
+        """Return the field, with all edges if these are wanted and can be estimated."""
+        wanted = edges == "all" or (edges == "auto" and supports_all_edges(self.field_, rows.n_rows))
+        return add_linear_features(self.field_) if wanted and proper else self.field_
 
     def _rows_to_learn_from(self, table: Table, learn_from: Any, sample_weight: Any) -> Table:
         """Return the rows that determine the uncertainty of the weights, followed by those to impute.
