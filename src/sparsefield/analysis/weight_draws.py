@@ -25,7 +25,7 @@ BIAS_RIDGE = 1e-3
 """L2 penalty of a bias, which keeps those of absent states finite: it is far below the weight of one row."""
 
 MAX_ITERATIONS = 30
-TOLERANCE = 0.05
+TOLERANCE = 0.1
 """Largest entry of the gradient, in standard errors of complete rows, at which weights are near enough to an optimum:
 this error is far smaller than the uncertainty that the weights are drawn from."""
 
@@ -85,22 +85,24 @@ class WhitenedCoordinates:
         self._hessian = hessian
 
     @cached_property
-    def _factor(self) -> np.ndarray:
+    def _inverse_factor(self) -> np.ndarray:
+        """The inverse of the Cholesky factor of the Hessian: products with it are cheaper than solutions."""
         # Hessians are computed in single precision: small eigenvalues may come out negative.
         ridge = 1e-6 * float(self._hessian.diagonal().max(initial=1.0))
-        return cholesky(self._hessian + ridge * np.eye(len(self._hessian)), lower=True)
+        identity = np.eye(len(self._hessian))
+        return solve_triangular(cholesky(self._hessian + ridge * identity, lower=True), identity, lower=True)
 
     def to_weights(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the step of the weights for a step of the coordinates."""
         if self._hessian.ndim == 1:
             return coordinates / np.sqrt(self._hessian)
-        return solve_triangular(self._factor, coordinates, lower=True, trans=1)
+        return coordinates @ self._inverse_factor
 
     def to_gradient(self, gradient: np.ndarray) -> np.ndarray:
         """Return the gradient by the coordinates, from that by the weights."""
         if self._hessian.ndim == 1:
             return gradient / np.sqrt(self._hessian)
-        return solve_triangular(self._factor, gradient, lower=True)
+        return self._inverse_factor @ gradient
 
 
 def estimate_weights(
