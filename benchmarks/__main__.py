@@ -10,8 +10,9 @@ from benchmarks import (
     cores,
     denoising,
     dependent,
+    fill,
     heldout,
-    impute,
+    imputation,
     inference,
     kernels,
     latent,
@@ -33,8 +34,8 @@ from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
-    ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
+    peers, scale, paper, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent, inference,
+    selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)
