@@ -180,7 +180,7 @@ def run_repetition(task: Repetition) -> list[Interval]:
 
 
 def _analyze(source: Population, method: str, table: Array, shown: Array, task: Repetition) -> PooledEstimates:
-    """Return the pooled estimates of a method; mice gets ordinal columns as numbers, as polr takes minutes for them."""
+    """Return the pooled estimates of a method; mice gets ordinal columns as numbers: polr is far slower."""
     if method in ("no cell missing", "complete cases"):
         kept = table if method == "no cell missing" else shown[~np.isnan(shown).any(axis=1)]
         completed = [kept, kept]  # twice, since Rubin's rules for equal tables are the usual ones

@@ -61,6 +61,7 @@ CONTENTS = {
         "sequences-and-grids",
         "coming-from-crfsuite",
         "missing-values",
+        "multiple-imputation",
         "latent-variables",
         "baskets",
         "large-data",
