@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 
 import numpy as np
 
@@ -65,20 +65,30 @@ def draw_imputations(
     count = _Counter(total, progress)
     with Threads(1) as inner:  # chains are shared out to threads, not the work in them
         chains = _Chains(field, table, options, inner, count)
-        return np.stack(engine.map(chains.run, range(1, options.m + 1)))
+        try:
+            return np.stack(engine.map(chains.run, range(1, options.m + 1)))
+        finally:
+            count.stop()  # an interrupt must not wait for the chains of other threads
 
 
 class _Counter:
-    """Counts iterations of chains in all threads."""
+    """Counts iterations of chains in all threads, and tells them to stop."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
         self._done, self._total, self._progress, self._lock = 0, total, progress, Lock()
+        self._stopped = Event()
 
     def add(self, more: int = 1) -> None:
         with self._lock:
             self._done += more
             if self._progress is not None:
                 self._progress(self._done, self._total)
+        if self._stopped.is_set():
+            raise InterruptedError("The imputation was stopped.")
+
+    def stop(self) -> None:
+        """Let the chains that still run fail at their next iteration."""
+        self._stopped.set()
 
 
 class _Chains:
