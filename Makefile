@@ -66,7 +66,7 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks paper --short
 	$(BIN)/python -m benchmarks startup --short
 	$(BIN)/python -m benchmarks kernels --short
-	$(BIN)/python -m benchmarks impute
+	$(BIN)/python -m benchmarks fill
 	$(BIN)/python -m benchmarks missing --quick
 	$(BIN)/python -m benchmarks heldout
 	$(BIN)/python -m benchmarks ablations

@@ -11,8 +11,9 @@ from benchmarks import (
     cores,
     denoising,
     dependent,
+    fill,
     heldout,
-    impute,
+    imputation,
     inference,
     kernels,
     latent,
@@ -34,8 +35,8 @@ from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
-    ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
+    peers, scale, paper, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent, inference,
+    selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
     centrality,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.command_line import Json, Row, choose_parts, print_rows
 from benchmarks.enumerated import EnumeratedField, random_field
-from benchmarks.impute import fill_with_frequencies, filled_scores, make_missing
+from benchmarks.fill import fill_with_frequencies, filled_scores, make_missing
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice, impute_with_mice
 from benchmarks.peers import read_field

@@ -14,7 +14,14 @@ import numpy as np
 
 from benchmarks.r_scripts import run_script
 
-__all__ = ["TimedByR", "estimate_with_glmnet", "estimate_with_huge", "estimate_with_qgraph", "impute_with_mice"]
+__all__ = [
+    "TimedByR",
+    "draw_with_mice",
+    "estimate_with_glmnet",
+    "estimate_with_huge",
+    "estimate_with_qgraph",
+    "impute_with_mice",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Edges = set[tuple[int, int]]
@@ -57,17 +64,22 @@ def impute_with_mice(table: Array, kinds: Sequence[str], imputations: int = 5, *
     A number is the mean of its imputations, and a state the most frequent of them, the smallest of equally frequent
     ones. The kind "levels" is an ordinal column that mice gets as numbers.
     """
-    with tempfile.TemporaryDirectory(prefix="sparsefield-mice-") as name:
-        folder = Path(name)
-        _write(folder, table, kinds)
-        seconds = run_script(folder, MICE, imputations, seed)
-        found = np.stack([_read(folder / f"completed{k + 1}.csv") for k in range(imputations)])
+    found, seconds = draw_with_mice(table, kinds, imputations, seed=seed)
     filled = found.mean(axis=0)
     for k, kind in enumerate(kinds):
         if kind != "numeric":
             counts = (found[:, :, k, None] == np.unique(found[:, :, k])).sum(axis=0)
             filled[:, k] = np.unique(found[:, :, k])[counts.argmax(axis=1)]
     return TimedByR(filled, seconds)
+
+
+def draw_with_mice(table: Array, kinds: Sequence[str], imputations: int = 5, *, seed: int = 0) -> TimedByR:
+    """Return the tables (imputations, rows, columns) that mice imputes with its defaults for each kind."""
+    with tempfile.TemporaryDirectory(prefix="sparsefield-mice-") as name:
+        folder = Path(name)
+        _write(folder, table, kinds)
+        seconds = run_script(folder, MICE, imputations, seed)
+        return TimedByR(np.stack([_read(folder / f"completed{k + 1}.csv") for k in range(imputations)]), seconds)
 
 
 GLASSO = """

@@ -66,6 +66,7 @@ CONTENTS = {
         "coming-from-mlxtend",
         "coming-from-pgmpy",
         "missing-values",
+        "multiple-imputation",
         "latent-variables",
         "baskets",
         "large-data",

@@ -12,6 +12,8 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparsefield.analysis.imputations import Imputations
+    from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.codebook import Codebook, inspect
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
@@ -44,10 +46,12 @@ __all__ = [
     "HeldOut",
     "HigherOrder",
     "IdealParent",
+    "Imputations",
     "MarkovField",
     "MeanField",
     "OffsetLink",
     "PaperCFI",
+    "PooledEstimates",
     "Relational",
     "RelationalField",
     "Solver",
@@ -56,6 +60,7 @@ __all__ = [
     "calendar_parts",
     "inspect",
     "load",
+    "pool",
     "read_atoms",
     "read_baskets",
     "read_conll",
@@ -65,6 +70,8 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
+    "analysis.imputations": ("Imputations",),
+    "analysis.pooling": ("PooledEstimates", "pool"),
     "codebook": ("Codebook", "inspect"),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),

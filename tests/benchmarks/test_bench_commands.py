@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import heldout, impute, inference, latent, paper, peers, scale, startup
+from benchmarks import fill, heldout, inference, latent, paper, peers, scale, startup
 
 
 def test_scale_prints_rows_recovery_and_growth(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +88,8 @@ def test_rows_are_printed_as_a_table_or_json(run, tmp_path: Path, monkeypatch: p
     assert json.loads(run("peers", "--json", "--output", tmp_path).out) == [row]
     monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: [{"data": "d", "test_score": -4.951}])
     assert "-4.951" in run("heldout").out
-    monkeypatch.setattr(impute, "run_impute", lambda *_, **__: [row, {**row, "status": "no data"}])
-    done = run("impute")
+    monkeypatch.setattr(fill, "run_fill", lambda *_, **__: [row, {**row, "status": "no data"}])
+    done = run("fill")
     assert "0.7123" in done.out
     assert "d, ours: no data" in done.out
 
@@ -134,5 +134,5 @@ def test_without_matplotlib_rows_are_printed_and_a_line_says_why_there_is_no_cha
 def test_the_help_lists_every_benchmark(run) -> None:
     listed = set(re.findall(r"^\W*([a-z]+)\s", run("--help").out, flags=re.MULTILINE))
     modules = {path.stem for path in Path(startup.__file__).parent.glob("*.py") if "\ndef command(" in path.read_text()}
-    assert len(modules) == 23
+    assert len(modules) == 24
     assert modules <= listed

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import impute, nodewise, peers
+from benchmarks import fill, nodewise, peers
 from benchmarks.ising import draw_ising, pseudo_log_likelihood
 from benchmarks.measure import CutOffError, climb, in_child, last_line, measure
 
@@ -93,7 +93,7 @@ def test_an_unknown_peer_is_refused() -> None:
 
 
 def test_better_knowledge_fills_gaps_better() -> None:
-    table = impute.run_impute(
+    table = fill.run_fill(
         ("ising",), 400, 200, methods=["frequencies", "chained", "oracle"], report=lambda line: None, nodes=20
     )
     losses = [row["log_loss"] for row in table]
@@ -106,14 +106,14 @@ def test_a_column_without_a_change_does_not_stop_the_fillers() -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(0, 2, (60, 4))
     values[:, 1] = 1
-    train = impute.make_missing(values, 0.2, rng)
-    for fill, more in (
-        (impute.fill_with_frequencies, ()),
-        (impute.fill_with_iterative_imputer, ()),
-        (impute.fill_with_boosting, ()),
-        (impute.fill_with_boosting, (4,)),
-        (impute.fill_with_chained_logistic, (1.0,)),
+    train = fill.make_missing(values, 0.2, rng)
+    for method, more in (
+        (fill.fill_with_frequencies, ()),
+        (fill.fill_with_iterative_imputer, ()),
+        (fill.fill_with_boosting, ()),
+        (fill.fill_with_boosting, (4,)),
+        (fill.fill_with_chained_logistic, (1.0,)),
     ):
-        beliefs = fill(train, train, *more)
+        beliefs = method(train, train, *more)
         assert np.all((beliefs >= 0.0) & (beliefs <= 1.0))
         assert beliefs[np.isnan(train[:, 1]), 1].min() > 0.9

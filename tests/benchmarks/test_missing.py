@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import mice, missing, r_scripts
 from benchmarks.enumerated import EnumeratedField, random_field
-from benchmarks.impute import make_missing
+from benchmarks.fill import make_missing
 
 
 def quiet(line: str) -> None:

@@ -20,6 +20,7 @@ from sparsefield.cli import (
     explore,
     export,
     fit,
+    impute,
     info,
     inspect_command,
     path,
@@ -36,7 +37,7 @@ from sparsefield.interrupts import interrupts_as_such
 __all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "export", "import")
+WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "export", "import")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -56,6 +57,7 @@ app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("centrality")(centrality_command.centrality)
 app.command("predict")(predict.predict)
+app.command("impute")(impute.impute)
 app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)

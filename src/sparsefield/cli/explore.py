@@ -11,11 +11,11 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, print_message, show
-from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
+from sparsefield.cli.table_filling import prepare_table
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.file_format import FileFormat

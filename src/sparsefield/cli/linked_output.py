@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import ProgressBar, StatusLine, show
-from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
 from sparsefield.cli.table_files import check_folder, check_table_output, show_written, write_table
+from sparsefield.cli.table_filling import (
+    TableToFill,
+    fill_table,
+    prepare_table,
+    probability_table,
+    refuse_unknown_states,
+)
 from sparsefield.cli.table_writers import find_output_format
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat

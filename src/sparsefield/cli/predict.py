@@ -1,4 +1,4 @@
-"""``sparsefield predict`` imputes the missing values of a table, or labels sequences."""
+"""``sparsefield predict`` fills in the missing values of a table, or labels sequences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.chain_labeling import label_file
 from sparsefield.cli.chain_options import LABELING_PARAMETERS, refuse_other_options
 from sparsefield.cli.console import StatusLine
-from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
 from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.remembered_reading import read_for_model, spellings_of_fit
 from sparsefield.cli.table_files import check_table_output, show_written, write_table
+from sparsefield.cli.table_filling import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.errors import DataError
 from sparsefield.io.model_document import is_chain_file
 from sparsefield.io.output_paths import refuse_overwriting_inputs
@@ -54,7 +54,7 @@ def predict(
     jobs: opt.Jobs = None,
     ctx: typer.Context,
 ) -> None:
-    """Impute missing values with their most probable states or mean numbers, or write the probabilities of all states.
+    """Fill in missing values with their most probable states or mean numbers, or write the probabilities of all states.
 
     For linked tables, DATA is their TOML file, and the output is a folder with a file for each table: Parquet if
     the input is Parquet, otherwise CSV. With --proba the output is one file.

@@ -7,7 +7,10 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.cli.console import note
 from sparsefield.cli.input_data import note_format
+from sparsefield.cli.table_checks import read_weights
+from sparsefield.cli.table_files import find_columns
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import STANDARD_INPUT, SourceTable, list_columns, read_source
@@ -67,6 +70,21 @@ def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: boo
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
     note_format(data, source.format)
     return source
+
+
+def read_weights_for_model(data: Path, reading: ReadOptions, model: Any, weight: str | None = None) -> Any:
+    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
+    source = model.field_.record.source
+    remembered = None if source is None else source.weight
+    if weight is None and remembered is None:
+        return None
+    table = read_for_model(data, reading, model, as_text=False).table
+    if weight is not None:
+        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+    if remembered not in table.columns:
+        note(f"Rows are not weighted: {data} lacks the column {remembered!r}, which had the weights of the fit.")
+        return None
+    return read_weights(table, remembered)
 
 
 def spellings_of_fit(field: Any) -> tuple[ColumnSpelling, ...]:

@@ -10,12 +10,12 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.cli.console import StatusLine, show
-from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, linked_inputs, read_linked
 from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.cli.model_input import OpenModel, open_model
 from sparsefield.cli.remembered_reading import read_for_model
 from sparsefield.cli.table_files import check_output
+from sparsefield.cli.table_filling import prepare_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import list_columns
 from sparsefield.io.output_paths import refuse_overwriting_inputs

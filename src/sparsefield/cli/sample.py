@@ -9,12 +9,12 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, note
-from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.model_input import OpenModel, open_model, require_estimator
 from sparsefield.cli.remembered_reading import format_of_fit, read_for_model, spellings_of_fit
 from sparsefield.cli.table_files import check_table_output, is_text_output, show_written, write_table
+from sparsefield.cli.table_filling import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.errors import DataError
 from sparsefield.io.file_format import FileFormat
 from sparsefield.io.files import list_columns
@@ -175,8 +175,8 @@ def _draw_missing(
     cells = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
     with ProgressBar(f"Sampling {cells}{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
-    repeated = table[np.repeat(np.arange(table.height), rows)]
-    filled = fill_table(repeated, prepared.repeated(rows), drawn, schema, found, spellings_of_fit(field))
+    repeated = np.repeat(np.arange(table.height), rows)
+    filled = fill_table(table[repeated], prepared.take(repeated), drawn, schema, found, spellings_of_fit(field))
     return filled, found
 
 

@@ -11,11 +11,10 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.cli.input_data import linked_inputs
-from sparsefield.cli.model_input import OpenModel, open_model
-from sparsefield.cli.remembered_reading import read_for_model
+from sparsefield.cli.model_input import open_model
+from sparsefield.cli.remembered_reading import read_weights_for_model
 from sparsefield.cli.report import read_rows
-from sparsefield.cli.table_checks import read_weights
-from sparsefield.cli.table_files import check_output, find_columns
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
@@ -65,7 +64,7 @@ def stability(
     rows = read_rows(saved, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    weights = _read_weights(data, reading, saved, weight)
+    weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
@@ -76,21 +75,6 @@ def stability(
         return
     _show(field)
     show(f"\nWrote {target}.")
-
-
-def _read_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None) -> Any:
-    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
-    source = model.field_.record.source
-    remembered = None if source is None else source.weight
-    if weight is None and remembered is None:
-        return None
-    table = read_for_model(data, reading, model, as_text=False).table
-    if weight is not None:
-        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
-    if remembered not in table.columns:
-        note(f"Rows are not weighted: {data} lacks the column {remembered!r}, which had the weights of the fit.")
-        return None
-    return read_weights(table, remembered)
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:

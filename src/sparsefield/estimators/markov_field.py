@@ -36,6 +36,7 @@ from sparsefield.estimators.answer_tables import (
 )
 from sparsefield.estimators.basket_methods import BasketMethods
 from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.imputation_methods import ImputationMethods
 from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
 from sparsefield.estimators.number_answers import Fill, check_fill
@@ -54,12 +55,12 @@ from sparsefield.model import Field, FitRecord
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods, FieldEstimator):
+class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, ImputationMethods, BasketMethods, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
-    returns probabilities of states, `infer` also means and quantiles of numbers, `sample` draws rows, and
-    `probability` answers queries about one row.
+    returns probabilities of states, `infer` also means and quantiles of numbers, `sample` draws rows, `impute` imputes
+    missing cells several times, and `probability` answers queries about one row.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class IncompleteTable:
     source: IsingData | None = None
 
 
-def run_impute(
+def run_fill(
     data: Sequence[str] = ("ising", "plants"),
     rows: int | None = None,
     test_rows: int | None = None,
@@ -126,7 +126,7 @@ def run_impute(
 
 
 def describe(row: Row) -> str:
-    """Return one row of :func:`run_impute` as a line of text."""
+    """Return one row of :func:`run_fill` as a line of text."""
     if row["status"] != "done":
         return f"  {row['method']}: {row['status']}"
     chosen = "" if row["tuned"] is None else f", {row['tuned']} {row['value']:.3g}"
@@ -322,5 +322,5 @@ def command(
 ) -> None:
     """Predict missing cells: accuracy and log-loss beside scikit-learn's imputers."""
     names = tuple(data or ("ising", "plants"))
-    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=print_message)
+    found = run_fill(names, rows=rows, missing=missing, seed=seed, methods=method, report=print_message)
     print_rows(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)

@@ -40,11 +40,8 @@ class TableToFill:
     def n_missing(self) -> int:
         return sum(int(missing_cell.sum()) for missing_cell in self.missing.values())
 
-    def repeated(self, times: int) -> TableToFill:
-        """Return the table with every row repeated."""
-        import numpy as np
-
-        rows = np.repeat(np.arange(self.table.height), times)
+    def take(self, rows: Any) -> TableToFill:
+        """Return some rows of the table, by their numbers; a row may occur several times."""
         return TableToFill(self.table[rows], {name: cells.gather(rows) for name, cells in self.missing.items()})
 
 

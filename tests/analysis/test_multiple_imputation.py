@@ -1,0 +1,258 @@
+"""Multiple imputation: draws vary as much as the data leave open, and nothing but missing cells changes."""
+
+from __future__ import annotations
+
+from copy import copy
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sparsefield import EM, MarkovField, load
+from sparsefield.errors import DataError
+
+
+def incomplete_table(n: int = 120) -> pd.DataFrame:
+    """Numbers, whole numbers, an ordered category, dates, text and truth values, a fifth of each missing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    level = np.array(["low", "middle", "high"])[np.clip(np.round(x + 1), 0, 2).astype(int)]
+    table = pd.DataFrame(
+        {
+            "x": x,
+            "age": pd.array(rng.integers(18, 80, n), dtype="Int64"),
+            "level": pd.Categorical(level, ["low", "middle", "high"], ordered=True),
+            "day": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D"),
+            "town": np.where(x + rng.normal(size=n) > 0, "Rome", "Oslo"),
+            "yes": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+        },
+        index=np.arange(1000, 1000 + n),
+    )
+    return table.mask(rng.random(table.shape) < 0.2)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return incomplete_table()
+
+
+@pytest.fixture(scope="module")
+def field(table: pd.DataFrame) -> MarkovField:
+    return MarkovField(l1=10.0, n_jobs=1).fit(table)
+
+
+@pytest.fixture(scope="module")
+def imputations(field: MarkovField, table: pd.DataFrame):
+    return field.impute(table, 3, seed=1, iterations=2)
+
+
+def test_observed_cells_types_and_index_are_those_of_the_table(imputations, table: pd.DataFrame) -> None:
+    assert len(imputations) == 3
+    for filled in imputations:
+        assert not filled.isna().any(axis=None)
+        assert filled.dtypes.equals(table.dtypes)
+        assert filled.index.equals(table.index)
+        pd.testing.assert_frame_equal(filled.where(table.notna()), table.where(table.notna()), check_dtype=False)
+    assert list(imputations[0]["level"].cat.categories) == ["low", "middle", "high"]
+
+
+def test_numbers_are_drawn_within_the_range_and_are_not_levels_only() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    X[::2, 1] = np.nan
+    drawn = MarkovField(l1=200.0).fit(X).impute(X, 2, iterations=1)[0][::2, 1]
+    assert len(np.unique(drawn)) > 150
+    assert np.nanmin(X[:, 1]) <= drawn.min() < drawn.max() <= np.nanmax(X[:, 1])
+
+
+def test_imputations_differ_and_a_seed_fixes_them(field: MarkovField, table: pd.DataFrame, imputations) -> None:
+    again = field.impute(table, 3, seed=1, iterations=2).to_frame()
+    pd.testing.assert_frame_equal(again, imputations.to_frame())
+    assert not imputations[0].equals(imputations[1])
+    assert not field.impute(table, 2, seed=2, iterations=1)[0].equals(imputations[0])
+
+
+def clone_with_threads(field: MarkovField, n_jobs: int) -> MarkovField:
+    """The same fitted field, which uses other threads."""
+    other = copy(field)
+    other.n_jobs = n_jobs
+    return other
+
+
+def test_threads_change_nothing(field: MarkovField, table: pd.DataFrame, imputations) -> None:
+    found = clone_with_threads(field, 3).impute(table, 3, seed=1, iterations=2)
+    pd.testing.assert_frame_equal(found.to_frame(), imputations.to_frame())
+
+
+def test_progress_is_reported_and_an_error_in_it_stops_all_chains(field: MarkovField, table: pd.DataFrame) -> None:
+    seen: list[tuple[int, int]] = []
+    field.impute(table, 2, iterations=1, progress=lambda *counts: seen.append(counts))
+    assert seen == [(k, 4) for k in (1, 2, 3, 4)]  # two of them belong to the common start
+
+    def interrupt(done: int, total: int) -> None:
+        if done > 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clone_with_threads(field, 2).impute(table, 4, iterations=1, progress=interrupt)
+
+
+def test_the_long_form_has_all_tables_below_each_other(imputations, table: pd.DataFrame) -> None:
+    long = imputations.to_frame(original=True)
+    assert list(long.columns) == ["imputation", "row", *table.columns]
+    assert long["imputation"].tolist() == np.repeat([0, 1, 2, 3], len(table)).tolist()
+    assert long["row"].tolist() == 4 * list(range(1, len(table) + 1))
+    pd.testing.assert_frame_equal(long[: len(table)][table.columns], table.reset_index(drop=True))
+    second = long[long["imputation"] == 2][table.columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(second, imputations[1].reset_index(drop=True))
+
+
+def test_polars_and_arrays_stay_what_they_are(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = [date(2024, 1, 1) + timedelta(days=int(k)) for k in rng.integers(0, 200, 80)]
+    frame = pl.DataFrame(
+        {
+            "day": days,
+            "n": rng.integers(0, 3, 80),
+            "who": pl.Series(rng.choice(["a", "b"], 80), dtype=pl.Enum(["a", "b"])),
+        }
+    ).with_columns(pl.when(pl.int_range(80) % 4 == 0).then(None).otherwise(pl.all()).name.keep())
+    found = MarkovField(l1=20.0).fit(frame).impute(frame, 2, iterations=1)
+    assert found[1].schema == frame.schema
+    assert found.to_frame().schema == pl.Schema({"imputation": pl.Int64, "row": pl.Int64} | dict(frame.schema))
+    found.save(tmp_path / "long.parquet")
+    assert pl.read_parquet(tmp_path / "long.parquet")["day"].dtype == pl.Date
+    array = frame["n"].cast(pl.Float64).to_numpy()[:, None].repeat(2, axis=1)
+    found = MarkovField(l1=20.0).fit(array).impute(array, 2, iterations=1)
+    assert isinstance(found[0], np.ndarray)
+    found.save(tmp_path / "long.csv", original=True)
+    saved = pl.read_csv(tmp_path / "long.csv")
+    assert saved.columns == ["imputation", "row", "x0", "x1"]
+    assert saved["x0"][:80].to_list() == [None if np.isnan(value) else value for value in array[:, 0].tolist()]
+
+
+def test_between_variances_are_those_of_closed_form() -> None:
+    """Without predictors: B = s^2 (n_mis / n)^2 (1 / n_obs + 1 / n_mis), for a mean and for a proportion."""
+    rng, n = np.random.default_rng(5), 80
+    X = np.column_stack([rng.normal(size=n), rng.integers(0, 2, n)]).astype(float)
+    X[rng.random(n) < 0.5, 0] = np.nan
+    X[rng.random(n) < 0.5, 1] = np.nan
+    field = MarkovField(l1=1000.0, missing="mean-field").fit(X)
+    found = field.impute(X, 60, edges="selected", iterations=3).mean()
+    fixed = field.impute(X, 60, proper=False).mean()
+    for j in range(2):
+        known = X[~np.isnan(X[:, j]), j]
+        lacking = n - len(known)
+        closed = known.var(ddof=1) * (lacking / n) ** 2 * (1 / len(known) + 1 / lacking)
+        assert found.between[j] == pytest.approx(closed, rel=0.4)
+        assert found.standard_error[j] == pytest.approx(known.std(ddof=1) / np.sqrt(len(known)), rel=0.15)
+        assert abs(found.estimate[j] - known.mean()) < 0.3 * found.standard_error[j]
+        # With known weights only the draws of cells vary.
+        assert fixed.between[j] == pytest.approx(closed * len(known) / n, rel=0.4)
+
+
+def test_a_dependence_that_the_field_lacks_is_kept_with_all_edges() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    X = np.column_stack([x, x + rng.normal(size=400)])
+    X[::2, 1] = np.nan
+    field = MarkovField(l1=1000.0).fit(X)
+    assert not len(field.features_)
+    slopes = {}
+    for edges in ("auto", "selected"):
+        found = field.impute(X, 5, iterations=3, edges=edges)
+        slopes[edges] = np.mean([np.polyfit(table[:, 0], table[:, 1], 1)[0] for table in found])
+    assert slopes["auto"] == pytest.approx(1.0, abs=0.15)
+    assert slopes["selected"] < 0.75
+
+
+def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> None:
+    means = imputations.mean()
+    assert means.names == ("x", "age")
+    assert means.estimate[0] == pytest.approx(np.mean([filled["x"].mean() for filled in imputations]))
+    assert means.within[0] == pytest.approx(np.mean([filled["x"].var() / len(table) for filled in imputations]))
+    shares = imputations.proportion(["town", "level"])
+    assert shares.names == ("town=Oslo", "town=Rome", "level=high", "level=low", "level=middle")
+    assert shares.estimate[1] == pytest.approx(np.mean([(filled["town"] == "Rome").mean() for filled in imputations]))
+    assert shares.estimate[:2].sum() == pytest.approx(1.0)
+
+
+def test_an_analysis_of_each_table_is_pooled(imputations) -> None:
+    class Fitted:
+        def __init__(self, frame: pd.DataFrame) -> None:
+            slope, variances = np.polyfit(frame["age"].to_numpy(float), frame["x"].to_numpy(float), 1, cov=True)
+            self.params = pd.Series(slope, ["age", "constant"])
+            self.bse = pd.Series(np.sqrt(variances.diagonal()), ["age", "constant"])
+            self.df_resid = len(frame) - 2
+
+    found = imputations.pool(Fitted)
+    pair = imputations.pool(lambda frame: (Fitted(frame).params, Fitted(frame).bse), complete_df=118)
+    assert found.names == ("age", "constant")
+    assert found.to_frame("pandas").equals(pair.to_frame("pandas"))
+
+
+def test_a_saved_field_imputes_the_same(field: MarkovField, table: pd.DataFrame, imputations, tmp_path: Path) -> None:
+    field.save(tmp_path / "model.sfm")
+    found = load(tmp_path / "model.sfm").impute(table, 3, seed=1, iterations=2)
+    pd.testing.assert_frame_equal(found.to_frame(), imputations.to_frame())
+
+
+def test_new_rows_are_imputed_with_the_uncertainty_of_the_rows_of_the_fit(
+    field: MarkovField, table: pd.DataFrame
+) -> None:
+    new = table[:3]
+    with pytest.raises(DataError, match="learn_from="):
+        field.impute(new, 2)
+    found = field.impute(new, 2, iterations=1, learn_from=table)
+    assert len(found[0]) == 3
+    assert not found[0].isna().any(axis=None)
+    assert len(field.impute(new, 2, proper=False)[1]) == 3
+
+
+def test_an_assumed_shift_of_missing_cells_shifts_the_imputations() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 300), "other": rng.choice(["a", "b"], 300)})
+    X.loc[::2, "smokes"] = np.nan
+    shifted = MarkovField(l1=50.0, missing=EM(shift=[("smokes", "yes", 2.0)])).fit(X).impute(X, 5, iterations=2)
+    drawn = np.concatenate([filled["smokes"][::2].to_numpy() == "yes" for filled in shifted])
+    assert drawn.mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"m": 1}, "m must be a whole number of at least 2"),
+        ({"iterations": 0}, "iterations must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"edges": "some"}, "edges must be one of"),
+    ],
+)
+def test_bad_numbers_are_refused(field: MarkovField, table: pd.DataFrame, change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        field.impute(table, **change)
+
+
+def test_tables_that_cannot_be_imputed_are_refused(field: MarkovField, table: pd.DataFrame, imputations) -> None:
+    with pytest.raises(DataError, match="no missing cells"):
+        field.impute(imputations[0])
+    with pytest.raises(ValueError, match="weight"):
+        field.impute(table.rename(columns={"x": "weight"}))
+    given = MarkovField.from_field(field.field_)
+    with pytest.raises(DataError, match="proper=False"):
+        given.impute(table)
+
+
+def test_unknown_columns_and_names_are_refused(imputations) -> None:
+    with pytest.raises(DataError, match="no column 'height'"):
+        imputations.mean("height")
+    with pytest.raises(DataError, match="does not hold numbers"):
+        imputations.mean("town")
+    with pytest.raises(DataError, match="names="):
+        imputations.to_frame(names=("x", "row"))
+    with pytest.raises(DataError, match=r"\.csv or \.parquet"):
+        imputations.save("long.docx")
+    with pytest.raises(IndexError, match="3 imputations"):
+        imputations[3]

@@ -1,0 +1,114 @@
+"""Rubin's rules agree with values computed by hand and with mice, and bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.r_scripts import has_packages
+from sparsefield import pool
+from sparsefield.analysis.pooling import coefficients_of
+
+ESTIMATES, ERRORS = [1.0, 2.0, 3.0, 2.0], [0.5, 0.6, 0.5, 0.4]
+
+
+def test_the_rules_agree_with_values_computed_by_hand() -> None:
+    found = pool(ESTIMATES, ERRORS)
+    within, between = (0.25 + 0.36 + 0.25 + 0.16) / 4, 2 / 3
+    total = within + 1.25 * between
+    share = 1.25 * between / total
+    assert found.estimate == pytest.approx([2.0])
+    assert found.standard_error == pytest.approx([np.sqrt(total)])
+    assert found.degrees_of_freedom == pytest.approx([3 / share**2])
+    assert found.relative_increase == pytest.approx([1.25 * between / within])
+    increase, df = 1.25 * between / within, 3 / share**2
+    assert found.missing_information == pytest.approx([(increase + 2 / (df + 3)) / (increase + 1)])
+    half = stats.t.ppf(0.975, df) * np.sqrt(total)
+    assert (found.low[0], found.high[0]) == pytest.approx((2.0 - half, 2.0 + half))
+
+
+def test_complete_degrees_of_freedom_are_those_of_barnard_and_rubin() -> None:
+    found = pool(ESTIMATES, ERRORS, complete_df=20)
+    within, between = 0.255, 2 / 3
+    share = 1.25 * between / (within + 1.25 * between)
+    old, observed = 3 / share**2, 21 / 23 * 20 * (1 - share)
+    assert found.degrees_of_freedom == pytest.approx([old * observed / (old + observed)])
+
+
+def test_equal_estimates_have_the_interval_of_one_complete_table() -> None:
+    found = pool([[2.0, 5.0]] * 3, [[0.1, 0.0]] * 3, complete_df=50)
+    assert found.standard_error == pytest.approx([0.1, 0.0])
+    assert found.relative_increase.tolist() == [0.0, 0.0]
+    assert found.degrees_of_freedom == pytest.approx([48.1, 48.1], abs=0.1)
+
+
+def test_mappings_variances_and_covariances_say_the_same() -> None:
+    values = [{"a": 1.0, "b": 2.0}, {"b": 2.5, "a": 1.5}]
+    errors = [{"a": 0.1, "b": 0.2}, {"a": 0.1, "b": 0.3}]
+    found = pool(values, errors)
+    assert found.names == ("a", "b")
+    assert found.estimate == pytest.approx([1.25, 2.25])
+    array = np.array([[1.0, 2.0], [1.5, 2.5]])
+    variances = np.square([[0.1, 0.2], [0.1, 0.3]])
+    for given in (variances, [np.diag(row) for row in variances]):
+        same = pool(array, variances=given, names=["a", "b"])
+        assert same.to_frame().equals(found.to_frame())
+    assert pool(array, variances=variances).names == ("x0", "x1")
+
+
+def test_fitted_models_pairs_and_covariances_are_results_of_an_analysis() -> None:
+    model = SimpleNamespace(params=np.array([1.0, 2.0]), bse=np.array([0.1, 0.2]))
+    assert coefficients_of(model) == ({"x0": 1.0, "x1": 2.0}, pytest.approx({"x0": 0.01, "x1": 0.04}))
+    model.model = SimpleNamespace(exog_names=["const", "age"])
+    assert list(coefficients_of(model)[0]) == ["const", "age"]
+    assert coefficients_of(({"age": 2.0}, {"age": 0.5})) == ({"age": 2.0}, {"age": 0.25})
+    covariance = np.array([[0.01, 0.5], [0.5, 0.04]])
+    assert list(coefficients_of(([1.0, 2.0], covariance))[1].values()) == [0.01, 0.04]
+    assert coefficients_of((3.0, 0.5)) == ({"estimate": 3.0}, {"estimate": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pool([1.0], [0.1]), "at least 2 imputations"),
+        (lambda: pool([1.0, 2.0], [0.1, np.nan]), "finite"),
+        (lambda: pool([1.0, 2.0], [0.1, 0.1, 0.1]), "shape"),
+        (lambda: pool([1.0, 2.0], [0.1, 0.1], complete_df=0), "complete_df"),
+        (lambda: pool([1.0, 2.0], [0.1, 0.1], confidence=95), "confidence"),
+        (lambda: pool([{"a": 1.0}, {"b": 1.0}], [{"a": 0.1}, {"b": 0.1}]), "lack 'a'"),
+        (lambda: pool([1.0, 2.0]), "standard_errors or variances"),
+        (lambda: pool([1.0, 2.0], [0.1, 0.1], names=["a", "b"]), "names"),
+        (lambda: coefficients_of(3.0), "params and bse"),
+        (lambda: coefficients_of(([1.0, 2.0], [0.1, 0.2, 0.3])), "fit together"),
+    ],
+)
+def test_bad_estimates_are_refused(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_table_shows_names_and_intervals() -> None:
+    shown = str(pool([{"age": 1.0}, {"age": 2.0}], [{"age": 0.1}, {"age": 0.1}]))
+    assert "missing information" in shown.splitlines()[0]
+    assert shown.splitlines()[1].startswith("age ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_packages("mice", "jsonlite"), reason="R's mice is not installed")
+def test_pooling_agrees_with_mice() -> None:
+    script = (
+        "p <- mice::pool.scalar(c(1, 2, 3, 2), c(.5, .6, .5, .4)^2, n = 21, k = 1);"
+        "cat(jsonlite::toJSON(p[c('qbar', 't', 'df', 'r', 'fmi')], digits = NA, auto_unbox = TRUE))"
+    )
+    done = subprocess.run(["Rscript", "-e", script], capture_output=True, text=True, check=True)
+    theirs, ours = json.loads(done.stdout), pool(ESTIMATES, ERRORS, complete_df=20)
+    assert ours.estimate == pytest.approx([theirs["qbar"]])
+    assert np.square(ours.standard_error) == pytest.approx([theirs["t"]])
+    assert ours.degrees_of_freedom == pytest.approx([theirs["df"]])
+    assert ours.relative_increase == pytest.approx([theirs["r"]])
+    assert ours.missing_information == pytest.approx([theirs["fmi"]])
