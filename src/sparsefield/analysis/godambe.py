@@ -37,14 +37,16 @@ class Estimate:
     converged: bool
 
 
-def minimize(problem: RefitProblem, start: np.ndarray, weight: np.ndarray) -> Estimate:
+def minimize(
+    problem: RefitProblem, start: np.ndarray, weight: np.ndarray, tolerance: float = NEWTON_TOLERANCE
+) -> Estimate:
     """Return the optimum of a refit with given weights of the rows, by Newton steps with step halving."""
     theta, value = start, problem.loss(start, weight)
     for _ in range(MAX_STEPS):
         hessian, gradient = problem.hessian(theta, weight), problem.gradient(theta, weight)
         step = solve(hessian + np.diag(problem.l2), gradient)
         slope = float(gradient @ step)
-        if slope <= NEWTON_TOLERANCE**2:
+        if slope <= tolerance**2:
             return Estimate(theta, hessian, True)
         for _ in range(MAX_HALVINGS):
             new = problem.loss(theta - step, weight)

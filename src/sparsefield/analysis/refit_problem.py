@@ -8,8 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsefield.data import Arcs, Block, Layout, Table
-from sparsefield.data.table import join_blocks
+from sparsefield.data import Arcs, Block, Layout, SparseDataset, Table
+from sparsefield.data.memory import refuse_beyond_memory
+from sparsefield.data.table import cut_into_blocks, dense_bytes, join_blocks
+from sparsefield.kernels.batched_errors import weighted_errors
 from sparsefield.model import Field
 from sparsefield.objectives.variable_regressions import (
     VariableRegression,
@@ -151,35 +153,46 @@ class Conditional:
         return regression_hessian(designs, self._coded, probabilities, weight * self._present)
 
     def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield for each column its parameters, and their gradients (parameters of the column, batch)."""
-        weights = weights * self._present[:, None].astype(FLOAT)
-        designs = self._designs(self._problem.narrow_values)
-        columns = np.stack([d.T @ thetas[mine] for mine, d in zip(self.parameters, designs, strict=True)])
-        errors = self._batch_expectations(columns)
-        errors -= self._values.astype(FLOAT)[:, :, None]
-        errors *= weights
-        for mine, design, error in zip(self.parameters, designs, errors, strict=True):
-            yield mine, design @ error
+        """Yield parameters, and their gradients (parameters, batch): the biases, then the weights of each column."""
+        if not self._present.all():
+            weights = weights * self._present[:, None].astype(FLOAT)
+        coded, with_arcs = self._coded, [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
+        designs = [design[:-1] for design in self._designs(self._problem.narrow_values) if len(design) > 1]
+        errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
+        for error, c, design in zip(errors, with_arcs, designs, strict=True):
+            np.matmul(design.T, thetas[self.parameters[c][:-1]], out=error)
+        biases = np.array([mine[-1] for mine in self.parameters])
+        constant = self._log_base[:, None] + coded.T @ thetas[biases]
+        totals = np.empty(constant.shape)
+        weighted_errors(errors, coded[with_arcs], constant, self._narrow_values[with_arcs], weights, totals)
+        yield biases, coded @ totals - self._narrow_values @ weights
+        for error, c, design in zip(errors, with_arcs, designs, strict=True):
+            yield self.parameters[c][:-1], design @ error
 
-    def _batch_expectations(self, columns: np.ndarray) -> np.ndarray:
-        """Return the expectations of the columns (columns, rows, batch) from their logits, which are overwritten."""
-        coded = self._coded.astype(FLOAT)
-        if coded.shape == (1, 2) and not self._log_base.any() and coded[0].tolist() == [0.0, 1.0]:
-            np.exp(np.negative(columns, out=columns), out=columns)
-            columns += FLOAT(1.0)
-            return np.reciprocal(columns, out=columns)
-        states = coded.T @ columns.reshape(len(columns), -1)
-        states += self._log_base.astype(FLOAT)[:, None]
-        states -= states.max(axis=0)
-        np.exp(states, out=states)
-        found = coded @ states
-        found /= states.sum(axis=0)
-        return found.reshape(columns.shape)
+    @cached_property
+    def _narrow_values(self) -> np.ndarray:
+        return self._values.astype(FLOAT)
 
     def _logits(self, theta: np.ndarray, designs: list[np.ndarray]) -> np.ndarray:
         """Return the logits of all states, (states, rows)."""
         columns = np.stack([theta[mine] @ design for mine, design in zip(self.parameters, designs, strict=True)])
         return self._coded.T @ columns + self._log_base[:, None]
+
+
+def densify(sample: SparseDataset) -> Table:
+    """Return a sparse table with all of its cells; a field with few parameters has few columns."""
+    sparse, schema = sample.table, sample.table.schema
+    what = f"{sparse.n_rows:,} rows x {schema.n_columns:,} columns"
+    refuse_beyond_memory(dense_bytes(sparse.n_rows * schema.n_columns), what, lambda: "use fewer rows or columns.")
+    row, column = np.repeat(np.arange(sparse.n_rows), np.diff(sparse.offsets)), sparse.columns
+    codes = np.zeros((len(schema.targets), sparse.n_rows), dtype=np.int32)
+    covariates = np.zeros((schema.n_columns - schema.n_target_columns, sparse.n_rows))
+    own = column < schema.n_target_columns
+    variable = schema.variable_of_column[column[own]]
+    codes[variable, row[own]] = column[own] - schema.offsets[variable] + 1
+    covariates[column[~own] - schema.n_target_columns, row[~own]] = 1.0
+    blocks = cut_into_blocks(schema, codes, covariates, sparse.weight, schema.n_columns)
+    return Table(schema, tuple(blocks), sparse.n_rows)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
