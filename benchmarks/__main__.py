@@ -8,6 +8,7 @@ from benchmarks import (
     ablations,
     cluster,
     cores,
+    coverage,
     denoising,
     dependent,
     heldout,
@@ -34,7 +35,7 @@ from sparsefield.cli import run_app
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
     peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
-    ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
+    ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile, coverage,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

@@ -111,9 +111,9 @@ class Resampling:
         weights *= problem.block.weight[:, None]
         thetas, converged = self._shared_steps(weights)
         for k in np.flatnonzero(~converged):
-            starts = self.estimate.theta, thetas[:, k]
-            start = min(starts, key=lambda theta, k=k: problem.loss(theta, weights[:, k]))
-            thetas[:, k] = minimize(problem, start, weights[:, k], TOLERANCE).theta
+            points = self.estimate.theta, thetas[:, k]
+            losses = [problem.loss(point, weights[:, k]) for point in points]
+            thetas[:, k] = minimize(problem, points[int(np.argmin(losses))], weights[:, k], TOLERANCE).theta
         return thetas[problem.n_biases :].T
 
     def _shared_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -159,8 +159,8 @@ class Conditional:
         coded, with_arcs = self._coded, [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
         designs = [design[:-1] for design in self._designs(self._problem.narrow_values) if len(design) > 1]
         errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
-        for error, c, design in zip(errors, with_arcs, designs, strict=True):
-            np.matmul(design.T, thetas[self.parameters[c][:-1]], out=error)
+        for k, (c, design) in enumerate(zip(with_arcs, designs, strict=True)):
+            np.matmul(design.T, thetas[self.parameters[c][:-1]], out=errors[k])
         biases = np.array([mine[-1] for mine in self.parameters])
         constant = self._log_base[:, None] + coded.T @ thetas[biases]
         totals = np.empty(constant.shape)

@@ -65,9 +65,9 @@ def stability(
     rows = read_rows(saved, data, reading, orders)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    weights = _read_weights(data, reading, saved, weight)
+    weights = read_row_weights(data, reading, saved, weight)
     field = saved.load(jobs)
-    X, y = _parts(field, rows)
+    X, y = model_parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
@@ -78,7 +78,7 @@ def stability(
     show(f"\nWrote {target}.")
 
 
-def _read_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None) -> Any:
+def read_row_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None) -> Any:
     """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
     source = model.field_.record.source
     remembered = None if source is None else source.weight
@@ -93,7 +93,7 @@ def _read_weights(data: Path, reading: ReadOptions, model: OpenModel, weight: st
     return read_weights(table, remembered)
 
 
-def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
+def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
     """Return X and the labels of a classifier, both without columns that the model does not have."""
     from sparsefield import CRFClassifier, RelationalField
 
