@@ -9,6 +9,7 @@ from benchmarks import (
     centrality,
     cluster,
     cores,
+    coverage,
     denoising,
     dependent,
     fill,
@@ -37,7 +38,7 @@ app = typer.Typer(help="Measure sparsefield and other tools on the same data.", 
 for module in (
     peers, scale, paper, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent, inference,
     selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
-    centrality,
+    centrality, coverage,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

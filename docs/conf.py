@@ -53,6 +53,7 @@ CONTENTS = {
         "objectives",
         "stability",
         "centrality",
+        "uncertainty",
         "inference",
         "report",
         "explorer",

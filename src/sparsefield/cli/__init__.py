@@ -15,6 +15,7 @@ import typer
 import sparsefield
 from sparsefield.cli import (
     centrality_command,
+    confidence_command,
     demo_command,
     evaluate,
     explore,
@@ -56,6 +57,7 @@ app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("centrality")(centrality_command.centrality)
+app.command("confidence")(confidence_command.confidence)
 app.command("predict")(predict.predict)
 app.command("impute")(impute.impute)
 app.command("recommend")(recommend.recommend)

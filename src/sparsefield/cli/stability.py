@@ -66,7 +66,7 @@ def stability(
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
-    X, y = _parts(field, rows)
+    X, y = model_parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
@@ -77,7 +77,7 @@ def stability(
     show(f"\nWrote {target}.")
 
 
-def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
+def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
     """Return X and the labels of a classifier, both without columns that the model does not have."""
     from sparsefield import CRFClassifier, RelationalField
 

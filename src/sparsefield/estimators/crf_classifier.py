@@ -46,6 +46,7 @@ from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
 from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
 from sparsefield.estimators.validation import check_weights
 from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.inference import infer_marginals
@@ -73,7 +74,7 @@ DatasetT = TypeVar("DatasetT", DenseDataset, CovariateDataset)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class CRFClassifier(ClassifierMixin, FieldEstimator):
+class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
     """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each

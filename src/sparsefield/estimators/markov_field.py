@@ -45,6 +45,7 @@ from sparsefield.estimators.queries import QueryMethods
 from sparsefield.estimators.row_groups import groups_refusal, split_groups
 from sparsefield.estimators.sampling_methods import SamplingMethods
 from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
 from sparsefield.frame_protocol import TableT
 from sparsefield.io import read_uai
@@ -55,7 +56,15 @@ from sparsefield.model import Field, FitRecord
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, ImputationMethods, BasketMethods, FieldEstimator):
+class MarkovField(
+    TransformerMixin,
+    QueryMethods,
+    SamplingMethods,
+    ImputationMethods,
+    BasketMethods,
+    UncertaintyMethods,
+    FieldEstimator,
+):
     """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`

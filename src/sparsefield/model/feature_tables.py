@@ -56,6 +56,12 @@ def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, 
     return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
 
 
+def feature_names(field: Field, order: np.ndarray, kind: str = "polars") -> dict[str, Any]:
+    """Return the columns of `feature_table` that name features, in a given order of their numbers."""
+    rows = list(_feature_rows(field))
+    return _name_columns(field, [rows[k] for k in order.tolist()], kind)
+
+
 def _name_columns(field: Field, rows: list[_Row], kind: str, labels: Sequence[Label] = ()) -> dict[str, Any]:
     """Return {name: values} of the columns that identify the features in ``rows``.
 

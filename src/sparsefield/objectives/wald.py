@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,32 +11,15 @@ from sparsefield.data import Arcs, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.observed_cells import predict_complete
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.variable_regressions import (
+    VariableRegression,
+    column_designs,
+    regression_hessian,
+    variable_regressions,
+)
 
 RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
-
-
-@dataclass(frozen=True)
-class _Regression:
-    """The regression of a variable on the sources of its arcs; parameters by column: weights, then the intercept."""
-
-    table: int
-    target: int
-    columns: slice
-    """Columns of the variable in its table."""
-    arcs: tuple[np.ndarray, ...]
-    """For each column, the numbers of the arcs that lead to it."""
-
-    @property
-    def every_arc(self) -> np.ndarray:
-        return np.concatenate(self.arcs)
-
-    @property
-    def weight_positions(self) -> np.ndarray:
-        """Return the positions of the weights among the parameters."""
-        ends = np.cumsum([len(mine) + 1 for mine in self.arcs]) - 1
-        return np.delete(np.arange(ends[-1] + 1), ends)
-
 
 MIN_INFORMATION = 1e-6
 """Share of the largest information of a group of weights, below which a combination of them is not determined."""
@@ -67,7 +49,7 @@ def wald_statistics(
     if not len(weights):
         return np.empty(0), np.empty(0)
     layout = field.layout
-    regressions = _regressions(layout, arcs)
+    regressions = variable_regressions(layout, arcs)
     inverses = [
         _inverse(*pair) for pair in zip(regressions, parts.sum(_curvature, field, arcs, regressions), strict=True)
     ]
@@ -80,13 +62,16 @@ def wald_statistics(
     groups = np.arange(len(weights)) if groups is None else groups
     members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
     covariances = parts.sum(_covariances, layout, arcs, regressions, inverses, share, members)
-    tests = [_test(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
+    tests = [wald_test(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
     statistics, degrees = np.array(tests, dtype=float).reshape(-1, 2).T
     return statistics[groups], degrees[groups]
 
 
-def _test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
-    """Return the Wald statistic of weights with a covariance, and its degrees of freedom."""
+def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """Return the Wald statistic of weights with a covariance, and its degrees of freedom.
+
+    Combinations of weights whose variance is much larger than the smallest do not count: see `MIN_INFORMATION`.
+    """
     tiny = np.finfo(float).tiny
     if len(weights) == 1:
         return float(weights[0] ** 2 / max(covariance[0, 0], tiny)), 1.0
@@ -96,55 +81,25 @@ def _test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
 
 
-def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
-    """Return the regressions of all variables that have arcs."""
-    order = np.argsort(arcs.target, kind="stable")
-    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_target_columns + 1))
-    found = []
-    for table, schema in enumerate(layout.schemas):
-        first = int(layout.target_starts[table])
-        for target in range(len(schema.targets)):
-            start, stop = (int(schema.target_offsets[k]) for k in (target, target + 1))
-            if ends[first + stop] > ends[first + start]:
-                of_states = tuple(order[ends[first + s] : ends[first + s + 1]] for s in range(start, stop))
-                found.append(_Regression(table, target, slice(start, stop), of_states))
-    return found
-
-
 def _curvature(
-    part: EvaluatedBlock, field: FieldWeights, arcs: Arcs, regressions: Sequence[_Regression]
+    part: EvaluatedBlock, field: FieldWeights, arcs: Arcs, regressions: Sequence[VariableRegression]
 ) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessian of each regression."""
-    found, weights, layout = [], part.block.weight, field.layout
+    found, layout = [], field.layout
     schema = layout.schemas[part.table]
     states = predict_complete(field, part.table, part.block._replace(beliefs=part.block.beliefs.copy())).probabilities
     for regression in regressions:
-        hessian = np.zeros(2 * [len(regression.every_arc) + len(regression.arcs)])
-        found.append(hessian)
         if regression.table != part.table:
+            found.append(np.zeros(2 * [len(regression.every_arc) + len(regression.arcs)]))
             continue
-        weight = np.where(part.block.codes[regression.target] >= 0, weights, 0.0)
-        designs = dict(_designs(layout, regression, part, arcs))
+        weight = np.where(part.block.codes[regression.target] >= 0, part.block.weight, 0.0)
         mine = slice(*schema.coding.state_offsets[[regression.target, regression.target + 1]])
-        p, coded = states[mine], schema.targets[regression.target].coded.T
-        means = coded @ p
-        sizes = np.cumsum([0, *(len(arcs_of) + 1 for arcs_of in regression.arcs)])
-        intercepts = sizes[1:] - 1
-        hessian[np.ix_(intercepts, intercepts)] = (coded * (p @ weight)) @ coded.T - (means * weight) @ means.T
-        with_arcs = [c for c in range(len(coded)) if len(regression.arcs[c])]
-        for a in with_arcs:
-            here, left = slice(sizes[a], sizes[a + 1]), designs[regression.columns.start + a]
-            covariances = weight * ((coded[a] * coded) @ p - means[a] * means)
-            hessian[here, intercepts] = left @ covariances.T
-            hessian[intercepts, here] = hessian[here, intercepts].T
-            for b in with_arcs[: with_arcs.index(a) + 1]:
-                there = slice(sizes[b], sizes[b + 1])
-                product = (left * covariances[b]) @ designs[regression.columns.start + b].T
-                hessian[here, there], hessian[there, here] = product, product.T
+        designs = column_designs(layout, regression, arcs, part.expectations)
+        found.append(regression_hessian(designs, schema.targets[regression.target].coded.T, states[mine], weight))
     return tuple(found)
 
 
-def _inverse(regression: _Regression, hessian: np.ndarray) -> np.ndarray:
+def _inverse(regression: VariableRegression, hessian: np.ndarray) -> np.ndarray:
     """Return the rows of the inverse Hessian of a regression that belong to its weights."""
     ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
     return np.linalg.inv(hessian + ridge * np.eye(len(hessian)))[regression.weight_positions]
@@ -154,7 +109,7 @@ def _covariances(
     part: EvaluatedBlock,
     layout: Layout,
     arcs: Arcs,
-    regressions: Sequence[_Regression],
+    regressions: Sequence[VariableRegression],
     inverses: Sequence[np.ndarray],
     share: np.ndarray,
     members: Sequence[np.ndarray],
@@ -165,26 +120,11 @@ def _covariances(
     for regression, inverse in zip(regressions, inverses, strict=True):
         if regression.table == part.table:
             mine = regression.every_arc
-            designs = _designs(layout, regression, part, arcs)
-            slopes = np.concatenate([design * part.errors[state] for state, design in designs])
+            designs = column_designs(layout, regression, arcs, part.expectations)
+            errors = part.errors[regression.columns]
+            slopes = np.concatenate([design * error for design, error in zip(designs, errors, strict=True)])
             found = share[mine, None] * (inverse @ slopes)
             for feature, row in zip(arcs.feature[mine], found, strict=True):
                 influence[feature] += row
     influence /= np.sqrt(np.where(weight > 0, weight, 1.0))
     return tuple(influence[mine] @ influence[mine].T for mine in members)
-
-
-def _designs(
-    layout: Layout, regression: _Regression, part: EvaluatedBlock, arcs: Arcs
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each state with its design (arcs + 1, rows): the sources of its arcs, and a constant."""
-    start = layout.column_starts[regression.table]
-    for state, mine in zip(range(regression.columns.start, regression.columns.stop), regression.arcs, strict=True):
-        source = arcs.source[mine]
-        plain = source < layout.n_columns
-        found = np.ones((len(mine) + 1, part.block.n_rows))
-        found[:-1][plain] = part.expectations[source[plain] - start]
-        for k in np.flatnonzero(~plain):
-            columns = arcs.conjunctions[source[k] - layout.n_columns]
-            found[k] = part.expectations[columns[columns >= 0] - start].prod(axis=0)
-        yield state, found

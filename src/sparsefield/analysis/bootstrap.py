@@ -1,0 +1,140 @@
+"""This module estimates the weights of fixed features again from resampled rows, many resamples at a time.
+
+A resample is a weighting of the rows. Its optimum is near that of all rows, so steps that use the Hessian of all rows
+converge fast, and a batch of resamples shares its matrix products. A resample that converges slowly gets Newton steps
+with its own Hessian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sparsefield.analysis.godambe import Estimate, minimize, pseudo_inverse
+from sparsefield.analysis.refit_problem import RefitProblem
+from sparsefield.compute import Threads
+from sparsefield.solver.checkpoint import CheckpointFile
+
+BATCH = 64
+"""Resamples that share matrix products. Results depend on it by rounding errors, so it is always the same."""
+
+MAX_BATCH_NUMBERS = 2**24
+"""Size of the largest array of a batch; tables of many rows have smaller batches."""
+
+TOLERANCE = 0.01
+"""Steps end where the decrement, about the distance from the optimum in standard errors, is below this."""
+
+MAX_SHARED_STEPS = 30
+
+MIN_PROGRESS = 0.8
+"""A resample whose decrement falls by less than this factor gets Newton steps of its own."""
+
+BATCHES_BETWEEN_SAVES = 8
+
+Weighting = Callable[[int], np.ndarray]
+"""Returns the factors (rows,) of the weights of the rows in the resample with a given number."""
+
+Progress = Callable[[int, int], None]
+
+
+def resampled_rows(n_rows: int, seed: int) -> Weighting:
+    """Return how often each row is drawn in bootstrap resamples of as many rows, with replacement."""
+
+    def draw(number: int) -> np.ndarray:
+        rng = np.random.default_rng((seed, number))
+        return np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows).astype(float)
+
+    return draw
+
+
+def dropped_rows(n_rows: int, share: float, seed: int) -> Weighting:
+    """Return factors that are 0 for a share of the rows, drawn without replacement, and 1 for the others."""
+
+    def draw(number: int) -> np.ndarray:
+        factors = np.ones(n_rows)
+        rng = np.random.default_rng((seed, number))
+        factors[rng.choice(n_rows, round(share * n_rows), replace=False)] = 0.0
+        return factors
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Estimates of the parameters from resampled rows."""
+
+    problem: RefitProblem
+    estimate: Estimate
+    """The optimum for all rows."""
+    weighting: Weighting
+    share: float = 1.0
+    """Weight of the rows of a resample as a share of that of all rows."""
+
+    def draw(
+        self, count: int, n_jobs: int | None, progress: Progress | None = None, saved: CheckpointFile | None = None
+    ) -> np.ndarray:
+        """Return the estimated weights (count, features) of resamples 0, 1, ...; results do not depend on threads.
+
+        ``saved`` keeps the finished resamples, so that an interrupted run can be continued.
+        """
+        found = self._load(saved)
+        starts = range(len(found), count, self.batch_size)
+        with Threads(n_jobs) as engine:
+            batches = engine.stream(lambda start: self._solve(start, min(start + self.batch_size, count)), starts)
+            for number, batch in enumerate(batches, start=1):
+                found = np.concatenate([found, batch])
+                if progress is not None:
+                    progress(len(found), count)
+                if saved is not None and (number % BATCHES_BETWEEN_SAVES == 0 or len(found) == count):
+                    saved.save({"draws": found}, {})
+        return found
+
+    @property
+    def batch_size(self) -> int:
+        """Number of resamples in a batch; it depends on the data alone."""
+        schema = self.problem.layout.schemas[0]
+        widest = max((len(variable.states) for variable in schema.targets), default=1)
+        return int(np.clip(MAX_BATCH_NUMBERS // max(widest * self.problem.n_rows, 1), 1, BATCH))
+
+    def _load(self, saved: CheckpointFile | None) -> np.ndarray:
+        found = None if saved is None else saved.load()
+        nothing = np.empty((0, len(self.estimate.theta) - self.problem.n_biases))
+        return nothing if found is None else found[0]["draws"]
+
+    def _solve(self, start: int, stop: int) -> np.ndarray:
+        """Return the estimated weights of some resamples, (resamples, features)."""
+        problem = self.problem
+        weights = np.stack([self.weighting(number) for number in range(start, stop)], axis=1)
+        weights *= problem.block.weight[:, None]
+        thetas, converged = self._shared_steps(weights)
+        for k in np.flatnonzero(~converged):
+            points = self.estimate.theta, thetas[:, k]
+            losses = [problem.loss(point, weights[:, k]) for point in points]
+            thetas[:, k] = minimize(problem, points[int(np.argmin(losses))], weights[:, k], TOLERANCE).theta
+        return thetas[problem.n_biases :].T
+
+    def _shared_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the parameters (parameters, resamples) after steps with a common Hessian, and which converged."""
+        count = weights.shape[1]
+        narrow = weights.astype(np.float32)
+        thetas = np.repeat(self.estimate.theta[:, None], count, axis=1)
+        converged, going, before = np.zeros(count, dtype=bool), np.arange(count), np.full(count, np.inf)
+        for _ in range(MAX_SHARED_STEPS):
+            gradient = self.problem.batch_gradient(thetas[:, going], np.ascontiguousarray(narrow[:, going]))
+            step = self._inverse @ gradient
+            decrement = np.sqrt(np.maximum((gradient * step).sum(axis=0), 0.0))
+            thetas[:, going] -= step
+            converged[going] = decrement <= TOLERANCE
+            kept = (decrement > TOLERANCE) & (decrement <= MIN_PROGRESS * before[going])
+            before[going] = decrement
+            going = going[kept]
+            if not len(going):
+                break
+        return thetas, converged
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return pseudo_inverse(self.share * self.estimate.hessian + np.diag(self.problem.l2))

@@ -1,0 +1,107 @@
+"""This module measures how many rows can be dropped before the centrality of columns changes (Epskamp et al., 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sparsefield.data.frame_building import make_frame
+from sparsefield.frame_protocol import Frame
+from sparsefield.model import Field
+from sparsefield.viz.network import Network
+
+INDICES = ("strength", "expected_influence")
+"""The sum of the strengths of the edges of a column, and the sum of their signed weights."""
+
+SHARES = tuple(np.round(np.arange(0.05, 0.951, 0.05), 2).tolist())
+"""Shares of the rows that are dropped."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentralityStability:
+    """Correlations of the centrality of columns in parts of the rows with that in all rows.
+
+    ``coefficients`` has the correlation stability coefficient of each index; ``correlations`` is a frame of all shares.
+    """
+
+    shares: np.ndarray
+    """(shares,): shares of the rows that were dropped, ascending."""
+    values: np.ndarray
+    """(indices, shares, resamples): correlations of `INDICES`."""
+    correlation: float = 0.7
+    """Correlation that has to be kept, ..."""
+    probability: float = 0.95
+    """... with this probability."""
+    kind: str = "polars"
+
+    @cached_property
+    def coefficients(self) -> dict[str, float]:
+        """The largest share of rows that can be dropped such that the correlation is kept with the probability.
+
+        It is kept for all smaller shares, too; 0 if it is for none. Below 0.25, the order of the columns by an index
+        means little, and it should be above 0.5 (Epskamp, Borsboom and Fried, 2018).
+        """
+        found = {}
+        for name, values in zip(INDICES, self.values, strict=True):
+            kept = np.mean(values >= self.correlation, axis=1) >= self.probability
+            count = len(kept) if kept.all() else int(np.argmin(kept))
+            found[name] = float(self.shares[count - 1]) if count else 0.0
+        return found
+
+    @property
+    def correlations(self) -> Frame:
+        """Frame of index, share of dropped rows, mean correlation, and the limits between which 95% of them are."""
+        low, high = np.quantile(self.values, [0.025, 0.975], axis=2)
+        columns = {
+            "index": np.repeat(INDICES, len(self.shares)).tolist(),
+            "dropped": np.tile(self.shares, len(INDICES)),
+            "mean": self.values.mean(axis=2).ravel(),
+            "low": low.ravel(),
+            "high": high.ravel(),
+        }
+        return make_frame(columns, self.kind)
+
+
+class EdgeCentrality:
+    """The centrality of the columns of a field with other weights, many at a time."""
+
+    def __init__(self, field: Field) -> None:
+        network = Network(field)
+        self._n_nodes, self._ends, self._signs = network.n_variables, network.ends, network.signs
+        members = [network.feature_numbers(k) for k in range(len(network.strengths))]
+        sizes = [len(mine) for mine in members]
+        self._edge = np.repeat(np.arange(len(members)), sizes)
+        self._feature = np.concatenate([[], *members]).astype(np.int64)
+        weights = np.concatenate([field.weights, field.conjunction_weights])
+        self._directions = weights[self._feature] / np.repeat(network.strengths, sizes)
+
+    def indices(self, weights: np.ndarray) -> np.ndarray:
+        """Return `INDICES` (indices, draws, columns) for weights (draws, features).
+
+        A signed weight has the sign of the edge in the field, or the other one if the weights point away from those of
+        the field.
+        """
+        mine = weights[:, self._feature]
+        strengths = np.sqrt(self._sums(np.square(mine), self._edge, len(self._ends)))
+        along = np.sign(self._sums(mine * self._directions, self._edge, len(self._ends)))
+        return np.stack([self._node_sums(strengths), self._node_sums(self._signs * along * strengths)])
+
+    def _node_sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums (draws, columns) of values (draws, edges) over the edges of each column."""
+        first, second = self._ends.T
+        return self._sums(values, first, self._n_nodes) + self._sums(values, second, self._n_nodes)
+
+    @staticmethod
+    def _sums(values: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
+        found = np.zeros((count, len(values)))
+        np.add.at(found, groups, values.T)
+        return found.T
+
+
+def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Return the correlation of each row of values (draws, columns) with a reference (columns,); 0 for constants."""
+    a, b = values - values.mean(axis=1, keepdims=True), reference - reference.mean()
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b)
+    return np.divide(a @ b, norms, out=np.zeros(len(values)), where=norms > 1e-12)

@@ -1,0 +1,200 @@
+"""This module evaluates the pseudo-likelihood of fixed features with an L2 penalty, for many weightings of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sparsefield.data import Arcs, Block, Layout, SparseDataset, Table
+from sparsefield.data.memory import refuse_beyond_memory
+from sparsefield.data.table import cut_into_blocks, dense_bytes, join_blocks
+from sparsefield.kernels.batched_errors import weighted_errors
+from sparsefield.model import Field
+from sparsefield.objectives.variable_regressions import (
+    VariableRegression,
+    column_designs,
+    regression_hessian,
+    variable_regressions,
+)
+
+FLOAT = np.float32
+"""Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
+
+
+@dataclass(frozen=True)
+class RefitProblem:
+    """The loss of a refit of fixed features: minus the pseudo-log-likelihood of rows, plus ``l2 theta^2 / 2``.
+
+    Parameters theta are the biases of all target columns, then the weights of the features.
+    """
+
+    layout: Layout
+    arcs: Arcs
+    block: Block
+    """All rows of the one table."""
+    l2: np.ndarray
+    """(parameters,)"""
+
+    @classmethod
+    def of(cls, field: Field, table: Table, l2: float, *, penalize_biases: bool = False) -> RefitProblem:
+        """Return the refit of the features of a field to the rows of a table."""
+        layout, schema = field.layout, table.schema
+        on_biases = schema.unseen | penalize_biases
+        strengths = np.concatenate([l2 * on_biases, np.full(len(field.features), float(l2))])
+        return cls(layout, layout.arcs(field.features), join_blocks(table.blocks), strengths)
+
+    @property
+    def n_rows(self) -> int:
+        return self.block.n_rows
+
+    @property
+    def n_biases(self) -> int:
+        """Number of biases, which are the first parameters."""
+        return self.layout.n_target_columns
+
+    @cached_property
+    def narrow_values(self) -> np.ndarray:
+        """The values of all columns in the precision of batches, (columns, rows)."""
+        return self.block.beliefs.astype(FLOAT)
+
+    @cached_property
+    def conditionals(self) -> tuple[Conditional, ...]:
+        """The regressions of all variables."""
+        found = variable_regressions(self.layout, self.arcs, without_arcs=True)
+        return tuple(Conditional(self, regression) for regression in found)
+
+    def loss(self, theta: np.ndarray, weight: np.ndarray) -> float:
+        """Return the loss at theta with weights of the rows, (rows,)."""
+        return float(sum(part.loss(theta, weight) for part in self.conditionals) + 0.5 * self.l2 @ np.square(theta))
+
+    def gradient(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the gradient at theta with weights of the rows, (rows,)."""
+        found = self.l2 * theta
+        for part in self.conditionals:
+            for parameters, design, error in part.errors(theta):
+                found[parameters] += design @ (weight * error)
+        return found
+
+    def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the Hessian of the loss without its penalty, (parameters, parameters)."""
+        found = np.zeros((len(theta), len(theta)))
+        for part in self.conditionals:
+            mine = np.concatenate(part.parameters)  # no parameter is twice in the regression of one variable
+            found[np.ix_(mine, mine)] += part.hessian(theta, weight)
+        return found
+
+    def scores(self, theta: np.ndarray, rows: slice) -> np.ndarray:
+        """Return the gradients of the losses of single rows of weight 1, without the penalty, (parameters, rows)."""
+        found = np.zeros((len(theta), len(range(self.n_rows)[rows])))
+        for part in self.conditionals:
+            for parameters, design, error in part.errors(theta, rows):
+                found[parameters] += design * error
+        return found
+
+    def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the gradients (parameters, batch) at points (parameters, batch), each with its weights of the rows.
+
+        Parameters
+        ----------
+        thetas : (parameters, batch)
+        weights : (rows, batch)
+        """
+        points, found = thetas.astype(FLOAT), self.l2[:, None] * thetas
+        for part in self.conditionals:
+            for parameters, product in part.batch_gradient(points, weights):
+                found[parameters] += product
+        return found
+
+
+class Conditional:
+    """The regression of one variable on the sources of its arcs, over the rows of a problem."""
+
+    def __init__(self, problem: RefitProblem, regression: VariableRegression) -> None:
+        layout, schema = problem.layout, problem.layout.schemas[0]
+        variable = schema.targets[regression.target]
+        self._problem, self._regression = problem, regression
+        self._coded, self._log_base = variable.coded.T, variable.log_base
+        self._present = problem.block.codes[regression.target] >= 0
+        self._values = problem.block.beliefs[regression.columns]
+        self.parameters = tuple(
+            np.append(layout.n_target_columns + problem.arcs.feature[mine], bias)
+            for bias, mine in enumerate(regression.arcs, start=regression.columns.start)
+        )
+        """For each column, the numbers in theta of the weights of its arcs, and of its bias."""
+
+    def _designs(self, values: np.ndarray) -> list[np.ndarray]:
+        """Return the design of each column; all designs of a problem together may be too large to be kept."""
+        return column_designs(self._problem.layout, self._regression, self._problem.arcs, values)
+
+    def loss(self, theta: np.ndarray, weight: np.ndarray) -> float:
+        """Return minus the weighted sum of the log-probabilities of the observed cells."""
+        logits = self._logits(theta, self._designs(self._problem.block.beliefs))
+        top = logits.max(axis=0)
+        normalizers = top + np.log(np.exp(logits - top).sum(axis=0))
+        codes = np.maximum(self._problem.block.codes[self._regression.target], 0)
+        return float((weight * self._present) @ (normalizers - logits[codes, np.arange(len(codes))]))
+
+    def errors(
+        self, theta: np.ndarray, rows: slice = slice(None)
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield for each column its parameters, its design and its errors E[t | others] - t, 0 for missing cells."""
+        designs = self._designs(self._problem.block.beliefs[:, rows])
+        expected = self._coded @ _softmax(self._logits(theta, designs))
+        errors = (expected - self._values[:, rows]) * self._present[rows]
+        yield from zip(self.parameters, designs, errors, strict=True)
+
+    def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the Hessian over the parameters of all columns, one after the other."""
+        designs = self._designs(self._problem.block.beliefs)
+        probabilities = _softmax(self._logits(theta, designs))
+        return regression_hessian(designs, self._coded, probabilities, weight * self._present)
+
+    def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield parameters, and their gradients (parameters, batch): the biases, then the weights of each column."""
+        if not self._present.all():
+            weights = weights * self._present[:, None].astype(FLOAT)
+        coded, with_arcs = self._coded, [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
+        designs = [design[:-1] for design in self._designs(self._problem.narrow_values) if len(design) > 1]
+        errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
+        for k, (c, design) in enumerate(zip(with_arcs, designs, strict=True)):
+            np.matmul(design.T, thetas[self.parameters[c][:-1]], out=errors[k])
+        biases = np.array([mine[-1] for mine in self.parameters])
+        constant = self._log_base[:, None] + coded.T @ thetas[biases]
+        totals = np.empty(constant.shape)
+        weighted_errors(errors, coded[with_arcs], constant, self._narrow_values[with_arcs], weights, totals)
+        yield biases, coded @ totals - self._narrow_values @ weights
+        for error, c, design in zip(errors, with_arcs, designs, strict=True):
+            yield self.parameters[c][:-1], design @ error
+
+    @cached_property
+    def _narrow_values(self) -> np.ndarray:
+        return self._values.astype(FLOAT)
+
+    def _logits(self, theta: np.ndarray, designs: list[np.ndarray]) -> np.ndarray:
+        """Return the logits of all states, (states, rows)."""
+        columns = np.stack([theta[mine] @ design for mine, design in zip(self.parameters, designs, strict=True)])
+        return self._coded.T @ columns + self._log_base[:, None]
+
+
+def densify(sample: SparseDataset) -> Table:
+    """Return a sparse table with all of its cells; a field with few parameters has few columns."""
+    sparse, schema = sample.table, sample.table.schema
+    what = f"{sparse.n_rows:,} rows x {schema.n_columns:,} columns"
+    refuse_beyond_memory(dense_bytes(sparse.n_rows * schema.n_columns), what, lambda: "use fewer rows or columns.")
+    row, column = np.repeat(np.arange(sparse.n_rows), np.diff(sparse.offsets)), sparse.columns
+    codes = np.zeros((len(schema.targets), sparse.n_rows), dtype=np.int32)
+    covariates = np.zeros((schema.n_columns - schema.n_target_columns, sparse.n_rows))
+    own = column < schema.n_target_columns
+    variable = schema.variable_of_column[column[own]]
+    codes[variable, row[own]] = column[own] - schema.offsets[variable] + 1
+    covariates[column[~own] - schema.n_target_columns, row[~own]] = 1.0
+    blocks = cut_into_blocks(schema, codes, covariates, sparse.weight, schema.n_columns)
+    return Table(schema, tuple(blocks), sparse.n_rows)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    states = np.exp(logits - logits.max(axis=0))
+    return states / states.sum(axis=0)

@@ -1,0 +1,186 @@
+"""``sparsefield confidence`` prints confidence intervals of weights and edges, and tests of differences."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.console import ProgressBar, new_table, show, show_json
+from sparsefield.cli.model_input import open_model, require_estimator
+from sparsefield.cli.report import read_rows
+from sparsefield.cli.remembered_reading import read_weights_for_model
+from sparsefield.cli.stability import model_parts
+from sparsefield.cli.table_files import check_output, write_table
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.io.read_options import ReadOptions
+
+if TYPE_CHECKING:
+    from sparsefield.analysis.case_dropping import CentralityStability
+    from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
+
+SHOWN_ROWS = 20
+
+
+class Method(StrEnum):
+    """How intervals are estimated."""
+
+    GODAMBE = "godambe"
+    BOOTSTRAP = "bootstrap"
+
+
+class Subject(StrEnum):
+    """What the intervals are of."""
+
+    WEIGHTS = "weights"
+    EDGES = "edges"
+
+
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the whole table, such as intervals.csv.")
+]
+HowEstimated = Annotated[
+    Method,
+    typer.Option(
+        "--method", help="godambe: the sandwich covariance, in a moment; bootstrap: percentiles of resampled rows."
+    ),
+]
+Of = Annotated[Subject, typer.Option("--of", help="Intervals of single weights, or of edges between two columns.")]
+Resamples = Annotated[int, typer.Option("--n", min=2, help="Number of resamples of a bootstrap.")]
+Selections = Annotated[
+    int,
+    typer.Option("--selections", min=0, help="Resamples, of these, whose features are selected again, at the same l1."),
+]
+Level = Annotated[float, typer.Option("--level", help="Probability of the intervals, between 0 and 1.")]
+Differences = Annotated[
+    bool, typer.Option("--differences", help="Test for all pairs of edges whether one is stronger than the other.")
+]
+CentralityOption = Annotated[
+    bool,
+    typer.Option(
+        "--centrality", help="Drop rows, and print how many can be dropped before the centrality of columns changes."
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    opt.running_option("--checkpoint", metavar="FOLDER", help="Folder from which an interrupted bootstrap continues."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with all rows instead of a table.")]
+Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed of the resamples.")]
+
+
+@opt.with_shared_options()
+def confidence(
+    model: opt.Model,
+    data: opt.Data,
+    *,
+    output: Output = None,
+    method: HowEstimated = Method.GODAMBE,
+    of: Of = Subject.WEIGHTS,
+    resamples: Resamples = 1000,
+    selections: Selections = 100,
+    level: Level = 0.95,
+    differences: Differences = False,
+    centrality: CentralityOption = False,
+    as_json: Json = False,
+    weight: opt.Weight = None,
+    reading: ReadOptions,
+    orders: BasketOptions,
+    checkpoint: Checkpoint = None,
+    seed: Seed = 0,
+    jobs: opt.Jobs = None,
+) -> None:
+    """Confidence intervals of the weights or the edges of a model, or tests of differences between edges.
+
+    DATA is the table that the model was learned from. Weights are estimated without L1, and intervals hold for the
+    selected features as if these had been given. --differences compares the strengths of all pairs of edges.
+    --centrality is case dropping, as in R's bootnet: the coefficient is the largest share of rows that can be dropped
+    such that the centrality keeps a correlation of 0.7 with that of all rows, with a probability of 95%.
+    """
+    if output is not None:
+        check_output(output)
+        refuse_overwriting_inputs([output], [model, data])
+    saved = open_model(model, data)
+    require_estimator(saved, "MarkovField", "CRFClassifier", what="has confidence intervals")
+    rows = read_rows(saved, data, reading, orders)
+    weights = read_weights_for_model(data, reading, saved, weight)
+    field = saved.load(jobs)
+    X, y = model_parts(field, rows)
+    with ProgressBar("Learning from resampled rows") as meter:
+        if centrality:
+            stability = field.centrality_stability(X, y, sample_weight=weights, seed=seed, progress=meter.show_progress)
+            found, summary = stability.correlations, _describe_centrality(stability)
+        else:
+            intervals = field.confidence_intervals(
+                X,
+                y,
+                method=method.value,
+                level=level,
+                n=resamples,
+                selections=selections,
+                sample_weight=weights,
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=meter.show_progress,
+            )
+            found = intervals.differences() if differences else getattr(intervals, of.value)
+            summary = _describe(intervals, differences)
+    _print(found, summary, output, as_json, model)
+
+
+def _print(found: Any, summary: list[str], output: Path | None, as_json: bool, model: Path) -> None:
+    """Print a frame as a table or as JSON, and write it to a file where one is given."""
+    import polars as pl
+
+    frame = found if isinstance(found, pl.DataFrame) else pl.DataFrame(found)
+    if output is not None:
+        write_table(frame, output)
+    if as_json:
+        show_json({"model": str(model), "rows": frame.to_dicts(), "summary": summary})
+        return
+    names = [name for name, kind in frame.schema.items() if kind == pl.String]
+    table = new_table(*(name.replace("_", " ") for name in frame.columns), left=len(names) if names else 1)
+    for row in frame.head(SHOWN_ROWS).iter_rows():
+        table.add_row(*map(_format, row))
+    show(table)
+    if frame.height > SHOWN_ROWS:
+        rest = f"{frame.height - SHOWN_ROWS:,} more rows"
+        show(f"\n{rest}: -o FILE writes all." if output is None else f"\n{rest} are in {output}.")
+    show("\n" + "\n".join(summary))
+    if output is not None:
+        show(f"\nWrote {output}.")
+
+
+def _format(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
+    """Return sentences on what the intervals are."""
+    how = (
+        "the sandwich covariance of the pseudo-likelihood"
+        if found.draws is None
+        else f"percentiles of {len(found.draws):,} bootstrap resamples"
+    )
+    what = "Differences of strengths" if differences else "Estimates without L1"
+    lines = [f"{what}, with {found.level:.0%} intervals from {how}."]
+    lines.append("Intervals hold for the selected features; that these were selected with the same rows is left out.")
+    if differences:
+        lines.append("P-values are not adjusted for the number of comparisons.")
+    return lines
+
+
+def _describe_centrality(found: CentralityStability) -> list[str]:
+    """Return a sentence for each index of centrality."""
+    names = {"strength": "strength", "expected_influence": "expected influence"}
+    return [
+        f"Of the rows, {share:.0%} can be dropped such that the {names[index]} of columns keeps a correlation of "
+        f"{found.correlation:g} with a probability of {found.probability:.0%}."
+        for index, share in found.coefficients.items()
+    ]

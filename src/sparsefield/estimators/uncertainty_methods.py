@@ -1,0 +1,353 @@
+"""This module estimates how well rows determine a field: intervals of weights and edges, stability of centrality."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, get_args
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, dropped_rows, resampled_rows
+from sparsefield.analysis.case_dropping import SHARES, CentralityStability, EdgeCentrality, correlate
+from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
+from sparsefield.analysis.godambe import minimize, sandwich
+from sparsefield.analysis.refit_problem import RefitProblem, densify
+from sparsefield.analysis.resampled_selection import learn_again, select_again
+from sparsefield.compute import Engine, Threads
+from sparsefield.data import DenseDataset, LocalDataset, SparseDataset
+from sparsefield.errors import DataError
+from sparsefield.estimators.training import MIN_REFIT_L2
+from sparsefield.induction import FixedGraph
+from sparsefield.io.atomic_write import remove_leftovers
+from sparsefield.model import Field
+from sparsefield.parameter_checks import raise_problems
+from sparsefield.solver import Trainer, fingerprint, warm_start
+from sparsefield.solver.checkpoint import CheckpointFile, make_folder
+
+MAX_PARAMETERS = 8000
+"""Largest number of biases and weights whose joint covariance is computed: a matrix of half a gigabyte."""
+
+FEWEST_ROWS = 4
+
+WEIGHTS_FILE, SELECTIONS_FILE = "bootstrap-weights.checkpoint", "bootstrap-selections.checkpoint"
+
+
+@dataclass(frozen=True)
+class BootstrapOptions:
+    """What determines the results of a bootstrap, besides data and field."""
+
+    n: int
+    selections: int
+    seed: int
+    l2: float
+
+    @property
+    def total(self) -> int:
+        """Number of all resamples, those with another selection counted twice."""
+        return self.n + self.selections
+
+
+class UncertaintyMethods:
+    """Methods that say how well the rows determine the weights of the field."""
+
+    field_: Field
+    kind_: str
+
+    def confidence_intervals(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        method: Method = "godambe",
+        level: float = 0.95,
+        n: int = 1000,
+        selections: int = 100,
+        seed: int = 0,
+        sample_weight: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> ConfidenceIntervals:
+        """Estimate the weights of the selected features without L1, and their uncertainty.
+
+        The estimates are those of a refit (``refit=True``), also where the field has the smaller weights of an L1 fit,
+        which have no valid interval. Intervals hold for the features of the field as if these had been given: that they
+        were selected with the same rows is not taken into account.
+
+        Parameters
+        ----------
+        X : the table that the field was learned from
+        y : labels, for a `CRFClassifier`
+        method : {"godambe", "bootstrap"}
+            "godambe": normal intervals from the sandwich covariance of the pseudo-likelihood; takes a moment.
+            "bootstrap": percentiles of estimates from resampled rows.
+        level : probability of the intervals
+        n : number of resamples, for "bootstrap"
+        selections : number of resamples, of these, whose features are selected again at the same l1
+            Their share is the column ``frequency``. This takes a fit for each; 0 leaves it out.
+        seed : seed of the resamples
+        sample_weight : (rows,) weights, if the fit had some
+            Rows are what is drawn, each with its weight: a weight is no number of rows.
+        checkpoint : folder for the finished resamples of a bootstrap
+            A bootstrap that was interrupted continues from there, with the same result.
+        progress : function that is called with the number of resamples that are done and their total number
+
+        Returns
+        -------
+        ConfidenceIntervals
+            Its frames ``weights`` and ``edges``, and its method ``differences()``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsefield import MarkovField
+        >>> rain = np.random.default_rng(0).integers(0, 2, 400)
+        >>> X = np.column_stack([rain, rain])
+        >>> X[::5, 1] = 1 - X[::5, 1]
+        >>> found = MarkovField(l1=10.0).fit(X).confidence_intervals(X).weights
+        >>> [round(found[name][0], 2) for name in ("weight", "estimate", "standard_error", "low", "high")]
+        [2.46, 2.76, 0.25, 2.27, 3.25]
+        """
+        check_is_fitted(self)
+        _check_options(method, level, n, selections)
+        sample, problem = self._refit_problem(X, y, sample_weight)
+        with Threads(1):  # products of matrices that run on several threads differ in their last bits
+            estimate = minimize(problem, self.field_.theta, problem.block.weight)
+            covariance = sandwich(problem, estimate, problem.block.weight)
+        mine = slice(problem.n_biases, None)
+        found = ConfidenceIntervals(
+            self.field_, method, level, estimate.theta[mine], covariance[mine, mine], kind=self.kind_
+        )
+        if method == "godambe":
+            return found
+        resampling = Resampling(problem, estimate, resampled_rows(problem.n_rows, seed))
+        options = BootstrapOptions(n, min(selections, n) if self._selects() else 0, seed, float(problem.l2.max()))
+        mark = fingerprint(sample, self.field_.features, self.field_.theta, options)
+        files = _open_files(checkpoint, mark)
+        draws = resampling.draw(n, self._n_threads, _count_from(progress, 0, options.total), files[0])
+        frequencies = self._selection_frequencies(sample, resampling, options, progress, files[1])
+        _delete(files)
+        covariance = np.cov(draws, rowvar=False).reshape(2 * [draws.shape[1]])
+        return replace(found, covariance=covariance, draws=draws, frequencies=frequencies)
+
+    def centrality_stability(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n: int = 100,
+        shares: Sequence[float] = SHARES,
+        correlation: float = 0.7,
+        probability: float = 0.95,
+        select: bool = False,
+        seed: int = 0,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+    ) -> CentralityStability:
+        """Drop shares of the rows, and compare the centrality of the columns with that from all rows.
+
+        The indices are strength, the sum of the strengths of the edges of a column, and expected influence, the sum of
+        their signed weights. The correlation stability coefficient is the largest share that can be dropped such that
+        the correlation with the index from all rows is kept.
+
+        Parameters
+        ----------
+        X : the table that the field was learned from
+        y : labels, for a `CRFClassifier`
+        n : number of resamples for each share
+        shares : shares of the rows that are dropped, ascending
+        correlation, probability : correlation that has to be kept, and with which probability
+        select : whether features are selected again from the remaining rows
+            False estimates the weights of the selected features again, without L1, which is fast. True learns again
+            with l1 times the square root of the share of remaining rows, as R's bootnet does with its estimators.
+        seed : seed of the resamples
+        sample_weight : (rows,) weights, if the fit had some
+        progress : function that is called with the number of resamples that are done and their total number
+
+        Examples
+        --------
+        >>> from sparsefield import MarkovField
+        >>> from sparsefield.datasets import make_markov_field
+        >>> X = make_markov_field(6, 500, weights=(-2.0, 2.0), burn_in=100, thin=5, seed=1).samples
+        >>> stability = MarkovField(l1=10.0).fit(X).centrality_stability(X, n=20, shares=[0.1, 0.5])
+        >>> sorted(stability.coefficients)
+        ['expected_influence', 'strength']
+        """
+        check_is_fitted(self)
+        _check_shares(n, shares, correlation, probability)
+        sample, problem = self._refit_problem(X, y, sample_weight)
+        with Threads(1):
+            estimate = minimize(problem, self.field_.theta, problem.block.weight)
+        field = self.field_ if select else _with_theta(self.field_, estimate.theta)
+        centrality = EdgeCentrality(field)
+        reference = centrality.indices(field.theta[None, problem.n_biases :])[:, 0]
+        found = []
+        for k, share in enumerate(shares):
+            shown = _count_from(progress, k * n, len(shares) * n)
+            weighting = dropped_rows(problem.n_rows, share, seed)
+            if select:
+                values = self._learned_centrality(sample, weighting, share, n, shown)
+            else:
+                drawn = Resampling(problem, estimate, weighting, 1.0 - share).draw(n, self._n_threads, shown)
+                values = centrality.indices(drawn)
+            found.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
+        values = np.array(found).swapaxes(0, 1)
+        return CentralityStability(np.array(shares, dtype=float), values, correlation, probability, self.kind_)
+
+    def _learned_centrality(
+        self, sample: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
+    ) -> np.ndarray:
+        """Return the indices (indices, resamples, columns) of fields that are learned from some of the rows."""
+        estimator: Any = self
+        options = replace(estimator._training_options(), l1=estimator.l1_ * float(np.sqrt(1.0 - share)))
+
+        def make(rows: LocalDataset, engine: Engine) -> Trainer:
+            return estimator._make_trainer(rows, options, engine, start=warm_start(self.field_))
+
+        found = []
+        for field in learn_again(sample, make, weighting, range(n), self._n_threads):
+            found.append(EdgeCentrality(field).indices(field.theta[None, len(field.biases) :])[:, 0])
+            if progress is not None:
+                progress(len(found), n)
+        return np.stack(found, axis=1)
+
+    def _selection_frequencies(
+        self,
+        sample: DenseDataset,
+        resampling: Resampling,
+        options: BootstrapOptions,
+        progress: Progress | None,
+        saved: CheckpointFile | None,
+    ) -> np.ndarray | None:
+        """Return the share of resamples that select each feature again; None where none is to be drawn."""
+        if not options.selections:
+            return None
+        shown = _count_from(progress, options.n, options.total)
+        make, weighting = self._selecting_trainer, resampling.weighting
+        selected = select_again(sample, self.field_, make, weighting, options.selections, self._n_threads, shown, saved)
+        return selected.mean(axis=0)
+
+    @property
+    def _n_threads(self) -> int | None:
+        estimator: Any = self
+        return estimator.n_jobs
+
+    def _selecting_trainer(self, sample: LocalDataset, engine: Engine) -> Trainer:
+        """Return a trainer that selects features as the fit did, and starts from its field."""
+        estimator: Any = self
+        options = replace(estimator._training_options(), l1=estimator.l1_)
+        return estimator._make_trainer(sample, options, engine, start=warm_start(self.field_))
+
+    def _selects(self) -> bool:
+        """Return whether the fit selected features."""
+        estimator: Any = self
+        return bool(estimator.l1_ > 0.0) and not isinstance(estimator._resolve("induction"), FixedGraph)
+
+    def _refit_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[DenseDataset, RefitProblem]:
+        """Return the rows, and the refit of the features to them; refuse what the intervals are not valid for."""
+        estimator: Any = self
+        problems = list(self._uncertainty_refusals())
+        if problems:
+            raise DataError(" ".join(problems))
+        sample: LocalDataset = estimator._compile_with_schema(X, y, sample_weight)
+        if isinstance(sample, SparseDataset):
+            sample = DenseDataset.single(densify(sample))
+        if not isinstance(sample, DenseDataset):
+            raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
+        (table,) = sample.tables
+        if table.n_rows < FEWEST_ROWS:
+            raise DataError(f"Confidence intervals need at least {FEWEST_ROWS} rows; there are {table.n_rows}.")
+        if table.has_missing:
+            raise DataError(_missing_refusal(sample))
+        l2 = max(estimator.l2, MIN_REFIT_L2)
+        return sample, RefitProblem.of(self.field_, table, l2, penalize_biases=estimator.penalize_biases)
+
+    def _uncertainty_refusals(self) -> Iterator[str]:
+        """Yield a sentence for each reason why the field has no intervals."""
+        estimator: Any = self
+        size = len(self.field_.theta)
+        if not self.field_.record.is_learned:
+            yield "The field was given, not learned: fit it to the table."
+        if self.field_.layout.has_latent:
+            yield "The field has latent variables, whose uncertainty is not known: fit without latent=."
+        if estimator.objective != "pl" or estimator.refit == "ml":
+            yield (
+                "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
+                "objective='pl', and refit=True or False."
+            )
+        if size > MAX_PARAMETERS:
+            yield (
+                f"The field has {size:,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
+                "computed: use fewer columns, or a larger l1."
+            )
+
+
+def _missing_refusal(sample: DenseDataset) -> str:
+    codes = sample.tables[0].codes()
+    names = [v.name for v, own in zip(sample.tables[0].schema.targets, codes, strict=True) if (own < 0).any()]
+    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    count = int((codes < 0).any(axis=0).sum())
+    return (
+        f"{count:,} of {sample.n_rows:,} rows have missing cells (columns {shown}), whose uncertainty the intervals "
+        "would leave out: drop these rows, or impute several tables."
+    )
+
+
+def _check_options(method: Any, level: Any, n: Any, selections: Any) -> None:
+    """Refuse invalid options, all at once."""
+    problems = []
+    if method not in get_args(Method):
+        problems.append(f"method must be 'godambe' or 'bootstrap', got {method!r}.")
+    if not 0.0 < level < 1.0:
+        problems.append(f"level must be between 0 and 1, got {level!r}.")
+    if not isinstance(n, Integral) or n < 2:
+        problems.append(f"n must be a whole number from 2, got {n!r}.")
+    if not isinstance(selections, Integral) or selections < 0:
+        problems.append(f"selections must be a whole number from 0, got {selections!r}.")
+    raise_problems(problems)
+
+
+def _check_shares(n: Any, shares: Sequence[float], correlation: float, probability: float) -> None:
+    """Refuse invalid options, all at once."""
+    problems = []
+    if not isinstance(n, Integral) or n < 2:
+        problems.append(f"n must be a whole number from 2, got {n!r}.")
+    given = list(shares)
+    if not given or sorted(set(given)) != given or not 0.0 < given[0] <= given[-1] < 1.0:
+        problems.append(f"shares must be ascending numbers between 0 and 1, got {shares!r}.")
+    for name, value in (("correlation", correlation), ("probability", probability)):
+        if not 0.0 < value < 1.0:
+            problems.append(f"{name} must be between 0 and 1, got {value!r}.")
+    raise_problems(problems)
+
+
+def _with_theta(field: Field, theta: np.ndarray) -> Field:
+    """Return the field with other biases and weights."""
+    biases, weights, higher = np.split(theta, np.cumsum([len(field.biases), len(field.weights)]))
+    return replace(field, biases=biases, weights=weights, conjunction_weights=higher)
+
+
+def _count_from(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of a part of all resamples, after ``before`` others."""
+    return None if progress is None else lambda done, _: progress(before + done, total)
+
+
+Files = tuple[CheckpointFile | None, CheckpointFile | None]
+
+
+def _open_files(folder: str | os.PathLike[str] | None, mark: str) -> Files:
+    """Return the files of the finished resamples: their weights, and their selections."""
+    if folder is None:
+        return None, None
+    path = make_folder(folder)
+    return CheckpointFile(path / WEIGHTS_FILE, mark), CheckpointFile(path / SELECTIONS_FILE, mark)
+
+
+def _delete(files: Files) -> None:
+    for file in files:
+        if file is not None:
+            file.path.unlink(missing_ok=True)
+            remove_leftovers(file.path.parent, min_age=0.0)

@@ -1,0 +1,85 @@
+"""The bootstrap is the same for any number of threads and after an interruption, and agrees with the sandwich."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from known_tables import several_kinds, two_by_two
+
+from sparsefield import MarkovField
+from sparsefield.analysis import bootstrap, resampled_selection
+from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
+from sparsefield.analysis.godambe import minimize
+
+
+@pytest.fixture(scope="module")
+def mixed() -> MarkovField:
+    return MarkovField(l1=6.0).fit(several_kinds())
+
+
+def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
+    _, problem = mixed._refit_problem(several_kinds(), None, None)
+    estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
+    draw = resampled_rows(problem.n_rows, 3)
+    found = Resampling(problem, estimate, draw).draw(5, 1)
+    exact = [minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(5)]
+    assert found == pytest.approx(np.array(exact), abs=0.01)
+    assert draw(2).sum() == problem.n_rows
+    assert dropped_rows(100, 0.25, 0)(1).sum() == 75
+
+
+def test_draws_spread_as_the_standard_errors_say() -> None:
+    X, counts = two_by_two()
+    field = MarkovField(l1=1.0, l2=0.0).fit(X)
+    found = field.confidence_intervals(X, method="bootstrap", n=400, selections=5)
+    assert found.standard_errors[0] == pytest.approx(np.sqrt((1.0 / counts).sum()), rel=0.12)
+    row = found.weights.row(0, named=True)
+    assert row["low"] < row["estimate"] < row["high"]
+    assert row["frequency"] == 1.0
+
+
+def test_threads_change_no_bit(mixed: MarkovField) -> None:
+    table, results = several_kinds(), []
+    for n_jobs in (1, 3):
+        mixed.n_jobs = n_jobs
+        results.append(mixed.confidence_intervals(table, method="bootstrap", n=70, selections=3, seed=2))
+    one, three = results
+    assert np.array_equal(one.draws, three.draws)
+    assert np.array_equal(one.frequencies, three.frequencies)
+
+
+def test_an_interrupted_bootstrap_continues_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "BATCHES_BETWEEN_SAVES", 1)
+    monkeypatch.setattr(bootstrap, "BATCH", 8)
+    monkeypatch.setattr(resampled_selection, "FITS_BETWEEN_SAVES", 2)
+    X = two_by_two()[0]
+    field = MarkovField(l1=1.0, n_jobs=1).fit(X)
+    options = {"method": "bootstrap", "n": 20, "selections": 5, "checkpoint": tmp_path}
+    whole = field.confidence_intervals(X, **options)
+    assert list(tmp_path.iterdir()) == []
+
+    def interrupt_at(limit: int):
+        def progress(done: int, total: int) -> None:
+            assert total == 25
+            if done >= limit:
+                raise KeyboardInterrupt
+
+        return progress
+
+    for limit, files in ((16, 1), (23, 2)):
+        with pytest.raises(KeyboardInterrupt):
+            field.confidence_intervals(X, **options, progress=interrupt_at(limit))
+        assert len(list(tmp_path.iterdir())) == files
+    seen = []
+    again = field.confidence_intervals(X, **options, progress=lambda done, _: seen.append(done))
+    assert seen == [23, 24, 25]
+    assert np.array_equal(again.draws, whole.draws)
+    assert np.array_equal(again.frequencies, whole.frequencies)
+    with pytest.raises(KeyboardInterrupt):
+        field.confidence_intervals(X, **options, progress=interrupt_at(16))
+    with pytest.raises(ValueError, match="belongs to a fit of other data or options"):
+        field.confidence_intervals(X, **options, seed=1)

@@ -1,0 +1,104 @@
+"""Intervals of edges and differences follow from the joint covariance of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from known_tables import several_kinds
+
+from sparsefield import MarkovField
+from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
+from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
+from sparsefield.datasets import make_markov_field
+from sparsefield.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def samples() -> np.ndarray:
+    return make_markov_field(5, 400, weights=(-2.0, 2.0), neighbors=3.0, burn_in=100, thin=5, seed=2).samples
+
+
+@pytest.fixture(scope="module")
+def field(samples: np.ndarray) -> MarkovField:
+    return MarkovField(l1=8.0).fit(samples)
+
+
+@pytest.fixture(scope="module")
+def found(field: MarkovField, samples: np.ndarray) -> ConfidenceIntervals:
+    return field.confidence_intervals(samples)
+
+
+def test_an_edge_of_one_weight_has_the_interval_of_this_weight(found: ConfidenceIntervals) -> None:
+    weights = {(r["variable_a"], r["variable_b"]): r for r in found.weights.iter_rows(named=True)}
+    assert len(found.edges) == len(weights)
+    for edge in found.edges.iter_rows(named=True):
+        weight = weights[edge["variable_a"], edge["variable_b"]]
+        for name in ("estimate", "standard_error", "low", "high"):
+            assert edge[name] == pytest.approx(weight[name])
+        assert edge["strength"] == pytest.approx(abs(weight["weight"]))
+        assert (edge["p_value"] < 0.05) == (edge["low"] * edge["high"] > 0)
+
+
+def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
+    table = several_kinds()
+    found = MarkovField(l1=4.0, penalty="group").fit(table).confidence_intervals(table)
+    edges = {(r["variable_a"], r["variable_b"]): r for r in found.edges.iter_rows(named=True)}
+    mine = found.weights.filter(variable_a="yes", variable_b="letter")
+    assert len(mine) == 3
+    edge = edges["yes", "letter"]
+    assert edge["sign"] == 0
+    assert edge["estimate"] == pytest.approx(np.linalg.norm(mine["estimate"].to_numpy()))
+    assert edge["low"] >= 0.0
+
+
+def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:
+    names = [(row["variable_a"], row["variable_b"]) for row in found.weights.iter_rows(named=True)][:2]
+    (row,) = found.differences(names).iter_rows(named=True)
+    order = np.argsort(-np.abs(found.field.weights), kind="stable")[:2]
+    sides = np.sign(found.estimates[order]) * [1, -1]
+    if abs(found.estimates[order[0]]) < abs(found.estimates[order[1]]):
+        sides = -sides
+    assert row["difference"] == pytest.approx(sides @ found.estimates[order])
+    assert row["difference"] >= 0.0
+    assert row["standard_error"] == pytest.approx(np.sqrt(sides @ found.covariance[np.ix_(order, order)] @ sides))
+    count = len(found.edges)
+    assert len(found.differences()) == count * (count - 1) // 2
+    signed = found.differences(signed=True)
+    assert (signed["difference"] >= 0).all()
+    with pytest.raises(DataError, match="has no edge x0 - nothing"):
+        found.differences([("x0", "nothing")])
+
+
+def test_bootstrap_draws_give_the_limits_of_differences(field: MarkovField, samples: np.ndarray) -> None:
+    found = field.confidence_intervals(samples, method="bootstrap", n=100, selections=0, level=0.8)
+    assert "frequency" not in found.weights.columns
+    rows = found.differences()
+    inside = (rows["low"] <= rows["difference"]) & (rows["difference"] <= rows["high"])
+    assert inside.mean() > 0.8
+
+
+def test_centrality_of_the_estimates_is_the_sum_over_edges(field: MarkovField) -> None:
+    strength, influence = EdgeCentrality(field.field_).indices(field.field_.weights[None])[:, 0]
+    rows = list(field.features_.iter_rows(named=True))
+    for k in range(5):
+        mine = [row["weight"] for row in rows if f"x{k}" in (row["variable_a"], row["variable_b"])]
+        assert strength[k] == pytest.approx(np.abs(mine).sum())
+        assert influence[k] == pytest.approx(np.sum(mine))
+    assert correlate(np.array([[1.0, 2.0], [3.0, 3.0]]), np.array([0.0, 1.0])).tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept() -> None:
+    kept = np.array([[1.0] * 20, [0.8] * 20, [0.8] * 18 + [0.1] * 2, [0.9] * 20])
+    found = CentralityStability(np.array([0.2, 0.4, 0.6, 0.8]), np.stack([kept, 0.0 * kept]))
+    assert found.coefficients == {"strength": 0.4, "expected_influence": 0.0}
+    assert found.correlations["mean"][0] == 1.0
+
+
+def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.ndarray) -> None:
+    few = field.centrality_stability(samples, n=10, shares=[0.05, 0.9])
+    assert few.values[:, 0].min() > 0.9
+    assert few.values[0, 1].mean() < few.values[0, 0].mean()
+    again = field.centrality_stability(samples, n=3, shares=[0.05], select=True)
+    assert again.values.min() > 0.7
+    with pytest.raises(ValueError, match=r"shares must be ascending .* probability must be"):
+        field.centrality_stability(samples, shares=[0.5, 0.2], probability=95)

@@ -1,0 +1,116 @@
+"""Standard errors agree with closed forms, and with a sandwich from finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from known_tables import several_kinds, two_by_two
+
+from sparsefield import CRFClassifier, MarkovField
+from sparsefield.analysis.godambe import minimize, sandwich
+from sparsefield.analysis.refit_problem import RefitProblem, densify
+from sparsefield.data import DenseDataset, SparseDataset, compile_table
+from sparsefield.data.frames import as_source
+from sparsefield.data.sparse_table import SparseTable, read_nonzero_cells
+from sparsefield.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def mixed() -> MarkovField:
+    return MarkovField(l1=6.0).fit(several_kinds())
+
+
+@pytest.fixture(scope="module")
+def problem(mixed: MarkovField) -> RefitProblem:
+    return mixed._refit_problem(several_kinds(), None, None)[1]
+
+
+def numeric_gradient(function, theta: np.ndarray, step: float = 1e-5) -> np.ndarray:
+    shifts = step * np.eye(len(theta))
+    return np.array([(function(theta + shift) - function(theta - shift)) / (2 * step) for shift in shifts])
+
+
+def test_the_weight_of_two_binary_columns_is_the_log_odds_ratio_with_its_standard_error() -> None:
+    X, counts = two_by_two()
+    found = MarkovField(l1=1.0, l2=0.0).fit(X).confidence_intervals(X)
+    assert found.estimates[0] == pytest.approx(np.log(120 * 90 / (40 * 50)), rel=1e-3)  # a refit has l2 = 0.01
+    assert found.standard_errors[0] == pytest.approx(np.sqrt((1.0 / counts).sum()), rel=3e-3)
+    row = found.weights.row(0, named=True)
+    assert row["high"] - row["low"] == pytest.approx(2 * 1.959964 * row["standard_error"])
+    assert row["weight"] < row["estimate"]
+
+
+def test_loss_gradient_and_hessian_belong_together(problem: RefitProblem) -> None:
+    rng = np.random.default_rng(1)
+    theta, weight = rng.normal(scale=0.3, size=len(problem.l2)), rng.random(problem.n_rows)
+    gradient = problem.gradient(theta, weight)
+    assert gradient == pytest.approx(numeric_gradient(lambda t: problem.loss(t, weight), theta), abs=1e-4)
+    hessian = problem.hessian(theta, weight) + np.diag(problem.l2)
+    assert hessian == pytest.approx(numeric_gradient(lambda t: problem.gradient(t, weight), theta), abs=1e-4)
+    batch = problem.batch_gradient(np.column_stack([theta, theta]), np.column_stack([weight, weight]).astype("f4"))
+    assert batch == pytest.approx(np.column_stack([gradient, gradient]), abs=2e-3)
+
+
+def test_the_covariance_is_that_of_a_sandwich_from_finite_differences(problem: RefitProblem) -> None:
+    weight = problem.block.weight
+    estimate = minimize(problem, np.zeros(len(problem.l2)), weight)
+    assert estimate.converged
+    hessian = numeric_gradient(lambda t: problem.gradient(t, weight), estimate.theta)
+    scores = []
+    for row in range(problem.n_rows):
+        alone = np.zeros(problem.n_rows)
+        alone[row] = 1.0
+        scores.append(problem.gradient(estimate.theta, alone) - problem.l2 * estimate.theta)
+    inverse = np.linalg.pinv(hessian, rcond=1e-8)
+    expected = inverse @ np.cov(np.array(scores).T) @ inverse * problem.n_rows
+    features = slice(problem.n_biases, None)
+    found = sandwich(problem, estimate, weight)[features, features]
+    assert found == pytest.approx(expected[features, features], rel=1e-3, abs=1e-6)
+
+
+def test_the_estimates_of_an_l1_fit_are_the_weights_of_its_refit(mixed: MarkovField) -> None:
+    table = several_kinds()
+    refitted = MarkovField(l1=6.0, refit=True).fit(table)
+    found = mixed.confidence_intervals(table)
+    assert found.estimates == pytest.approx(refitted.field_.weights, abs=5e-3)
+    again = refitted.confidence_intervals(table)
+    assert again.standard_errors == pytest.approx(found.standard_errors, rel=1e-4)
+
+
+def test_a_row_of_weight_two_counts_as_one_row_with_two_votes() -> None:
+    X, _ = two_by_two()
+    field = MarkovField(l1=1.0, l2=0.0).fit(X)
+    plain, twice = field.confidence_intervals(X), field.confidence_intervals(X, sample_weight=np.full(len(X), 2.0))
+    assert twice.standard_errors == pytest.approx(plain.standard_errors, rel=1e-3)
+
+
+def test_labels_of_a_classifier_have_intervals() -> None:
+    table = several_kinds()
+    field = CRFClassifier(l1=3.0).fit(table.drop("yes"), table["yes"])
+    found = field.confidence_intervals(table.drop("yes"), table["yes"]).weights
+    assert found.columns[-5:] == ["weight", "estimate", "standard_error", "low", "high"]
+    assert len(found) == len(field.features_)
+    assert (found["low"] < found["high"]).all()
+
+
+def test_a_sparse_table_has_the_intervals_of_a_dense_one() -> None:
+    X, _ = two_by_two()
+    field = MarkovField(l1=1.0).fit(X)
+    source, schema = as_source(X), field.field_.schema
+    offsets, columns = read_nonzero_cells(source, schema)
+    dense = compile_table(source, schema)
+    made = densify(
+        SparseDataset(DenseDataset.single(dense).layout, SparseTable(schema, offsets, columns, np.ones(300)))
+    )
+    assert np.array_equal(made.codes(), dense.codes())
+
+
+def test_missing_cells_and_other_objectives_are_refused_with_a_reason() -> None:
+    table = several_kinds()
+    field = MarkovField(l1=6.0).fit(table)
+    with pytest.raises(DataError, match=r"3 of 200 rows have missing cells \(columns 'letter'\)"):
+        field.confidence_intervals(table.with_columns(letter=table["letter"].set([0, 5, 9], None)))
+    with pytest.raises(DataError, match="objective='pl'"):
+        MarkovField(l1=6.0, refit="ml").fit(table[:50]).confidence_intervals(table[:50])
+    with pytest.raises(ValueError, match=r"method must be .* level must be .* n must be"):
+        field.confidence_intervals(table, method="jackknife", level=95, n=1)

@@ -1,0 +1,64 @@
+"""``confidence`` prints and writes intervals, differences, and the stability of centrality."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
+    slow = np.where(rng.random(200) < 0.7, wet, 1 - wet)
+    pl.DataFrame({"rain": rain, "wet": wet, "slow": slow}).write_csv(tmp_path / "days.csv")
+    return tmp_path / "days.csv"
+
+
+@pytest.fixture
+def model(run, table: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "days.safetensors"
+    assert run("fit", table, "-o", path, "--l1", "5", "--no-check").code == 0
+    return path
+
+
+def test_intervals_are_printed_and_written(run, model: Path, table: Path, tmp_path: Path) -> None:
+    output = tmp_path / "intervals.csv"
+    done = run("confidence", model, table, "-o", output)
+    assert done.code == 0, done.err
+    assert "95% intervals from the sandwich covariance" in done.out
+    written = pl.read_csv(output)
+    assert written.columns[-4:] == ["estimate", "standard_error", "low", "high"]
+    assert set(written.row(0)[:4]) == {"rain", "wet", 1}
+    found = json.loads(run("confidence", model, table, "--of", "edges", "--json").out)
+    assert {row["variable_a"] for row in found["rows"]} <= {"rain", "wet"}
+    assert found["rows"][0]["p_value"] < 0.001
+
+
+def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Path) -> None:
+    words = ("confidence", model, table, "--method", "bootstrap", "--n", "20", "--selections", "2")
+    done = run(*words)
+    assert done.code == 0, done.err
+    assert "percentiles of 20 bootstrap resamples" in done.out
+    assert "frequency" in done.out
+    assert "not adjusted" in run(*words, "--differences").out
+
+
+def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path) -> None:
+    frame = pl.read_csv(table)
+    frame.with_columns(wet=frame["wet"].set([0, 1], None)).write_csv(table)
+    done = run("confidence", model, table)
+    assert done.code == 2
+    assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
+
+
+@pytest.mark.slow
+def test_the_coefficient_of_centrality_is_printed(run, model: Path, table: Path) -> None:
+    done = run("confidence", model, table, "--centrality")
+    assert done.code == 0, done.err
+    assert "can be dropped such that the strength of columns keeps a correlation of 0.7" in done.out
