@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Block, Table
-from sparsefield.data.table import join_blocks
+from sparsefield.data.table import join_blocks, rebuild_table
 from sparsefield.inference.completions import Draws, FieldWeights, complete_rows, drawn_block, rows_of_block
 from sparsefield.kernels.row_draws import row_keys
 from sparsefield.model import Field
@@ -50,3 +50,16 @@ def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
     kept = np.flatnonzero(~incomplete)
     owner = np.concatenate([kept, np.repeat(drawn.rows, COPIES)])
     return CompletedRowSet(join_blocks([rows_of_block(block, kept), drawn_block(block, drawn)]), owner, table.n_rows)
+
+
+def complete_table(table: Table, field: Field, seed: int) -> Table:
+    """Return a table in which one draw has the place of each missing cell, as if it had been observed."""
+    block = join_blocks(table.blocks)
+    if not len(block.missing_rows):
+        return table
+    keys = row_keys(seed, 1, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
+    before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
+    _, _, drawn = complete_rows(FieldWeights.of(field), 0, block, Draws(1, 1, SWEEPS), keys, before)
+    codes = block.codes.copy()
+    codes[np.repeat(np.arange(len(codes)), np.diff(block.cell_offsets)), block.missing_rows] = drawn[:, 0]
+    return rebuild_table(table, codes, np.arange(table.n_rows), table.schema.n_columns)

@@ -165,24 +165,3 @@ def _excess(trainer: Trainer, layout: GroupLayout, candidates: np.ndarray) -> np
     excess = np.abs(gradient) - trainer.options.l1 * layout.feature_factors(features)
     excess[np.isin(layout.keys(features), trainer.problem.working_set.pair_keys)] = 0.0
     return np.maximum(excess.reshape(-1, len(candidates)).max(axis=0, initial=0.0), 0.0)
-
-
-def largest_difference_gradient(rows: GroupRows, fit: JointFit, engine: Engine, candidates: np.ndarray) -> float:
-    """Return the smallest l1_difference at which no group differs, given the fit without differences."""
-    layout = replace(fit.layout, difference_factor=1.0)
-    dataset = rows.dataset(layout)
-    trainer = Trainer(
-        dataset,
-        rule=GroupCandidates(fit.shared_pairs()),
-        objective=PseudoLikelihood(),
-        missing=fit.options.missing,
-        options=fit.options.training,
-        engine=engine,
-        start=warm_start(fit.field),
-    )
-    evaluator, field = trainer.evaluator, fit.field
-    evaluator.evaluate(evaluator.compile(layout.arcs(field.pairs)), field.theta)
-    features = np.concatenate([layout.differences(candidates, group) for group in range(rows.n_groups)])
-    n = layout.n_target_columns
-    gradient = evaluator.gradient(evaluator.compile(layout.arcs(features)), n + len(features))[n:]
-    return float((np.abs(gradient) / layout.feature_factors(features)).max(initial=0.0))
