@@ -14,6 +14,7 @@ import typer
 
 import sparsefield
 from sparsefield.cli import (
+    compare,
     demo_command,
     evaluate,
     explore,
@@ -53,6 +54,7 @@ app.command("inspect")(inspect_command.inspect)
 app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)
+app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)

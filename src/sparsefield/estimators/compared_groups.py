@@ -52,9 +52,12 @@ def read_compared_groups(X: Any, group: Any) -> ComparedGroups:
     if cells.shape != (n_rows,):
         raise DataError(f"group.shape == {cells.shape}, expected ({n_rows},): one group per row.")
     found = read_categories(as_source(cells.reshape(-1, 1), what="group"), "x0")
-    name = f"Column {group!r}" if isinstance(group, str) else "group"
+    own_name = group if isinstance(group, str) else getattr(group, "name", None)
+    name = f"Column {own_name!r}" if own_name else "group"
     groups = ComparedGroups(X, tuple(unify_labels([*found.labels], found.are_objects)), found.codes)
-    raise_problems(_problems(groups, name))
+    problems = list(_problems(groups, name))
+    if problems:
+        raise DataError(" ".join(problems))
     return groups
 
 

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
 from sparsefield.analysis.comparison_tables import ComparisonTables, difference_field, make_tables
+from sparsefield.analysis.comparison_text import ComparisonFacts, describe_comparison
 from sparsefield.analysis.completed_rows import complete_once, complete_table
 from sparsefield.analysis.difference_selection import DifferencePenalty, select_difference
 from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges
@@ -63,6 +64,7 @@ class GroupComparison:
     nodes : frame
         For each pair of groups and each column, its strength centrality in the fields, and the test of its difference.
     permutations : int
+    adjustment : "holm", "bh" or "none"
     results : tuple of `PermutationResult`
     """
 
@@ -75,6 +77,7 @@ class GroupComparison:
     path: tuple[DifferencePenalty, ...]
     tables: ComparisonTables
     permutations: int
+    adjustment: Adjustment
     results: tuple[PermutationResult, ...]
 
     @property
@@ -102,18 +105,23 @@ class GroupComparison:
         a, b = self._two_groups(group_a, group_b)
         return NetworkPlot(build_view(self.difference_field(a, b)), f"Weights of {a} minus weights of {b}")
 
+    @property
+    def facts(self) -> ComparisonFacts:
+        """Return what texts and pages are made from."""
+        penalties = self.l1, self.l1_difference
+        return ComparisonFacts(self.groups, self.sizes, *penalties, self.permutations, self.adjustment, self.tables)
+
     def summary(self) -> str:
         """Return the result in a few lines of text."""
-        from sparsefield.analysis.comparison_text import describe_comparison
-
-        return "\n".join(describe_comparison(self))
+        return "\n".join(describe_comparison(self.facts))
 
     def write_report(self, path: str | os.PathLike[str], *, title: str = "Comparison of groups") -> None:
         """Write one HTML file with tests, edges that differ, and the networks; it works offline."""
         from sparsefield.analysis.comparison_page import make_comparison_page
         from sparsefield.io.atomic_write import write_atomically
 
-        write_atomically(Path(path), make_comparison_page(self, title).encode())
+        fields = [field.field_ for field in self.fields.values()]
+        write_atomically(Path(path), make_comparison_page(self.facts, fields, self.results, title).encode())
 
     def save_models(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the field of each group to a model file in a folder, and return the files."""
@@ -340,6 +348,7 @@ class _Plan:
             path=path,
             tables=make_tables(self.groups.labels, plain, edges, results, adjust, kind, tested=tested),
             permutations=self.permutations,
+            adjustment=adjust,
             results=results,
         )
 
