@@ -21,6 +21,9 @@ VALUES = 9
 SMALLEST_SHARE = 0.02
 """The smallest one, as a share of the smallest value without any difference."""
 
+ROUGH_TOLERANCE = 0.05
+"""Violation of optimality, as a share of the penalty, of fits that only have to be scored."""
+
 
 @dataclass(frozen=True)
 class DifferencePenalty:
@@ -104,7 +107,8 @@ def _path(
     """Yield fits to some of the rows, each from the one before; ``share`` is the share of the rows."""
     start = None
     for value in values:
-        at = replace(options, l1=share * options.l1, l1_difference=share * value)
+        rough = replace(options.training, kkt_tol=ROUGH_TOLERANCE)
+        at = JointOptions(share * options.l1, share * value, rough, options.missing)
         fit = fit_groups(rows, at, pairs, pairs, engine, start)
         start = warm_start(fit.field)
         yield fit

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.analysis.completed_rows import CompletedRowSet
-from sparsefield.data import Block, Layout
+from sparsefield.data import Arcs, Block, Layout
 from sparsefield.kernels.mean_field_sweep import bias_hessian, sweep
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import curvature
@@ -34,7 +34,7 @@ NOISE_TOLERANCE = 1e-3
 MIN_CONTRACTION, MAX_SLOW_STEPS = 0.7, 2
 """A model is replaced by one of the fitted rows after this many steps that left more than this share of the violation."""
 
-LIKELY = 0.7
+LIKELY = 0.4
 """Candidates whose gradient in all rows has this share of their penalty are in the model from the start."""
 
 MAX_STEPS, MAX_HALVINGS = 80, 12
@@ -58,6 +58,10 @@ class LossModel:
     """Numbers in theta of the parameters with a Hessian, biases first."""
     diagonal: np.ndarray
     """(parameters,): approximate second derivatives, for all others."""
+    arcs: Arcs
+    """Of all candidates."""
+    means: np.ndarray
+    """(columns,): a candidate without a Hessian acts on deviations from them, so that it hardly affects biases."""
     free: np.ndarray
     """(states,) bool: the biases that have no penalty."""
     share: float = 1.0
@@ -67,13 +71,19 @@ class LossModel:
         self, theta: np.ndarray, gradient: np.ndarray, penalty: NonsmoothPenalty, ridge: np.ndarray
     ) -> np.ndarray:
         """Return the step to the minimum of the model plus penalties."""
-        curvature = self.share * self.diagonal + ridge + MIN_DIAGONAL
-        aim = theta - gradient / curvature
+        n, kept, curvature = len(self.free), self.kept, self.share * self.diagonal + ridge + MIN_DIAGONAL
+        target, source, feature = self.arcs[:3]
+        centered = gradient.copy()
+        centered[n:] -= np.bincount(feature, self.means[source] * gradient[target], len(theta) - n)
+        aim = theta - centered / curvature
         step = np.sign(aim) * np.maximum(np.abs(aim) - penalty.strengths / curvature, 0.0) - theta
-        step, kept = np.clip(step, -MAX_CHANGE, MAX_CHANGE), self.kept
+        step[kept] = 0.0
+        step = np.clip(step, -MAX_CHANGE, MAX_CHANGE)
+        shift = np.bincount(target, self.means[source] * step[n:][feature], n)
         relative = NonsmoothPenalty(penalty.strengths[kept] / self.share)
         curved = ridge[kept] / self.share + MIN_DIAGONAL
         step[kept] = self.newton.step(theta[kept], gradient[kept] / self.share, relative, curved, MAX_CHANGE)
+        step[:n] -= np.where(self.free, shift, 0.0)
         return step
 
 
@@ -207,19 +217,22 @@ class RefitProblem:
         graphs = compile_adjacency(self.layout, self.layout.arcs(self.pairs[chosen]))
         sample = RowSample(np.array([loss.block.n_rows]), (SampledRows(0, loss.block),))
         hessians = curvature.regression_hessians(sample, self.layout, graphs, theta[kept], loss.free, _run)
-        return LossModel(NewtonModel(theta[kept], hessians), kept, self._diagonal(loss, theta), loss.free, share)
+        newton, arcs = NewtonModel(theta[kept], hessians), self.layout.arcs(self.pairs)
+        return LossModel(newton, kept, *self._diagonal(loss, theta, arcs), loss.free, share)
 
-    def _diagonal(self, loss: _Loss, theta: np.ndarray) -> np.ndarray:
-        """Return second derivatives of the loss, (parameters,), as if the two columns of a pair were independent."""
+    def _diagonal(self, loss: _Loss, theta: np.ndarray, arcs: Arcs) -> tuple[np.ndarray, Arcs, np.ndarray]:
+        """Return second derivatives of the loss, (parameters,), as if the columns of a pair were independent.
+
+        The arcs and the means of columns follow.
+        """
         block, schema, n = loss.block, self.layout.schemas[0], self.n_biases
-        mean, square = block.beliefs @ block.weight, np.square(block.beliefs) @ block.weight
         total = max(float(block.weight.sum()), np.finfo(float).tiny)
-        variance = np.maximum(square / total - np.square(mean / total), 0.0)
-        own, (a, b), back = np.empty(n), self.pairs.T, self._backward
+        means = block.beliefs @ block.weight / total
+        variances = np.maximum(np.square(block.beliefs) @ block.weight / total - np.square(means), 0.0)
+        own = np.empty(n)
         bias_hessian(self._errors(block, theta)[0], block.weight, schema.is_score, own)
-        pairs = own[a] * variance[b]
-        pairs[back] += own[b[back]] * variance[a[back]]
-        return np.concatenate([own, pairs])
+        pairs = np.bincount(arcs.feature, own[arcs.target] * variances[arcs.source], len(self.pairs))
+        return np.concatenate([own, pairs]), arcs, means
 
 
 def _run(function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:

@@ -80,6 +80,9 @@ class GroupComparison:
     adjustment: Adjustment
     results: tuple[PermutationResult, ...]
 
+    def __repr__(self) -> str:
+        return f"<GroupComparison of {', '.join(map(str, self.groups))}: summary(), tests, edges, fields, plot()>"
+
     @property
     def tests(self) -> Frame:
         return self.tables.tests
