@@ -7,6 +7,7 @@ import typer
 from benchmarks import (
     ablations,
     cluster,
+    comparison,
     cores,
     denoising,
     dependent,
@@ -35,6 +36,7 @@ app = typer.Typer(help="Measure sparsefield and other tools on the same data.", 
 for module in (
     peers, scale, paper, small, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection,
     ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
+    comparison,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

@@ -27,12 +27,12 @@ def table(tmp_path: Path) -> Path:
 
 def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_path: Path) -> None:
     edges, models, page = tmp_path / "edges.csv", tmp_path / "models", tmp_path / "page.html"
-    fit = ("--l1", "3", "--l1-difference", "3", "--permutations", "99", "--adjust", "bh")
+    fit = ("--l1", "3", "--l1-difference", "3", "--permutations", "199", "--adjust", "bh")
     done = run("compare", table, "--group", "country", *fit, "-o", edges, "--models", models, "--report", page)
     assert done.code == 0, done.err
     for word in ("north (100 rows)", "global strength", "structure", "noise - sleep", "1 edge differs"):
         assert word in done.out
-    assert pl.read_csv(edges)["p"][0] == 0.01
+    assert pl.read_csv(edges)["p"][0] == 0.005
     assert load(models / "south.safetensors").field_.record.n_rows == 100
     assert "noise - sleep" in page.read_text(encoding="utf-8")
 
