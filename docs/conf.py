@@ -52,6 +52,7 @@ CONTENTS = {
         "choosing-l1",
         "objectives",
         "stability",
+        "comparison",
         "inference",
         "report",
         "explorer",

@@ -19,4 +19,4 @@ def test_every_way_of_comparing_has_a_row(run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(comparison, "_compare", lambda X, rows, *_: {"test": float((X[rows:, 4] != X[rows:, 3]).mean())})
     (row,) = comparison.run_comparison(repeats=2, rows=400, report=lambda line: None)
     assert row["found_without"] < 0.4 < row["found_with"]
-    assert "found_without" in run("comparison", "--repeats", 1).out
+    assert "found without" in run("comparison", "--repeats", 1).out
