@@ -42,9 +42,9 @@ def draw_chain(rows: int, rng: np.random.Generator, *, without: int | None = Non
 
 def run_comparison(
     *,
-    repeats: int = 100,
+    repeats: int = 50,
     rows: int = 250,
-    permutations: int = 199,
+    permutations: int = 599,
     seed: int = 0,
     n_jobs: int | None = None,
     report: Callable[[str], None] = print,
@@ -92,12 +92,12 @@ def _compare(X: np.ndarray, rows: int, permutations: int, seed: int, n_jobs: int
 
 
 def command(
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Tables of each kind.")] = 100,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Tables of each kind.")] = 50,
     rows: Annotated[int, typer.Option("--rows", min=20, help="Rows of a group.")] = 250,
-    permutations: Annotated[int, typer.Option("--permutations", min=19, help="Permutations of a test.")] = 199,
+    permutations: Annotated[int, typer.Option("--permutations", min=19, help="Permutations of a test.")] = 599,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare two groups that have the same network, and two that differ in one edge: how often a difference is found."""
+    """Compare two groups with the same network, and two that differ in one edge: how often a difference is found."""
     found = run_comparison(repeats=repeats, rows=rows, permutations=permutations, seed=seed, report=print_message)
     print_rows(found, ("method", "found_without", "found_with", "tables"), as_json)

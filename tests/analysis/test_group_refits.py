@@ -33,7 +33,7 @@ def problem() -> tuple[RefitProblem, np.ndarray, MarkovField]:
 
 
 def test_a_fit_to_all_rows_is_that_of_the_estimator(problem) -> None:
-    refits, X, estimator = problem
+    refits, _, estimator = problem
     with Threads(1):
         start, _ = refits.pooled(6.0, 1.0)
     assert start.converged

@@ -33,7 +33,7 @@ def plain_loss(X: np.ndarray, biases: np.ndarray, weights: np.ndarray) -> float:
 
 
 def slow_optimum(X: np.ndarray, group: np.ndarray, l1: float, l1_difference: float, l2: float) -> np.ndarray:
-    """The weights (groups, pairs) of a general optimizer, each weight as the difference of two that are not negative."""
+    """The weights (groups, pairs) of a general optimizer; each is the difference of two that are not negative."""
     n = len(PAIRS)
 
     def split(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +56,9 @@ def slow_optimum(X: np.ndarray, group: np.ndarray, l1: float, l1_difference: flo
 
 def weights_of(field: MarkovField) -> np.ndarray:
     """The weights of all pairs of binary columns."""
-    found = {tuple(pair): weight for pair, weight in zip(field.field_.pairs.tolist(), field.field_.weights, strict=True)}
+    found = {
+        tuple(pair): weight for pair, weight in zip(field.field_.pairs.tolist(), field.field_.weights, strict=True)
+    }
     return np.array([found.get(pair, 0.0) for pair in PAIRS])
 
 

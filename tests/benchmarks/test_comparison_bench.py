@@ -16,7 +16,9 @@ def test_columns_follow_the_one_before_but_for_the_changed_one() -> None:
 
 
 def test_every_way_of_comparing_has_a_row(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "_compare", lambda X, rows, *_: {"test": float((X[rows:, 4] != X[rows:, 3]).mean())})
+    monkeypatch.setattr(
+        comparison, "_compare", lambda X, rows, *_: {"test": float((X[rows:, 4] != X[rows:, 3]).mean())}
+    )
     (row,) = comparison.run_comparison(repeats=2, rows=400, report=lambda line: None)
     assert row["found_without"] < 0.4 < row["found_with"]
     assert "found without" in run("comparison", "--repeats", 1).out

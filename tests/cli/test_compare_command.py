@@ -38,7 +38,9 @@ def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_pat
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
-    done = run("compare", table, "--group", "country", "--l1", "3", "--l1-difference", "inf", "--permutations", 0, "--json")
+    done = run(
+        "compare", table, "--group", "country", "--l1", "3", "--l1-difference", "inf", "--permutations", 0, "--json"
+    )
     found = json.loads(done.out)
     assert found["groups"] == [{"group": "north", "rows": 100}, {"group": "south", "rows": 100}]
     assert (found["l1_difference"], found["tests"][0]["p"]) == ("inf", None)

@@ -137,6 +137,13 @@ def signed_weights(field: Field) -> dict[tuple[int, int], float]:
     return {(min(a, b), max(a, b)): w for (a, b), w in zip(network.ends.tolist(), signed.tolist(), strict=True)}
 
 
+def node_strengths(field: Field) -> np.ndarray:
+    """Return the strength centrality of each column, (variables,)."""
+    network, count = Network(field), field.schema.n_variables
+    one, two = network.ends.T
+    return np.bincount(one, network.strengths, count) + np.bincount(two, network.strengths, count)
+
+
 def _edge_rows(
     names: tuple[Label, Label],
     fields: Sequence[Field],
@@ -167,13 +174,12 @@ def _node_rows(
     adjustment: Adjustment,
 ) -> list[ComparedNode]:
     """Return the strength centrality of all columns, smallest p first."""
-    sums, schema = [], fields[0].schema
-    for field in fields:
-        network = Network(field)
-        sums.append(sum(np.bincount(end, network.strengths, schema.n_variables) for end in network.ends.T))
+    schema = fields[0].schema
+    sums = [node_strengths(field) for field in fields]
     adjusted, statistics = adjust(p, adjustment), result.observed.nodes
     found = []
     for k in np.lexsort((-statistics, p)).tolist():
-        values = *(float(part[k]) for part in sums), float(statistics[k]), float(p[k]), float(adjusted[k])
-        found.append(ComparedNode(*names, variable_at(schema, k).name, *values))
+        strengths, name = (float(sums[0][k]), float(sums[1][k])), variable_at(schema, k).name
+        tested = float(statistics[k]), float(p[k]), float(adjusted[k])
+        found.append(ComparedNode(*names, name, *strengths, *tested))
     return found

@@ -70,16 +70,13 @@ class GroupLayout(Layout):
             self.are_shared(features), self.shared_factor, self.difference_factor
         )
 
-
     def features_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the shared weights and the differences of pairs; no differences where these have no finite penalty."""
         n_groups = len(self.tables) if np.isfinite(self.difference_factor) else 0
         groups = [self.differences(pairs, group) for group in range(n_groups)]
         return np.concatenate([self.shared_features(pairs), *groups])
 
-    def group_weights(
-        self, features: np.ndarray, weights: np.ndarray, group: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def group_weights(self, features: np.ndarray, weights: np.ndarray, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs of one table and their weights in a group: shared weights plus differences."""
         mine = self.are_shared(features) | (features[:, 0] // self.width == group)
         pairs = features[mine] % self.width

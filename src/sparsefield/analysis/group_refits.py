@@ -2,7 +2,7 @@
 
 Groups whose labels were permuted differ from all rows by chance alone, so a quadratic model of the loss of all rows,
 scaled to the size of the group, serves every fit: a few evaluations of the loss reach the optimum. The model has the
-Hessian of the candidates that are likely to get a weight, and the diagonal of all others, since every evaluation has the
+Hessian of the candidates that are likely to get a weight, and the diagonal of all others. Every evaluation has the
 exact gradients of all candidates.
 """
 
@@ -32,7 +32,7 @@ NOISE_TOLERANCE = 1e-3
 """... or as a share of the square root of the weight of the rows, which is the size of the noise in a gradient."""
 
 MIN_CONTRACTION, MAX_SLOW_STEPS = 0.7, 2
-"""A model is replaced by one of the fitted rows after this many steps that left more than this share of the violation."""
+"""A model is replaced by one of the fitted rows after two steps that left more than this share of the violation."""
 
 LIKELY = 0.4
 """Candidates whose gradient in all rows has this share of their penalty are in the model from the start."""
@@ -67,9 +67,7 @@ class LossModel:
     share: float = 1.0
     """The weight of the fitted rows, as a share of the weight of the rows of the model."""
 
-    def step(
-        self, theta: np.ndarray, gradient: np.ndarray, penalty: NonsmoothPenalty, ridge: np.ndarray
-    ) -> np.ndarray:
+    def step(self, theta: np.ndarray, gradient: np.ndarray, penalty: NonsmoothPenalty, ridge: np.ndarray) -> np.ndarray:
         """Return the step to the minimum of the model plus penalties."""
         n, kept, curvature = len(self.free), self.kept, self.share * self.diagonal + ridge + MIN_DIAGONAL
         target, source, feature = self.arcs[:3]

@@ -29,7 +29,9 @@ CompareGroup = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the edges with their tests to this table, such as .csv."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write the edges with their tests to this table, such as .csv."
+    ),
 ]
 Permutations = Annotated[int, typer.Option("--permutations", min=0, help="Permutations of each test; 0 tests nothing.")]
 Difference = Annotated[
@@ -142,7 +144,8 @@ def _write(
 
     written = []
     if output is not None:
-        edges = pl.DataFrame(found.edges)
+        frame: Any = found.edges
+        edges = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
         write_table(edges.with_columns(pl.col("p", "p_adjusted").fill_nan(None)), output)
         written.append(output)
     if models is not None:
@@ -190,9 +193,7 @@ def _show(found: GroupComparison) -> None:
     edges = new_table("groups", "edge", "weights", "difference", "p", "adjusted", left=2)
     for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
         weights, ends = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.variable_a} - {edge.variable_b}"
-        edges.add_row(
-            name_groups(edge), ends, weights, f"{edge.difference:.2f}", _p(edge.p), _p(edge.p_adjusted)
-        )
+        edges.add_row(name_groups(edge), ends, weights, f"{edge.difference:.2f}", _p(edge.p), _p(edge.p_adjusted))
     if facts.tables.edge_rows:
         show(edges)
         show()
@@ -201,4 +202,4 @@ def _show(found: GroupComparison) -> None:
 
 
 def _p(value: float) -> str:
-    return "" if value != value else f"{value:.3f}"  # noqa: PLR0124
+    return "" if value != value else f"{value:.3f}"

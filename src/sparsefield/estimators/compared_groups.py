@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import Label, as_source
+from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.column_summaries import read_categories
-from sparsefield.data import as_array
 from sparsefield.data.labels import unify_labels
 from sparsefield.errors import DataError
 from sparsefield.estimators.row_groups import split_groups

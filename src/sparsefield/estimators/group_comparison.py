@@ -273,7 +273,7 @@ class _Plan:
         return fit_groups(self.rows, self.options(float(value)), candidates, likely, engine), path
 
     def _likely(self, complete: GroupRows) -> np.ndarray:
-        """Return the pairs of columns that have a weight in the field of all rows, or in that of a group, (pairs, 2)."""
+        """Return the pairs of columns with a weight in the field of all rows, or in that of a group, (pairs, 2)."""
         test = self._test(Comparison(tuple(range(complete.n_groups)), 0), complete)
         return np.unique(np.concatenate([self.estimator.field_.pairs, test.selected_pairs()]), axis=0)
 
@@ -368,9 +368,12 @@ class _Plan:
             mc_error=None if np.isnan(result.mc_error) else float(result.mc_error),
             iterations=result.iterations,
         )
-        estimator: Any = clone(self.estimator).set_params(l1=float(fit.options.l1))
+        estimator: Any = clone(self.estimator)
+        estimator.set_params(l1=float(fit.options.l1))
         named = hasattr(self.estimator, "feature_names_in_")
-        estimator._restore(replace(fit.group_field(group), record=record), {"kind": self.estimator.kind_, "named": named})
+        estimator._restore(
+            replace(fit.group_field(group), record=record), {"kind": self.estimator.kind_, "named": named}
+        )
         return estimator
 
 
