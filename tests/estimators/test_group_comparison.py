@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 
-from sparsefield import MarkovField, compare, load
+from sparsefield import FixedGraph, MarkovField, compare, load
 from sparsefield.analysis import permutation_tests
 from sparsefield.errors import DataError
 
@@ -110,6 +111,31 @@ def test_without_permutations_nothing_is_tested() -> None:
     found = compare(survey(80), "country", l1=4.0, l1_difference=4.0, permutations=0)
     assert np.isnan(found.tests["p"].to_numpy()).all()
     assert "Nothing was tested" in found.summary()
+
+
+def test_groups_without_any_edge_are_alike(tmp_path: Path) -> None:
+    found = compare(survey(80), "country", l1=500.0, permutations=3)
+    assert len(found.edges) == 0
+    assert found.tests["p"].to_list() == [1.0, 1.0]
+    assert found.l1_difference == np.inf
+    found.write_report(tmp_path / "page.html")
+    assert "No edge differs" in found.summary()
+
+
+def test_a_fixed_graph_and_observed_columns_restrict_the_edges() -> None:
+    rule = FixedGraph(edges=[("mood", "tired"), ("color", "smiles")])
+    options = {"l1": 2.0, "l1_difference": 2.0, "permutations": 3}
+    found = compare(survey(80), "country", induction=rule, **options)
+    assert set(found.edges["variable_a"]) <= {"mood", "color"}
+    given = compare(survey(80), "country", observed=["mood", "color"], **options)
+    pairs = {frozenset(pair) for pair in given.edges.select("variable_a", "variable_b").rows()}
+    assert frozenset(("mood", "color")) not in pairs
+    assert frozenset(("mood", "tired")) in pairs
+
+
+def test_a_sparse_matrix_is_refused() -> None:
+    with pytest.raises(DataError, match="dense table"):
+        compare(sp.csr_matrix(np.eye(40)), np.arange(40) % 2)
 
 
 @pytest.mark.parametrize(

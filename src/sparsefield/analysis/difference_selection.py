@@ -87,6 +87,8 @@ def _draw_folds(numbers: np.ndarray, seed: int) -> np.ndarray:
 
 def _values(rows: GroupRows, options: JointOptions, pairs: np.ndarray, engine: Engine) -> list[float]:
     """Return infinity, and values that fall from the smallest one without a difference."""
+    if not len(pairs):
+        return [np.inf]
     pooled = fit_groups(rows, replace(options, l1_difference=np.inf), pairs, pairs, engine)
     layout = GroupLayout.of(rows.schema, rows.names)
     evaluator = make_evaluator(rows.dataset(layout), PseudoLikelihood(), engine, options.missing)

@@ -164,4 +164,5 @@ def _excess(trainer: Trainer, layout: GroupLayout, candidates: np.ndarray) -> np
     gradient = evaluator.gradient(evaluator.compile(layout.arcs(features)), n + len(features))[n:]
     excess = np.abs(gradient) - trainer.options.l1 * layout.feature_factors(features)
     excess[np.isin(layout.keys(features), trainer.problem.working_set.pair_keys)] = 0.0
-    return np.maximum(excess.reshape(-1, len(candidates)).max(axis=0, initial=0.0), 0.0)
+    n_features = len(features) // max(len(candidates), 1)
+    return np.maximum(excess.reshape(n_features, len(candidates)).max(axis=0, initial=0.0), 0.0)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
+from sparsefield.cli.remembered_reading import remember_reading
 from sparsefield.cli.table_files import check_folder, check_output, check_table_output, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
@@ -108,6 +110,8 @@ def compare(
             progress=meter.show_progress,
             **options,
         )
+    for field in found.fields.values():
+        remember_reading(field, data, reading, given, columns.top_levels, BasketOptions())
     written = _write(found, output, models, report, f"Groups of {group} in {data.name}")
     if as_json:
         show_json(_content(found, written))
@@ -190,13 +194,14 @@ def _show(found: GroupComparison) -> None:
         table.add_row(name_groups(test), test.test, f"{test.statistic:.3f}", _p(test.p))
     show(table)
     show()
-    edges = new_table("groups", "edge", "weights", "difference", "p", "adjusted", left=2)
+    edges = new_table("groups", "edge", "weights", "difference", "tested", "p", "adjusted", left=2)
     for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
         weights, ends = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.variable_a} - {edge.variable_b}"
-        edges.add_row(name_groups(edge), ends, weights, f"{edge.difference:.2f}", _p(edge.p), _p(edge.p_adjusted))
+        tested = f"{edge.statistic:.2f}", _p(edge.p), _p(edge.p_adjusted)
+        edges.add_row(name_groups(edge), ends, weights, f"{edge.difference:.2f}", *tested)
     if facts.tables.edge_rows:
         show(edges)
-        show()
+        show("\nWeights and their difference are those of the fit of all groups together; tests compare separate fits.")
     if facts.permutations:
         show(describe_differing(facts))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.column_summaries import read_categories
@@ -38,6 +39,8 @@ class ComparedGroups:
 
 def read_compared_groups(X: Any, group: Any) -> ComparedGroups:
     """Return a table and its groups; ``group`` is the name of a column, or an array with the group of each row."""
+    if sp.issparse(X):
+        raise DataError("Groups are compared in a dense table, not in a sparse matrix: pass X.toarray().")
     if isinstance(group, str):
         names = as_source(X).names
         if group not in names:
