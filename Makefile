@@ -76,6 +76,7 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks likelihood
 	$(BIN)/python -m benchmarks inference
 	$(BIN)/python -m benchmarks latent
+	$(BIN)/python -m benchmarks comparison
 	$(BIN)/python -m benchmarks selection --nodes 100
 	$(BIN)/python -m benchmarks cluster
 	$(BIN)/python -m benchmarks dependent --short

@@ -8,6 +8,7 @@ from benchmarks import (
     ablations,
     centrality,
     cluster,
+    comparison,
     cores,
     coverage,
     denoising,
@@ -38,7 +39,7 @@ app = typer.Typer(help="Measure sparsefield and other tools on the same data.", 
 for module in (
     peers, scale, paper, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent, inference,
     selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
-    centrality, coverage,
+    centrality, coverage, comparison,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

@@ -54,6 +54,7 @@ CONTENTS = {
         "stability",
         "centrality",
         "uncertainty",
+        "comparison",
         "inference",
         "report",
         "explorer",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import ChainCRF, CRFClassifier, MarkovField, RelationalField, load
+    from sparsefield.estimators.group_comparison import GroupComparison, compare
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
@@ -43,6 +44,7 @@ __all__ = [
     "FullL1",
     "Gibbs",
     "Grafting",
+    "GroupComparison",
     "HeldOut",
     "HigherOrder",
     "IdealParent",
@@ -58,6 +60,7 @@ __all__ = [
     "Template",
     "__version__",
     "calendar_parts",
+    "compare",
     "inspect",
     "load",
     "pool",
@@ -76,6 +79,7 @@ _NAMES_OF_MODULE = {
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
     "estimators": ("ChainCRF", "CRFClassifier", "MarkovField", "RelationalField", "load"),
+    "estimators.group_comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),

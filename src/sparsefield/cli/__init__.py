@@ -16,6 +16,7 @@ import sparsefield
 from sparsefield.cli import (
     centrality_command,
     confidence_command,
+    compare,
     demo_command,
     evaluate,
     explore,
@@ -58,6 +59,7 @@ app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("centrality")(centrality_command.centrality)
 app.command("confidence")(confidence_command.confidence)
+app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("impute")(impute.impute)
 app.command("recommend")(recommend.recommend)

@@ -56,7 +56,8 @@ class Regressions(NamedTuple):
             return np.empty((0, 0))
         graph = self.graph
         matrix = np.zeros((len(graph.arc_offsets) - 1, width))
-        matrix.ravel()[_positions(graph, width)] = theta[self.parameters[graph.arc_feature]]
+        # Several weights may have the same arc: one that all groups share, and the difference of a group.
+        np.add.at(matrix.ravel(), _positions(graph, width), theta[self.parameters[graph.arc_feature]])
         return matrix
 
     def evaluate(self, block: Block, theta: np.ndarray, weights: np.ndarray, errors: np.ndarray) -> float:

@@ -1,0 +1,103 @@
+"""This module measures how often comparisons of groups find differences that are there, and those that are not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.command_line import Json, Seed, print_rows
+from sparsefield import MarkovField, compare
+from sparsefield.cli.console import print_message
+
+__all__ = ["draw_chain", "run_comparison"]
+
+COLUMNS = 8
+COPIES = 0.45
+"""How often a column repeats the one before; otherwise it is 0 or 1 by chance."""
+
+CHANGED = 4
+"""The column that does not repeat the one before in the second group, where groups differ."""
+
+LEVEL = 0.05
+
+
+def draw_chain(rows: int, rng: np.random.Generator, *, without: int | None = None) -> np.ndarray:
+    """Draw rows of 0/1 columns, each of which depends on the one before, except for the column ``without``.
+
+    Examples
+    --------
+    >>> draw_chain(5, np.random.default_rng(0)).shape
+    (5, 8)
+    """
+    X = rng.integers(0, 2, (rows, COLUMNS))
+    for k in range(1, COLUMNS):
+        if k != without:
+            X[:, k] = np.where(rng.random(rows) < COPIES, X[:, k - 1], X[:, k])
+    return X
+
+
+def run_comparison(
+    *,
+    repeats: int = 50,
+    rows: int = 250,
+    permutations: int = 599,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    report: Callable[[str], None] = print,
+) -> list[dict[str, Any]]:
+    """Return for each way of comparing two groups how often it finds a difference, without one and with one."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for difference in ("none", "one edge"):
+        for repeat in range(repeats):
+            rng = np.random.default_rng([seed, repeat])
+            without = CHANGED if difference == "one edge" else None
+            groups = np.concatenate([draw_chain(rows, rng), draw_chain(rows, rng, without=without)])
+            for method, hit in _compare(groups, rows, permutations, repeat, n_jobs).items():
+                found.setdefault(method, {}).setdefault(difference, []).append(hit)
+        report(f"difference: {difference}, {repeats} tables")
+    return [
+        {
+            "method": method,
+            "found_without": float(np.mean(hits["none"])),
+            "found_with": float(np.mean(hits["one edge"])),
+            "tables": repeats,
+        }
+        for method, hits in found.items()
+    ]
+
+
+def _compare(X: np.ndarray, rows: int, permutations: int, seed: int, n_jobs: int | None) -> dict[str, float]:
+    """Return {way of comparing: whether it finds a difference, or the seconds that it takes}."""
+    group = np.repeat([0, 1], rows)
+    started = time.perf_counter()
+    found = compare(X, group, selection="ebic", permutations=permutations, seed=seed, n_jobs=n_jobs)
+    seconds = time.perf_counter() - started
+    strength, structure = found.tests["p"].to_list()
+    alone = [
+        {frozenset(edge) for edge in field.edges_.select("variable_a", "variable_b").rows()}
+        for field in (MarkovField(selection="ebic", n_jobs=n_jobs).fit(X[group == g]) for g in (0, 1))
+    ]
+    return {
+        "test of global strength": float(strength <= LEVEL),
+        "test of structure": float(structure <= LEVEL),
+        "tests of edges (Holm), any": float(found.edges["p_adjusted"].min() <= LEVEL),
+        "joint fit, any edge differs": float(len(found.difference_field().weights) > 0),
+        "two separate fits, any edge in one only": float(alone[0] != alone[1]),
+        "seconds of a comparison": seconds,
+    }
+
+
+def command(
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Tables of each kind.")] = 50,
+    rows: Annotated[int, typer.Option("--rows", min=20, help="Rows of a group.")] = 250,
+    permutations: Annotated[int, typer.Option("--permutations", min=19, help="Permutations of a test.")] = 599,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare two groups with the same network, and two that differ in one edge: how often a difference is found."""
+    found = run_comparison(repeats=repeats, rows=rows, permutations=permutations, seed=seed, report=print_message)
+    print_rows(found, ("method", "found_without", "found_with", "tables"), as_json)

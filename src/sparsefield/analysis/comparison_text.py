@@ -1,0 +1,83 @@
+"""This module says in words what a comparison of groups found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparsefield.analysis.comparison_tables import ComparedEdge, ComparisonTables, NetworkTest
+from sparsefield.analysis.group_statistics import Adjustment
+from sparsefield.data import Label
+from sparsefield.viz.fit_summary import count
+
+LEVEL = 0.05
+"""Level of significance at which an edge counts as different."""
+
+ADJUSTED = {"holm": "after Holm's adjustment", "bh": "after the adjustment of Benjamini and Hochberg", "none": ""}
+
+
+@dataclass(frozen=True)
+class ComparisonFacts:
+    """What a comparison of groups was made with, and its tables."""
+
+    groups: tuple[Label, ...]
+    sizes: tuple[int, ...]
+    l1: float
+    l1_difference: float
+    permutations: int
+    adjustment: Adjustment
+    tables: ComparisonTables
+
+    def differing_edges(self) -> list[ComparedEdge]:
+        """Return the edges whose adjusted p-value is at most `LEVEL`."""
+        return [edge for edge in self.tables.edge_rows if edge.p_adjusted <= LEVEL]
+
+
+def describe_comparison(facts: ComparisonFacts) -> list[str]:
+    """Return lines about the groups, the penalties, the tests and the edges that differ."""
+    parts = zip(facts.groups, facts.sizes, strict=True)
+    lines = [f"{count(len(facts.groups), 'group')}: " + ", ".join(f"{name} ({n:,} rows)" for name, n in parts) + "."]
+    lines.append(describe_penalties(facts))
+    if not facts.permutations:
+        return [*lines, "Nothing was tested, since there are no permutations."]
+    lines += [describe_test(test) for test in facts.tables.test_rows]
+    return [*lines, describe_differing(facts)]
+
+
+def describe_penalties(facts: ComparisonFacts) -> str:
+    """Return a sentence about the two penalties and the number of edges that differ in the joint fit."""
+    rows = facts.tables.edge_rows
+    weighted = sum(edge.weight_a != 0.0 or edge.weight_b != 0.0 for edge in rows)
+    different = sum(edge.difference != 0.0 for edge in rows)
+    of_pairs = "" if len(facts.groups) == 2 else ", over all pairs of groups"
+    return (
+        f"Fitted together with l1 = {facts.l1:.3g} and l1_difference = {facts.l1_difference:.3g}: "
+        f"{different:,} of {count(weighted, 'edge')} differ{of_pairs}."
+    )
+
+
+def name_groups(test: NetworkTest | ComparedEdge) -> str:
+    """Return the two groups of a row, or that it is about all."""
+    return "all groups" if (test.group_a, test.group_b) == ("", "") else f"{test.group_a} and {test.group_b}"
+
+
+def describe_test(test: NetworkTest) -> str:
+    """Return a test in one line."""
+    return f"{name_groups(test)}, {test.test}: difference {test.statistic:.3g}, p = {test.p:.3g}."
+
+
+def describe_differing(facts: ComparisonFacts) -> str:
+    """Return how many edges differ by their own tests, and which."""
+    found = facts.differing_edges()
+    how = ADJUSTED[facts.adjustment]
+    at = f"p <= {LEVEL:g}" + (f" {how}" if how else "")
+    if not found:
+        return f"No edge differs ({at})."
+    return f"{count(len(found), 'edge')} {'differs' if len(found) == 1 else 'differ'} ({at}): {list_edges(found)}."
+
+
+def list_edges(edges: Sequence[ComparedEdge], most: int = 8) -> str:
+    """Return the ends of some edges."""
+    shown = [f"{edge.variable_a} - {edge.variable_b} ({name_groups(edge)})" for edge in edges[:most]]
+    more = len(edges) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -1,0 +1,210 @@
+"""``sparsefield compare`` compares the networks of groups of rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.console import ProgressBar, new_table, show, show_json
+from sparsefield.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
+from sparsefield.cli.remembered_reading import remember_reading
+from sparsefield.cli.table_files import check_folder, check_output, check_table_output, write_table
+from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+from sparsefield.io.read_options import ReadOptions
+
+if TYPE_CHECKING:
+    from sparsefield import GroupComparison
+
+SHOWN_EDGES = 15
+PAGES = (".html", ".htm")
+NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
+"""Learning options that a comparison does not have."""
+
+CompareGroup = Annotated[
+    str, opt.reading_option("--group", metavar="COLUMN", help="Column with the group of each row, such as a country.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write the edges with their tests to this table, such as .csv."
+    ),
+]
+Permutations = Annotated[int, typer.Option("--permutations", min=0, help="Permutations of each test; 0 tests nothing.")]
+Difference = Annotated[
+    str,
+    typer.Option(
+        "--l1-difference",
+        metavar="NUMBER|auto",
+        help="Penalty of differences between groups; 'auto' selects it by cross-validation, 'inf' allows none.",
+    ),
+]
+Adjust = Annotated[
+    str, typer.Option("--adjust", metavar="holm|bh|none", help="How p-values of edges are adjusted for their number.")
+]
+Models = Annotated[
+    Path | None, typer.Option("--models", metavar="FOLDER", help="Write the model of each group into this folder.")
+]
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tests, edges and networks (.html).")
+]
+Checkpoint = Annotated[
+    Path | None,
+    opt.running_option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the state of the tests here; after an interruption, the same command continues from it.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@opt.with_shared_options(without=NOT_COMPARED)
+def compare(
+    data: opt.Data,
+    *,
+    group: CompareGroup,
+    output: Output = None,
+    permutations: Permutations = 1000,
+    l1_difference: Difference = "auto",
+    adjust: Adjust = "holm",
+    models: Models = None,
+    report: Report = None,
+    as_json: Json = False,
+    columns: ColumnOptions,
+    reading: ReadOptions,
+    learning: opt.LearningOptions,
+    checkpoint: Checkpoint = None,
+    jobs: opt.Jobs = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Compare the networks of groups of rows, and test by permutations whether they differ.
+
+    Fits the fields of all groups together: weights that all groups share, and penalized differences. Tests permute the
+    groups of rows: the difference of global strength (the sum of the strengths of all edges), the largest difference of
+    an edge, and every single edge. Prints the tests and the edges that differ most.
+    """
+    _check_files(data, output, models, report)
+    given = read_data(data, reading, replace(columns, group=group))
+    learning["selection"] = learning["selection"] or "heldout"
+    estimator = opt.make_estimator(given, None, learning, jobs=jobs, seed=seed)
+    options: dict[str, Any] = estimator.get_params(deep=False)
+    options.pop("observed")
+    import sparsefield
+
+    with ProgressBar(f"Comparing the groups of {group}") as meter:
+        found = sparsefield.compare(
+            given.X,
+            given.groups,
+            observed=given.observed or None,
+            l1_difference=_read_difference(l1_difference),
+            permutations=permutations,
+            adjust=adjust,  # pyright: ignore[reportArgumentType]
+            seed=seed,
+            checkpoint=checkpoint,
+            progress=meter.show_progress,
+            **options,
+        )
+    for field in found.fields.values():
+        remember_reading(field, data, reading, given, columns.top_levels, BasketOptions())
+    written = _write(found, output, models, report, f"Groups of {group} in {data.name}")
+    if as_json:
+        show_json(_content(found, written))
+        return
+    _show(found)
+    if written:
+        show(f"\nWrote {', '.join(map(str, written))}.")
+
+
+def _check_files(data: Path, output: Path | None, models: Path | None, report: Path | None) -> None:
+    if is_linked(data) or is_matrix(data):
+        raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
+    if output is not None:
+        check_table_output(output)
+    if report is not None:
+        check_output(report, PAGES)
+    if models is not None:
+        check_folder(models)
+    refuse_overwriting_inputs([output, report], [data])
+
+
+def _read_difference(word: str) -> float | str:
+    try:
+        return word if word == "auto" else float(word)
+    except ValueError:
+        raise typer.BadParameter(f"--l1-difference must be 'auto' or a number, got {word!r}") from None
+
+
+def _write(
+    found: GroupComparison, output: Path | None, models: Path | None, report: Path | None, title: str
+) -> list[Path]:
+    """Write what was asked for, and return the files."""
+    import polars as pl
+
+    written = []
+    if output is not None:
+        frame: Any = found.edges
+        edges = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
+        write_table(edges.with_columns(pl.col("p", "p_adjusted").fill_nan(None)), output)
+        written.append(output)
+    if models is not None:
+        written += found.save_models(models)
+    if report is not None:
+        found.write_report(report, title=title)
+        written.append(report)
+    return written
+
+
+def _content(found: GroupComparison, written: list[Path]) -> dict[str, Any]:
+    """Return the comparison as values that JSON can express."""
+    from dataclasses import asdict
+    from math import isfinite
+
+    def rows(records: Any) -> list[dict[str, Any]]:
+        named = [asdict(record) for record in records]
+        return [
+            {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in row.items()} for row in named
+        ]
+
+    return {
+        "groups": [{"group": name, "rows": n} for name, n in zip(found.groups, found.sizes, strict=True)],
+        "l1": found.l1,
+        "l1_difference": found.l1_difference if isfinite(found.l1_difference) else "inf",
+        "permutations": found.permutations,
+        "tests": rows(found.tables.test_rows),
+        "edges": rows(found.tables.edge_rows),
+        "nodes": rows(found.tables.node_rows),
+        "files": [str(path) for path in written],
+    }
+
+
+def _show(found: GroupComparison) -> None:
+    from sparsefield.analysis.comparison_text import describe_differing, describe_penalties, name_groups
+
+    facts = found.facts
+    sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(facts.groups, facts.sizes, strict=True))
+    show(f"Groups: {sizes}\n{describe_penalties(facts)}\n")
+    table = new_table("groups", "test", "difference", "p", left=2)
+    for test in facts.tables.test_rows:
+        table.add_row(name_groups(test), test.test, f"{test.statistic:.3f}", _p(test.p))
+    show(table)
+    show()
+    edges = new_table("groups", "edge", "weights", "difference", "tested", "p", "adjusted", left=2)
+    for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
+        weights, ends = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.variable_a} - {edge.variable_b}"
+        tested = f"{edge.statistic:.2f}", _p(edge.p), _p(edge.p_adjusted)
+        edges.add_row(name_groups(edge), ends, weights, f"{edge.difference:.2f}", *tested)
+    if facts.tables.edge_rows:
+        show(edges)
+        show("\nWeights and their difference are those of the fit of all groups together; tests compare separate fits.")
+    if facts.permutations:
+        show(describe_differing(facts))
+
+
+def _p(value: float) -> str:
+    return "" if value != value else f"{value:.3f}"

@@ -1,0 +1,81 @@
+"""Fits to parts of the rows are those of the estimator, whatever model they start from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsefield import MarkovField
+from sparsefield.analysis.completed_rows import COPIES, complete_once, complete_table
+from sparsefield.analysis.group_refits import RefitProblem, undetermined_biases
+from sparsefield.compute import Threads
+from sparsefield.data import Layout, compile_table
+from sparsefield.data.table import join_blocks
+from sparsefield.induction.candidates import all_pairs
+
+
+def mixed_rows(n_rows: int = 300) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n_rows, 4))
+    X[:, 1] += 0.8 * X[:, 0]
+    X[:, 2] = np.clip(np.round(X[:, 1] + 2.0), 1, 4)
+    X[:, 3] = X[:, 0] + X[:, 3] > 0.0
+    return X
+
+
+@pytest.fixture(scope="module")
+def problem() -> tuple[RefitProblem, np.ndarray, MarkovField]:
+    X = mixed_rows()
+    estimator = MarkovField(l1=6.0).fit(X)
+    table = compile_table(estimator._read(X), estimator.field_.schema)
+    layout = Layout.single(table.schema)
+    return RefitProblem(complete_once(table, estimator.field_, 0), layout, all_pairs(layout), 1.0), X, estimator
+
+
+def test_a_fit_to_all_rows_is_that_of_the_estimator(problem) -> None:
+    refits, _, estimator = problem
+    with Threads(1):
+        start, _ = refits.pooled(6.0, 1.0)
+    assert start.converged
+    exact = np.zeros(len(refits.pairs))
+    places = {tuple(pair): k for k, pair in enumerate(refits.pairs.tolist())}
+    for pair, weight in zip(estimator.field_.pairs.tolist(), estimator.field_.weights, strict=True):
+        exact[places[tuple(pair)]] = weight
+    np.testing.assert_allclose(start.theta[refits.n_biases :], exact, atol=0.02)
+
+
+def test_a_fit_to_a_part_does_not_depend_on_its_start(problem) -> None:
+    refits, X, _ = problem
+    half = np.random.default_rng(0).permutation(len(X)) < len(X) // 2
+    with Threads(1):
+        start, model = refits.pooled(4.0, 0.5)
+        near = refits.fit(half, 4.0, start.theta, model)
+        far = refits.fit(half, 4.0, np.zeros(len(start.theta)), None)
+    assert near.converged
+    assert far.converged
+    np.testing.assert_allclose(near.theta[refits.n_biases :], far.theta[refits.n_biases :], atol=0.02)
+
+
+def test_rows_with_missing_cells_are_completed_and_keep_their_weight() -> None:
+    X = mixed_rows(60)
+    X[::5, 0] = np.nan
+    estimator = MarkovField(l1=6.0).fit(X)
+    table = compile_table(estimator._read(X), estimator.field_.schema)
+    rows = complete_once(table, estimator.field_, 0)
+    assert rows.block.n_rows == 48 + 12 * COPIES
+    np.testing.assert_allclose(np.bincount(rows.owner, rows.block.weight), 1.0)
+    whole = complete_table(table, estimator.field_, 0)
+    assert not whole.has_missing
+    np.testing.assert_array_equal(whole.codes()[1:], table.codes()[1:])
+
+
+def test_biases_of_states_without_an_example_are_undetermined(problem) -> None:
+    refits, X, _ = problem
+    block, layout = refits.rows.block, refits.layout
+    assert not undetermined_biases(block, layout).any()
+    chosen = X[:, 3] == 1
+    found = undetermined_biases(refits.rows.subset(chosen), layout)
+    variable = layout.schemas[0].variable_of_column[: refits.n_biases]
+    assert found[variable == 3].all()
+    assert not found[variable == 1].any()
+    assert len(join_blocks([block]).codes) == 4
