@@ -77,7 +77,7 @@ class ExplorerPage:
     def set_variable(self, name: str, state: str) -> None:
         """Set a variable."""
         self.choose("#add", name, name)
-        line = f"//div[@class='setter'][span/@title='{name}']//button[contains(@class, 'dash-dropdown')]"
+        line = f"//div[@class='setter'][span='{name}']//button[contains(@class, 'dash-dropdown')]"
         wait(lambda: self.driver.find_elements("xpath", line), name)[0].click()
         found = ".dash-dropdown-content .dash-options-list-option"
         wait(lambda: [one for one in self.all(found) if one.text.strip() == state], state)[0].click()
@@ -85,8 +85,8 @@ class ExplorerPage:
     def beliefs(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return {(variable, state): (before, after)} in the order of the page."""
         rows = self.driver.execute_script(
-            "return [...document.querySelectorAll('.state-change')].map(e => [e.closest('.change').dataset.name,"
-            "e.dataset.state, +e.dataset.before, +e.dataset.after])"
+            "return [...document.querySelectorAll('.state-change[data-state]')].map(e => ["
+            "e.closest('.change').dataset.name, e.dataset.state, +e.dataset.before, +e.dataset.after])"
         )
         return {(name, state): (before, after) for name, state, before, after in rows}
 

@@ -1,4 +1,4 @@
-"""This module infers missing cells exactly where that is cheap, and elsewhere by belief propagation or Gibbs sampling."""
+"""This module infers missing cells exactly where that is cheap, else by belief propagation or Gibbs sampling."""
 
 from __future__ import annotations
 
