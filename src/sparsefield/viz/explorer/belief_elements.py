@@ -38,7 +38,7 @@ def method_used(method: str, used: Collection[str]) -> list[Any]:
         text = f"Automatic inference: {'; '.join(USED[name] for name in USED if name in used)}."
     else:
         text = f"{METHODS[method][0].upper()}{METHODS[method][1:]}. {REMARKS.get(method, '')}".strip()
-    return [html.P(text, className="quiet method-used", id="method-used")]
+    return [html.P(text, className="quiet method-used")]
 
 
 def beliefs_list(network: Network, found: Comparison, limit: int, shares: Shares, label: Any = None) -> list[Any]:

@@ -29,7 +29,7 @@ from sparsefield.viz.network import Edge, Neighbor, Network
 MAX_SIDE = 24
 """States of a column in a heat map."""
 
-FULL_RATIO, FULL_COLOR = 4.0, 62.0
+FULL_RATIO, FULL_COLOR = 4.0, 54.0
 """Ratio of observed to expected rows at which a cell has its full color, and the percentage of color that it has."""
 
 MAX_MEMBERS = 60

@@ -40,8 +40,8 @@ Shares = Callable[[BeliefChange], StateShares | None]
 
 
 @dataclass(frozen=True)
-class Entity:
-    """A row of a table."""
+class RowKey:
+    """The table and the number of a row."""
 
     table: str
     row: int
@@ -55,7 +55,7 @@ class EvidenceSource(Protocol):
         """Whether a cell can be set to `UNKNOWN`."""
         ...
 
-    def options(self, text: str, skip: Sequence[str], entity: Entity | None, limit: int) -> list[tuple[str, str]]:
+    def options(self, text: str, skip: Sequence[str], entity: RowKey | None, limit: int) -> list[tuple[str, str]]:
         """Return (key, label) of the cells that can be set, whose label contains a text."""
         ...
 
@@ -71,7 +71,7 @@ class EvidenceSource(Protocol):
         """Return the node of a cell's variable in the network."""
         ...
 
-    def compare(self, evidence: Evidence, entity: Entity | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
         """Return the beliefs before and after evidence."""
         ...
 
@@ -94,7 +94,7 @@ class PlainEvidence:
     data: DataShares | None
     can_unset = False
 
-    def options(self, text: str, skip: Sequence[str], entity: Entity | None, limit: int) -> list[tuple[str, str]]:
+    def options(self, text: str, skip: Sequence[str], entity: RowKey | None, limit: int) -> list[tuple[str, str]]:
         found = self.network.find(text, limit + len(skip))
         return [(str(k), self.network.labels[k]) for k in found if str(k) not in skip][:limit]
 
@@ -107,7 +107,7 @@ class PlainEvidence:
     def node(self, key: str) -> int:
         return int(key)
 
-    def compare(self, evidence: Evidence, entity: Entity | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
         return self.beliefs.compare(self._values(evidence), method)
 
     def shares(self, evidence: Evidence) -> Shares:
@@ -139,7 +139,7 @@ class LinkedEvidence:
         self.network, self.rows, self.data = network, rows, data
         self._answer = lru_cache(KEPT_ANSWERS)(self._infer)
 
-    def options(self, text: str, skip: Sequence[str], entity: Entity | None, limit: int) -> list[tuple[str, str]]:
+    def options(self, text: str, skip: Sequence[str], entity: RowKey | None, limit: int) -> list[tuple[str, str]]:
         found, text = [], text.strip().lower()
         for key in self._keys(entity) if entity else ():
             label = self.label(key)
@@ -164,7 +164,7 @@ class LinkedEvidence:
         entity, name = split_key(key)
         return self.network.number(name, entity.table)
 
-    def compare(self, evidence: Evidence, entity: Entity | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
         if entity is None or not self._has(entity):
             return Comparison([])
         values, accepted = tuple(chosen_values(evidence).items()), tuple(self.rows.accepted.values())
@@ -190,11 +190,11 @@ class LinkedEvidence:
 
         return count
 
-    def linked_entities(self, entity: Entity) -> list[Entity]:
+    def linked_entities(self, entity: RowKey) -> list[RowKey]:
         """Return the entities that share a link with one, or are joined with it by rows without variables."""
         data = self.rows.data
         assert data is not None
-        found: dict[Entity, None] = {}
+        found: dict[RowKey, None] = {}
         joined, frontier = {entity}, [entity]
         while frontier and len(found) < MAX_LINKED:
             current = frontier.pop(0)
@@ -208,10 +208,10 @@ class LinkedEvidence:
                     frontier.append(other)
         return list(found)[:MAX_LINKED]
 
-    def _has(self, entity: Entity) -> bool:
+    def _has(self, entity: RowKey) -> bool:
         return entity.table in self.rows.tables and 0 <= entity.row < self.rows.tables[entity.table].n_rows
 
-    def _keys(self, entity: Entity) -> Iterator[str]:
+    def _keys(self, entity: RowKey) -> Iterator[str]:
         if self._has(entity):
             for one in (entity, *self.linked_entities(entity)):
                 for name in self.rows.schemas[one.table].input_names:
@@ -249,17 +249,17 @@ def cell_key(table: str, row: int, name: str) -> str:
     return f"{quote(table, safe='')}/{row}/{name}"
 
 
-def split_key(key: str) -> tuple[Entity, str]:
+def split_key(key: str) -> tuple[RowKey, str]:
     """Return the entity and the column of a cell of linked tables."""
     table, row, name = key.split("/", 2)
-    return Entity(unquote(table), int(row)), name
+    return RowKey(unquote(table), int(row)), name
 
 
-def _neighbors(data: Any, entity: Entity) -> Iterator[Entity]:
+def _neighbors(data: Any, entity: RowKey) -> Iterator[RowKey]:
     """Return the entities at the other ends of all links of one."""
     for name, link in data.links.items():
         here, there = data.linked_rows(name)
         if link.table == entity.table:
-            yield from (Entity(link.to, int(row)) for row in there[here == entity.row])
+            yield from (RowKey(link.to, int(row)) for row in there[here == entity.row])
         if link.to == entity.table:
-            yield from (Entity(link.table, int(row)) for row in here[there == entity.row])
+            yield from (RowKey(link.table, int(row)) for row in here[there == entity.row])

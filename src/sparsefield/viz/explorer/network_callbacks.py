@@ -9,7 +9,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from sparsefield.viz.explorer.column_elements import community_panel, pair_panel, variable_panel
-from sparsefield.viz.explorer.evidence_sources import Entity, chosen_values
+from sparsefield.viz.explorer.evidence_sources import RowKey, chosen_values
 from sparsefield.viz.explorer.network_picture import THEMES, build_bubbles, build_elements, build_stylesheet
 from sparsefield.viz.explorer.page_pieces import quiet
 from sparsefield.viz.explorer.session import Session
@@ -35,9 +35,9 @@ def entity_inputs(session: Session) -> list[Input]:
     return [Input("entity-table", "value"), Input("entity-row", "value")] if linked else []
 
 
-def as_entity(parts: tuple[Any, ...]) -> Entity | None:
+def as_entity(parts: tuple[Any, ...]) -> RowKey | None:
     """Return the entity that controls choose."""
-    return Entity(parts[0], int(parts[1])) if len(parts) == 2 and parts[1] is not None else None
+    return RowKey(parts[0], int(parts[1])) if len(parts) == 2 and parts[1] is not None else None
 
 
 def draw_part(

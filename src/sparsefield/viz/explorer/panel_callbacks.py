@@ -154,6 +154,7 @@ def register_rows(app: Dash, session: Session) -> None:
 
     @app.callback(
         Output("row", "value"),
+        Output("row", "options", allow_duplicate=True),
         Output("download", "href"),
         Input("previous", "n_clicks"),
         Input("next", "n_clicks"),
@@ -161,12 +162,14 @@ def register_rows(app: Dash, session: Session) -> None:
         State("row", "value"),
         prevent_initial_call=True,
     )
-    def step(_: Any, __: Any, table: str, row: int) -> Any:
+    def step(_: Any, __: Any, table: str, row: int | None) -> Any:
+        row = 0 if row is None else row
         if ctx.triggered_id == "table":
             address = f"{prefix}completed/{list(rows.tables).index(table)}.csv"
-            return row if row < rows.tables[table].n_rows else 0, address
-        row += 1 if ctx.triggered_id == "next" else -1
-        return row % max(rows.tables[table].n_rows, 1), no_update
+            row = row if row < rows.tables[table].n_rows else 0
+            return row, row_options(session, table, row), address
+        row = (row + (1 if ctx.triggered_id == "next" else -1)) % max(rows.tables[table].n_rows, 1)
+        return row, row_options(session, table, row), no_update
 
     @app.callback(
         Output("row-view", "children"),
@@ -175,10 +178,11 @@ def register_rows(app: Dash, session: Session) -> None:
         Input("method", "value"),
         Input("accepted-count", "data"),
     )
-    def show_row(row: int, table: str, method: str, _: int) -> Any:
+    def show_row(row: int | None, table: str, method: str, _: int) -> Any:
         if not rows.tables[table].n_rows:
             return quiet("This table has no rows.")
-        if row >= rows.tables[table].n_rows:  # a row of the previous table; the update for the new one follows
+        # A row of the previous table, or none yet; the update for the new one follows.
+        if row is None or row >= rows.tables[table].n_rows:
             raise PreventUpdate
         try:
             with session.lock:
@@ -199,10 +203,16 @@ def _register_row_options(app: Dash, session: Session, row_control: str, table_c
         Input(row_control, "value"),
         Input(table_control, "value"),
     )
-    def find(text: str | None, row: int, table: str) -> Any:
-        # The chosen row stays among the options, or the control would be empty.
-        found = dict.fromkeys([*rows.find(table, text or "", MAX_OPTIONS), row])
-        return [{"label": rows.row_name(table, k), "value": k} for k in found if k < rows.tables[table].n_rows]
+    def find(text: str | None, row: int | None, table: str) -> Any:
+        return row_options(session, table, row, text or "")
+
+
+def row_options(session: Session, table: str, row: int | None, text: str = "") -> list[dict[str, Any]]:
+    """Return the rows that a control offers; the chosen one is always among them, or the control would be empty."""
+    rows = session.rows
+    assert rows is not None
+    found = dict.fromkeys([*rows.find(table, text, MAX_OPTIONS), *([] if row is None else [row])])
+    return [{"label": rows.row_name(table, k), "value": k} for k in found if k < rows.tables[table].n_rows]
 
 
 def _register_acceptance(app: Dash, session: Session) -> None:

@@ -13,7 +13,7 @@ from sparsefield.viz.explorer.community_bubbles import CommunityBubbles, find_bu
 from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, Comparison, ConditionalBeliefs
 from sparsefield.viz.explorer.data_shares import DataShares
 from sparsefield.viz.explorer.evidence_sources import (
-    Entity,
+    RowKey,
     Evidence,
     EvidenceSource,
     LinkedEvidence,
@@ -67,7 +67,7 @@ class Session:
         """Return the table of the states of the two columns of an edge."""
         return make_pair_table(self.network, edge, self.shares)
 
-    def compare(self, evidence: Evidence, method: str, entity: Entity | None = None) -> Comparison:
+    def compare(self, evidence: Evidence, method: str, entity: RowKey | None = None) -> Comparison:
         """Return the changes that evidence makes, largest first; the error where a method refuses is a warning."""
         assert self.evidence is not None
         try:

@@ -7,7 +7,8 @@ from typing import Any
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 from dash.exceptions import PreventUpdate
 
-from sparsefield.viz.explorer.evidence_sources import Entity
+from sparsefield.viz.explorer.network_callbacks import as_entity
+from sparsefield.viz.explorer.panel_callbacks import row_options
 from sparsefield.viz.explorer.session import Session
 from sparsefield.viz.explorer.view_state import ViewState, read_view, write_view
 
@@ -23,11 +24,15 @@ def register_view(app: Dash, session: Session) -> None:
 
     @app.callback(Output("view", "data"), *(Input(*one) for one in shown), prevent_initial_call=True)
     def write(tab: str, chosen: Any, community: Any, edge: Any, method: str, evidence: Any, *more: Any) -> str:
-        row = Entity(more[0], more[1]) if has_rows and tab == "rows" else None
-        own = Entity(more[-2], more[-1]) if is_linked and tab == "evidence" else None
+        row = as_entity(more[:2]) if has_rows and tab == "rows" else None
+        own = as_entity(more[-2:]) if is_linked and tab == "evidence" else None
         return write_view(session, ViewState(tab, chosen, community, edge, method, evidence, own, row))
 
+    # Options come before values, because a control drops a value that it does not offer.
+    options = [Output(name, "options", allow_duplicate=True) for name, _ in shown if name in ("row", "entity-row")]
+
     @app.callback(
+        *options,
         *(Output(*one, allow_duplicate=True) for one in shown),
         Input("address", "hash"),
         prevent_initial_call="initial_duplicate",
@@ -37,9 +42,12 @@ def register_view(app: Dash, session: Session) -> None:
             raise PreventUpdate
         view = read_view(session, text)
         found: list[Any] = [view.tab, view.chosen, view.community, view.edge, view.method, view.evidence]
+        offered: list[Any] = []
         for one, controls in ((view.row, rows), (view.entity, entity)):
-            found += ([no_update] * 2 if one is None else [one.table, one.row]) if controls else []
-        return found
+            if controls:
+                found += [no_update] * 2 if one is None else [one.table, one.row]
+                offered.append(no_update if one is None else row_options(session, one.table, one.row))
+        return [*offered, *found]
 
     app.clientside_callback(
         ClientsideFunction("sparsefield", "write_address"), Output("written", "data"), Input("view", "data")

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from sparsefield.data.schema import Variable
 from sparsefield.viz.explorer.conditional_beliefs import METHODS
-from sparsefield.viz.explorer.evidence_sources import UNKNOWN, Entity, split_key
+from sparsefield.viz.explorer.evidence_sources import UNKNOWN, RowKey, split_key
 from sparsefield.viz.explorer.pair_table import edge_between
 from sparsefield.viz.explorer.session import Session
 
@@ -32,9 +32,9 @@ class ViewState:
     method: str = DEFAULT_METHOD
     evidence: dict[str, Any] = field(default_factory=dict)
     """{key of a cell: position of its state, or number; None where no value is chosen}"""
-    entity: Entity | None = None
-    """Entity whose cells are set, for linked tables."""
-    row: Entity | None = None
+    entity: RowKey | None = None
+    """RowKey whose cells are set, for linked tables."""
+    row: RowKey | None = None
     """Row that is shown under Rows."""
 
 
@@ -131,13 +131,13 @@ def _read_value(variable: Variable, text: str, can_unset: bool) -> Any:
     return next((k for k, state in enumerate(variable.states) if str(state) == text), None)
 
 
-def _write_entity(entity: Entity) -> str:
+def _write_entity(entity: RowKey) -> str:
     return f"{entity.table}/{entity.row + 1}" if entity.table else str(entity.row + 1)
 
 
-def _read_entity(session: Session, text: str) -> Entity | None:
+def _read_entity(session: Session, text: str) -> RowKey | None:
     table, _, row = text.rpartition("/")
     rows = session.rows
     if rows is None or table not in rows.tables or not row.isdecimal():
         return None
-    return Entity(table, int(row) - 1) if 1 <= int(row) <= rows.tables[table].n_rows else None
+    return RowKey(table, int(row) - 1) if 1 <= int(row) <= rows.tables[table].n_rows else None
