@@ -1,4 +1,4 @@
-"""Views of the explorer in a real browser: addresses, pictures, colors, small screens, communities and linked tables."""
+"""Views of the explorer in a browser: addresses, pictures, colors, small screens, communities, linked tables."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from sparsefield.viz.explorer.community_bubbles import CommunityBubbles, find_bu
 from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, Comparison, ConditionalBeliefs
 from sparsefield.viz.explorer.data_shares import DataShares
 from sparsefield.viz.explorer.evidence_sources import (
-    RowKey,
     Evidence,
     EvidenceSource,
     LinkedEvidence,
     PlainEvidence,
+    RowKey,
 )
 from sparsefield.viz.explorer.pair_table import PairTable, make_pair_table
 from sparsefield.viz.explorer.table_rows import TableRows
