@@ -119,6 +119,7 @@ class ConditionalBeliefs:
         self.model = model
         self.schema = model.field_.schema
         self._infer = lru_cache(CACHE_SIZE, typed=True)(self._infer_row)
+        self._compared = lru_cache(CACHE_SIZE, typed=True)(self._compare_row)
 
     def given(self, evidence: Mapping[str, Any], method: str) -> RowBeliefs:
         """Return the beliefs that `MarkovField.predict_proba` has for a row in which all other values are missing.
@@ -133,6 +134,11 @@ class ConditionalBeliefs:
 
         The largest changes come first; variables without a change are in column order.
         """
+        names = tuple(sorted(evidence))
+        return self._compared(method, names, *(evidence[name] for name in names))
+
+    def _compare_row(self, method: str, names: tuple[str, ...], *values: Any) -> Comparison:
+        evidence = dict(zip(names, values, strict=True))
         before, after = self.given({}, method), self.given(evidence, method)
         found = []
         for name in self.schema.order:
