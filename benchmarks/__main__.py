@@ -24,6 +24,7 @@ from benchmarks import (
     mixed,
     multilabel,
     network,
+    pages,
     paper,
     peers,
     profile,
@@ -39,7 +40,7 @@ app = typer.Typer(help="Measure sparsefield and other tools on the same data.", 
 for module in (
     peers, scale, paper, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent, inference,
     selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores, profile,
-    centrality, coverage, comparison,
+    centrality, coverage, comparison, pages,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

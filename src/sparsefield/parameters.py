@@ -119,7 +119,8 @@ class FieldParameters:
     inference: str | InferenceMethod = _option(
         "auto",
         "How missing cells are inferred in predictions: auto is exact where they are few or depend narrowly on each "
-        "other, and Gibbs sampling elsewhere; or mean field, belief propagation, variable elimination, Gibbs sampling.",
+        "other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; or mean field, "
+        "belief propagation, variable elimination, Gibbs sampling.",
         "auto|mean-field|bp|exact|gibbs",
     )
     kinds: str | Mapping[Any, Any] = "auto"

@@ -32,7 +32,7 @@ def draw(path: Path) -> None:
     animals = load_dataset("animals")
     known = animals.frame
     table = known.with_columns(pl.all().cast(pl.String)).insert_column(0, pl.Series("animal", animals.names))
-    field = MarkovField(l1=1.5, inference="bp").fit(known)
+    field = MarkovField(l1=1.5).fit(known)
     rows = TableRows(field, {"": InputTable(table, known, {}, "animals.csv")})
     driver = open_browser()
     try:
@@ -43,7 +43,10 @@ def draw(path: Path) -> None:
             page.set_variable("meat", "1")
             is_set = f"return {CY}.nodes().filter(n => n.data('name') === 'meat')[0].style('background-color')"
             wait(lambda: driver.execute_script(is_set) == DARK, "a picture with the evidence")
-            wait(lambda: page.one("#beliefs-title").text == "Largest changes" and page.beliefs(), "beliefs")
+            wait(
+                lambda: page.one("#beliefs-title").text == "Largest changes" and page.all("#beliefs .method-used"),
+                "beliefs",
+            )
             time.sleep(2.0)  # until the picture is drawn
             driver.execute_script("document.activeElement.blur()")
             write_atomically(path, driver.get_screenshot_as_png())

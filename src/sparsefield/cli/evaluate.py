@@ -229,7 +229,7 @@ def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:
     table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
     for column in columns[:MOST_COLUMNS]:
         losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
-        errors = (_error_of(column.kind, error) for error in (column.error, column.baseline_error))
+        errors = (_error_of(column, error) for error in (column.error, column.baseline_error))
         exact = column.coverage if column.kind == "numeric" else column.calibration_error
         calibration = f"{exact:.0%} in 90%" if column.kind == "numeric" else f"{exact:.1%} off"
         table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
@@ -238,8 +238,11 @@ def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:
         show(f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all.")
 
 
-def _error_of(kind: str, error: float) -> str:
-    return {"nominal": f"{error:.1%}", "ordinal": f"{error:.2f} levels", "numeric": f"{error:.3g}"}[kind]
+def _error_of(column: ColumnEvaluation, error: float) -> str:
+    from sparsefield.data.number_text import write_number
+
+    number = f"{write_number(error, 3)} {column.unit}".rstrip()
+    return {"nominal": f"{error:.1%}", "ordinal": f"{error:.2f} levels", "numeric": number}[column.kind]
 
 
 def _figure(evaluation: Evaluation, measure: str, form: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from sparsefield.cli.remembered_reading import remember_reading
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
-from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.read_options import ReadOptions, as_options
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.viz.fit_summary import count
 
@@ -143,7 +144,7 @@ def fit(
         given = (distribute_data if on_workers else stream_data)(data, reading, columns)
     else:
         given = read_any_data(data, reading, columns, baskets)
-    _show_codebook(given, data)
+    _show_codebook(given, data, reading)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
@@ -165,7 +166,7 @@ def fit(
     show(f"\nWrote {output}.")
 
 
-def _show_codebook(given: InputData, data: Path) -> None:
+def _show_codebook(given: InputData, data: Path, reading: ReadOptions) -> None:
     """Print what is in the table, and where to read more about it, in two lines."""
     if given.book is None:
         return
@@ -174,7 +175,8 @@ def _show_codebook(given: InputData, data: Path) -> None:
     inform(f"{data.name}: {summarize_size(given.book)}")
     found = summarize_findings(given.book)
     if found:
-        inform(f"{found} More: sparsefield inspect {data}")
+        command = f"sparsefield inspect {shlex.quote(str(data))} {as_options(reading)}".rstrip()
+        inform(f"{found} More: {command}")
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:

@@ -150,8 +150,11 @@ def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
 
     from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
-    found, schemas = cell_beliefs(field, given.data), _schemas(field)
-    tables = {name: probability_table(one, found[name], schemas[name]) for name, one in given.prepared.items()}
+    found, schemas = cell_beliefs(field, given.data).values, _schemas(field)
+    decimals = {name: given.formats.get(name, FileFormat()).decimal for name in given.prepared}
+    tables = {
+        name: probability_table(one, found[name], schemas[name], decimals[name]) for name, one in given.prepared.items()
+    }
     return pl.concat(table.select(pl.lit(name).alias("table"), pl.all()) for name, table in tables.items())
 
 

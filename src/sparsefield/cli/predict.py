@@ -94,7 +94,7 @@ def predict(
     missing, rows = count(prepared.n_missing, "missing value"), count(table.height, "row")
     with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
-            answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
+            answer = probability_table(prepared, cell_beliefs(field, prepared.table).values[""], schema, found.decimal)
         else:
             imputed = _impute(field, prepared, fill)
             answer = fill_table(table, prepared, imputed, schema, found, spellings_of_fit(field))

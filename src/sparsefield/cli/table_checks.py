@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ def check_table(
     book = _with_options(inspect(table), observed, kinds)
     _refuse(book, named, strict=strict)
     _print_notes(book, top_levels)
+    _print_orders(table, kinds)
     table = table.drop(book.left_out)
     if top_levels is not None:
         table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
@@ -140,10 +142,31 @@ def _print_notes(book: Codebook, top_levels: int | None) -> None:
     different = [entry for entry in kept if entry.finding("all different")]
     for entry in different[:SHOWN_NAMES]:
         note(f"Column {entry.name!r} has {entry.n_values:,} values, all different: is it an --id?")
-    many = [entry for entry in kept if entry.finding("many levels")]
+    for entry in [entry for entry in kept if entry.other_texts and entry.kind == "nominal"][:SHOWN_NAMES]:
+        option = " ".join(f"--missing {shlex.quote(text)}" for text in entry.other_texts)
+        note(
+            f"Column {entry.name!r} has numbers and text such as {entry.other_texts[0]!r}: if this means a missing "
+            f"value, give {option}; otherwise its values have no order."
+        )
+    many = [entry for entry in kept if entry.finding("many levels") and not entry.other_texts]
     if many and top_levels is None:
         shown = _names([entry.name for entry in many], [f"{entry.n_distinct:,}" for entry in many])
         note(f"Many levels: {shown}; --top-levels 20 keeps the most frequent ones and groups the others.")
+
+
+def _print_orders(table: pl.DataFrame, kinds: Mapping[str, str]) -> None:
+    """Print the order of columns of text that an option calls ordinal without giving it, which is alphabetical."""
+    import polars as pl
+
+    for name, kind in kinds.items():
+        if kind == "ordinal" and name in table.columns and table[name].dtype == pl.String:
+            levels = table[name].drop_nulls().unique().sort().to_list()
+            order = "<".join(levels[:SHOWN_NAMES]) + ("<..." if len(levels) > SHOWN_NAMES else "")
+            example = shlex.quote(f"{name}={'<'.join(reversed(levels[:3]))}")
+            note(
+                f"Column {name!r} is ordinal in alphabetical order: {order}. If that is not its order, give it, as in "
+                f"--ordinal {example}."
+            )
 
 
 def _list(entries: list[ColumnEntry]) -> str:

@@ -125,10 +125,12 @@ def fill_table(
     return table.with_columns(columns)
 
 
-def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema: Schema) -> pl.DataFrame:
+def probability_table(
+    prepared: TableToFill, beliefs: Mapping[str, Any], schema: Schema, decimal: str = "."
+) -> pl.DataFrame:
     """Return one row per missing value and state, sorted by row; ``beliefs`` are (rows, states) for each column.
 
-    The states of a number are its bins.
+    The states of a number are its bins, whose bounds have the decimal mark of the file.
     """
     import numpy as np
     import polars as pl
@@ -139,7 +141,8 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema:
     parts, variables = [pl.DataFrame(schema=types)], {variable.name: variable for variable in schema.targets}
     for name, missing_cell in prepared.missing.items():
         states, grouped = group_states(variables[name], beliefs[name])
-        rows, labels = np.flatnonzero(missing_cell.to_numpy()), [str(state) for state in states]
+        rows = np.flatnonzero(missing_cell.to_numpy())
+        labels = [_spell_state(variables[name], state, decimal) for state in states]
         lines = {
             "row": np.repeat(rows + 1, len(labels)),
             "column": [name] * (len(rows) * len(labels)),
@@ -148,6 +151,12 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema:
         }
         parts.append(pl.DataFrame(lines, schema=types))
     return pl.concat(parts).sort("row", maintain_order=True)
+
+
+def _spell_state(variable: Variable, state: Any, decimal: str) -> str:
+    """Return a state, or a bin of a number, with a decimal mark; dates and text have none."""
+    is_number = isinstance(state, float) or (variable.numeric and not variable.dtype)
+    return str(state).replace(".", decimal) if is_number else str(state)
 
 
 def _with_type_of(

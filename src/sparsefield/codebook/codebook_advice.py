@@ -108,7 +108,7 @@ def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
 
 
 def _others(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    many = _having(columns, "many levels")
+    many = [entry for entry in _having(columns, "many levels") if not entry.other_texts]
     yield from _say(many, "has many levels", "have many levels", f"--top-levels {TOP_LEVELS}")
     yield from _say(
         _having(columns, "spelling"),

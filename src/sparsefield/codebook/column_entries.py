@@ -94,6 +94,12 @@ class ColumnEntry:
         """Return the finding of a type, or None."""
         return next((finding for finding in self.findings if finding.type == type), None)
 
+    @property
+    def other_texts(self) -> tuple[str, ...]:
+        """Texts such as "k.A." among the numbers of a column; as missing values they leave a column of numbers."""
+        found = self.finding("numbers as text")
+        return () if found is None else tuple(text for text in found.values if text.strip())
+
     def describe_values(self) -> str:
         """Return the range of a number, or the levels with their shares."""
         if self.kind == "numeric" and self.n_values:

@@ -13,6 +13,7 @@ import numpy as np
 from sparsefield.data.coding import PENALTY_FACTORS, Coding, ColumnClass
 from sparsefield.data.column_types import ColumnType
 from sparsefield.data.labels import Label
+from sparsefield.data.number_text import write_distinct
 
 Role = Literal["target", "observed", "latent"]
 
@@ -231,23 +232,14 @@ class Variable:
 
     @cached_property
     def bin_labels(self) -> tuple[str, ...]:
-        """The bins of a numeric variable in words, such as "12 to 18.5"."""
+        """The bins of a numeric variable in words, such as "12 to 18.5"; those of dates have dates."""
         bins = np.asarray(self.bins, dtype=np.int64)
         ends = [self.cuts[k] for k in np.flatnonzero(np.diff(bins))]
         if not ends:
             return ()
-        shown = _shortest_distinct(ends)
+        shown = write_distinct(ends, self.dtype)
         between = [f"{low} to {high}" for low, high in pairwise(shown)]
         return (f"up to {shown[0]}", *between, f"over {shown[-1]}")
-
-
-def _shortest_distinct(numbers: list[float]) -> list[str]:
-    """Return ascending numbers with as few digits as distinguish them, but three at least."""
-    for digits in range(3, 18):
-        shown = [f"{number:.{digits}g}" for number in numbers]
-        if len(set(shown)) == len(shown):
-            break
-    return shown  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 @dataclass(frozen=True)

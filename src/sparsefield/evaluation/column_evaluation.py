@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Variable
+from sparsefield.data.column_types import family_of
 from sparsefield.data.schema import Kind
 from sparsefield.evaluation.calibration import TINY, Calibration, Gain, deviation_of, effective_cells
 from sparsefield.evaluation.metrics import CellPredictions
@@ -67,6 +68,8 @@ class ColumnEvaluation:
     """Standard deviation over cells of the loss of the baseline minus that of the field."""
     cell_weights: CellWeights | None = None
     """Weights of the cells; None where all are 1."""
+    unit: str = ""
+    """Unit of the errors: "days" for dates, times and durations."""
 
     @property
     def weight(self) -> float:
@@ -113,6 +116,7 @@ class ColumnEvaluation:
             Calibration.join(calibrations) if calibrations else None,
             deviation_of(weights, [part.gain.value for part in parts], [part.gain_deviation for part in parts]),
             first.cell_weights and CellWeights(sum(weights), effective_cells(weights, sizes)),
+            first.unit,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -207,4 +211,5 @@ def evaluate_numbers(
         calibration=None,
         gain_deviation=_deviation(logs - baseline_logs, weights),
         cell_weights=CellWeights.of(weights),
+        unit="days" if family_of(variable.dtype) else "",
     )

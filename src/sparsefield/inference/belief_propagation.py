@@ -14,7 +14,7 @@ from sparsefield.inference.factor_graph import (
     normalize,
     write_beliefs,
 )
-from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.message_passing import MessageState, ResidualQueue, propagate
 
@@ -42,11 +42,12 @@ class BeliefPropagation(InferenceMethod):
     name = "bp"
     advice = "Raise max_updates, or damping: inference=BeliefPropagation(max_updates=..., damping=...)"
 
-    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         logits, converged = propagate_messages(graph, self, np.arange(graph.n_components))
         write_beliefs(problem, graph, normalize(graph, logits))
-        return count_entities(problem, cells_of_components(graph, ~converged))
+        unconverged = count_entities(problem, cells_of_components(graph, ~converged))
+        return FillResult(unconverged, frozenset({self.name}))
 
 
 def propagate_messages(

@@ -24,6 +24,8 @@ class Marginals:
     """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
     unconverged: int
     """Number of rows whose inference did not converge."""
+    methods: frozenset[str]
+    """Names of the methods that computed them, as in `FillResult`; empty where no cell is missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class CellProbabilities:
     """Sum over rows and observed cells of ln p(cell | all other observed cells), the pseudo-log-likelihood."""
     unconverged: int
     """Number of rows, and of observed cells, whose inference did not converge."""
+    methods: frozenset[str]
+    """Names of the methods that computed the marginals, as in `FillResult`; empty where no cell is missing."""
 
 
 def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Marginals:
@@ -53,7 +57,7 @@ def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMeth
             _set_latent_posteriors(weights, block, probabilities)
     found = iter(filled.probabilities)
     values = tuple(np.concatenate([next(found) for _ in part], axis=1) for part in blocks)
-    return Marginals(values, filled.unconverged)
+    return Marginals(values, filled.unconverged, filled.methods)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +118,9 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
         missing = np.repeat(table.codes() < 0, np.diff(table.schema.coding.state_offsets), axis=0)
         conditionals.append(np.where(missing, values, found))
     unconverged = marginals.unconverged + observed.unconverged
-    return CellProbabilities(marginals.values, tuple(conditionals), observed.log_likelihood, unconverged)
+    return CellProbabilities(
+        marginals.values, tuple(conditionals), observed.log_likelihood, unconverged, marginals.methods
+    )
 
 
 def _set_latent_posteriors(weights: FieldWeights, block: Block, probabilities: np.ndarray) -> None:

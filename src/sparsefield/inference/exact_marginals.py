@@ -9,7 +9,7 @@ import numpy as np
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import MAX_CELLS, EliminationBatch, batches_by_shape, marginal_logits
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, entity_of_cell, normalize, write_beliefs
-from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 
 
@@ -30,13 +30,13 @@ class ExactInference(InferenceMethod):
     max_cells: int = MAX_CELLS
     name = "exact"
 
-    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         batches = batches_by_shape(graph, self.max_cells)
         for batch in batches:
             self._refuse_wide(problem, batch)
         write_beliefs(problem, graph, normalize(graph, exact_logits(graph, batches)))
-        return 0
+        return FillResult(0, frozenset({self.name}))
 
     def _refuse_wide(self, problem: MissingProblem, batch: EliminationBatch) -> None:
         plan = batch.plan

@@ -18,7 +18,7 @@ from sparsefield.inference.factor_graph import (
     normalize,
     write_beliefs,
 )
-from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.kernels import gibbs_chains as kernel
 from sparsefield.kernels.missing_cells import gibbs
@@ -138,7 +138,7 @@ class Gibbs(InferenceMethod):
     name = "gibbs"
     advice = "Raise burn_in and sweeps: inference=Gibbs(burn_in=..., sweeps=...)"
 
-    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         beliefs = normalize(graph, graph.unary_logits)
         means = run_chains(graph, self)
@@ -146,7 +146,8 @@ class Gibbs(InferenceMethod):
         beliefs[sampled] = means.value[sampled]
         write_beliefs(problem, graph, beliefs)
         cell_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
-        return count_entities(problem, cell_of_state[means.r_hat > self.max_r_hat])
+        unconverged = count_entities(problem, cell_of_state[means.r_hat > self.max_r_hat])
+        return FillResult(unconverged, frozenset({self.name}))
 
 
 @dataclass(frozen=True)

@@ -80,13 +80,13 @@ def impute_for_each_latent_state(
     to_targets, to_covariates = _weight_matrices(parts, theta, last, n_columns - last)
     n_visible = int(np.searchsorted(parts.visible.target_offsets, first))
     visible = int(coding.state_offsets[n_visible])
-    filled, found, energies, unconverged = [], [], [], 0
+    filled, found, energies, unconverged, methods = [], [], [], 0, frozenset[str]()
     for k in range(len(level)):
         shifted = theta.copy()
         shifted[:first] += shift[:first, k]
         copies = [block._replace(beliefs=block.beliefs.copy()) for block in blocks]
         inferred = fill_blocks(sample, [copies], inference, (parts.visible,), shifted, engine)
-        unconverged = max(unconverged, inferred.unconverged)
+        unconverged, methods = max(unconverged, inferred.unconverged), methods | inferred.methods
         filled.append([block.beliefs[:first] for block in copies])
         found.append([states[:visible] for states in inferred.probabilities])
         by_block = []
@@ -106,7 +106,7 @@ def impute_for_each_latent_state(
         mixed = sum(part[b] * share[k] for k, part in enumerate(found))
         latent = reference_states(coding, n_visible, parts.visible.target_offsets - first, block.beliefs[first:last])
         probabilities.append(np.concatenate([mixed, latent]))
-    return Filled(unconverged, probabilities)
+    return Filled(unconverged, probabilities, methods)
 
 
 def reference_states(coding: Coding, target: int, offsets: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.missing_cells import mean_field
 
@@ -33,5 +33,6 @@ class MeanField(InferenceMethod):
     name = "mean-field"
     advice = "Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...)"
 
-    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
-        return int(mean_field(problem, theta, self.tolerance, self.max_sweeps, self.damping))
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
+        unconverged = mean_field(problem, theta, self.tolerance, self.max_sweeps, self.damping)
+        return FillResult(int(unconverged), frozenset({self.name}))

@@ -35,11 +35,20 @@ class InferenceMethod(ABC):
         return option_problems(self)
 
     @abstractmethod
-    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
-        """Update the missing cells of a problem and return the number of entities that did not converge.
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
+        """Update the missing cells of a problem.
 
         Their ``probabilities`` are set, and ``beliefs`` to the columns that they imply.
         """
+
+
+class FillResult(NamedTuple):
+    """The outcome of inference for the missing cells of one problem."""
+
+    unconverged: int
+    """Number of entities whose inference did not converge."""
+    methods: frozenset[str]
+    """Names of the methods that computed the marginals: "exact", "bp", "gibbs", "mean-field"."""
 
 
 class Filled(NamedTuple):
@@ -49,6 +58,8 @@ class Filled(NamedTuple):
     """Number of rows whose inference did not converge."""
     probabilities: list[np.ndarray]
     """(states, rows) of each block: marginals of missing cells, 1 for observed states."""
+    methods: frozenset[str]
+    """As in `FillResult`; empty where no cell is missing."""
 
 
 def fill_blocks(
@@ -77,7 +88,8 @@ def fill_blocks(
         for t, part in enumerate(blocks)
         for block in part
     ]
-    return Filled(sum(filled.unconverged for filled in found), probabilities)
+    methods = frozenset().union(*(filled.methods for filled in found))
+    return Filled(sum(filled.unconverged for filled in found), probabilities, methods)
 
 
 def fill_group(
@@ -89,6 +101,6 @@ def fill_group(
 ) -> Filled:
     """Update the beliefs of the missing cells of one independent group, and return their probabilities."""
     compiled = compile_problem(sample, graphs, members)
-    unconverged = inference.fill(compiled.problem, theta)
+    result = inference.fill(compiled.problem, theta)
     compiled.write_beliefs()
-    return Filled(unconverged, compiled.state_probabilities())
+    return Filled(result.unconverged, compiled.state_probabilities(), result.methods)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.data.column_types import family_of
+from sparsefield.data.number_text import write_number
 from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
@@ -105,7 +107,9 @@ def describe_number(variable: Variable) -> str:
     """Return mean, standard deviation, levels and scores of a numeric column; two levels have no scores."""
     scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""
     levels = count(len(variable.states), "level")
-    return f"mean {variable.center:.4g}, standard deviation {variable.scale:.4g}, {levels}{scores}"
+    days = " days" if family_of(variable.dtype) else ""
+    mean, deviation = write_number(variable.center, dtype=variable.dtype), write_number(variable.scale)
+    return f"mean {mean}, standard deviation {deviation}{days}, {levels}{scores}"
 
 
 def describe_states(variable: Variable, most: int, *, frequencies: bool) -> str:

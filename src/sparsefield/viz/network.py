@@ -252,6 +252,11 @@ class Network:
         left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
         return Subgraph(self, tuple(nodes), self._edges_among(nodes), left_out)
 
+    def subgraph(self, nodes: Iterable[int], left_out: int = 0) -> Subgraph:
+        """Return some nodes with the strongest edges among them."""
+        nodes = tuple(nodes)
+        return Subgraph(self, nodes, self._edges_among(nodes), left_out)
+
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     def _table_index(self, node: int) -> int:

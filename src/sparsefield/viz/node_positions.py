@@ -198,18 +198,19 @@ def _pack_components(n_nodes: int, members: list[np.ndarray], components: list[n
     return positions - positions.mean(axis=0)
 
 
-def separate_labels(positions: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:
+def separate_labels(positions: np.ndarray, widths: np.ndarray, heights: float | np.ndarray) -> np.ndarray:
     """Return positions (nodes, 2) at which labels do not overlap, moved in the direction in which less is needed.
 
-    Positions are the centers of labels of the given widths (nodes,) and height, in pixels.
+    Positions are the centers of labels of the given widths (nodes,) and heights, (nodes,) or one for all, in pixels.
     """
-    positions = positions.copy()
+    positions, heights = positions.copy(), np.broadcast_to(heights, len(positions))
+    tall = (heights[:, None] + heights[None]) / 2.0 + LABEL_GAP[1]
     room = (widths[:, None] + widths[None]) / 2.0 + LABEL_GAP[0]
     # Two labels at one position are separated by their numbers.
     sign = np.sign(np.arange(len(positions))[:, None] - np.arange(len(positions))[None])
     for _ in range(400):
         dx, dy = (positions[:, None, k] - positions[None, :, k] for k in (0, 1))
-        over_x, over_y = room - np.abs(dx), height + LABEL_GAP[1] - np.abs(dy)
+        over_x, over_y = room - np.abs(dx), tall - np.abs(dy)
         overlap = (over_x > 0) & (over_y > 0)
         np.fill_diagonal(overlap, False)
         if not overlap.any():

@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("dash")
 
 from sparsefield.datasets import make_markov_field
-from sparsefield.viz.explorer.page_elements import build_elements, build_stylesheet
+from sparsefield.viz.explorer.network_picture import THEMES, build_elements, build_stylesheet, wrap_name
 from sparsefield.viz.network import Network
-from sparsefield.viz.palette import BLUE, INK, WHITE
+from sparsefield.viz.palette import BLUE, INK, WHITE, blend
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,41 @@ def test_pictures_are_the_same_each_time_and_labels_do_not_overlap(wide: Network
         for other in nodes[:k]:
             dx = abs(one["position"]["x"] - other["position"]["x"])
             dy = abs(one["position"]["y"] - other["position"]["y"])
-            assert dx >= (one["data"]["width"] + other["data"]["width"]) / 2 or dy >= 30
+            wide, tall = ((one["data"][size] + other["data"][size]) / 2 for size in ("width", "height"))
+            assert dx >= wide or dy >= tall
     assert [one["classes"] for one in nodes].count("chosen") == 1
 
 
 def test_styles_mark_evidence_and_changed_beliefs() -> None:
     styles = {one["selector"]: one["style"] for one in build_stylesheet([4], {5: (1, 1.0), 6: (-1, 0.0)})}
     assert styles['node[id = "4"]']["background-color"] == INK
-    assert styles['node[id = "5"]']["background-color"] == BLUE
+    assert styles['node[id = "5"]']["background-color"] == blend([WHITE, BLUE], THEMES["light"].max_fill)
     assert styles['node[id = "6"]']["background-color"] == WHITE
+
+
+@pytest.mark.parametrize("name", ["hours_per_week_at_work", "x", "aVeryLongNameInCamelCase", "ab " * 30, "q" * 50])
+def test_long_names_are_wrapped_and_nothing_is_cut(name: str) -> None:
+    lines = wrap_name(name, 18).split("\n")
+    assert max(map(len, lines)) <= 18
+    assert "".join(lines).replace(" ", "") == name.replace(" ", "")
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, two: str) -> float:
+    low, high = sorted([luminance(one), luminance(two)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_names_are_legible_on_every_color_of_a_node(theme: str) -> None:
+    for direction in (1, -1, 0):
+        moved = {k: (direction, k / 10) for k in range(11)}
+        for style in build_stylesheet([99], moved, theme):
+            if style["selector"].startswith("node[id"):
+                ink = style["style"].get("color", THEMES[theme].ink)
+                assert contrast(style["style"]["background-color"], ink) >= 4.5

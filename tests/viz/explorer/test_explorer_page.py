@@ -14,8 +14,9 @@ from surveys import stability_of
 
 from sparsefield import MarkovField
 from sparsefield.datasets import make_markov_field
+from sparsefield.viz.explorer.belief_elements import beliefs_list
+from sparsefield.viz.explorer.column_elements import variable_panel
 from sparsefield.viz.explorer.explorer_page import make_app
-from sparsefield.viz.explorer.page_elements import beliefs_list, variable_panel
 from sparsefield.viz.explorer.session import open_session
 from sparsefield.viz.network import Network
 
@@ -48,13 +49,13 @@ def test_a_large_field_makes_no_large_page() -> None:
     found, answer = call(client, "find.options", {"find.search_value": "x"})
     assert len(answer["find"]["options"]) == 30
     assert len(found) < 5_000
-    wanted = {"chosen.data": 7, "limit.value": 60, "evidence-nodes.data": []}
+    wanted = {"chosen.data": 7, "community.data": None, "limit.value": 60, "evidence.data": {}}
     drawn, answer = call(client, "..network.elements...not-shown.children..", wanted)
     assert sum("position" in one for one in answer["network"]["elements"]) == 60
     assert len(drawn) < 40_000
-    changes, _ = session.compare({7: 1}, "mean-field")
-    assert len(changes) == 2999
-    assert len(as_text(beliefs_list(session.network, changes, 30))) < 60_000
+    found = session.compare({"7": 1}, "mean-field")
+    assert len(found.changes) == 2999
+    assert len(as_text(beliefs_list(session.network, found, 30, session.evidence.shares({})))) < 60_000
 
 
 def test_a_name_cannot_write_the_page(field: MarkovField) -> None:

@@ -13,7 +13,7 @@ from sparsefield import MarkovField
 from sparsefield.viz.explorer.table_rows import TableRows
 
 
-def test_surprise_is_the_log_probability_given_all_other_values(
+def test_surprise_is_the_log_probability_below_its_mean_given_all_other_values(
     rows: TableRows, field: MarkovField, survey: pl.DataFrame
 ) -> None:
     told = MarkovField.from_field(field.field_, inference="mean-field").predict_proba(survey.drop("person"))
@@ -23,8 +23,10 @@ def test_surprise_is_the_log_probability_given_all_other_values(
             assert survey[cell.name][row] == cell.state
             p = told[cell.name][row, field.states_[cell.name].index(cell.state)]
             assert cell.log_probability == pytest.approx(math.log(p), rel=1e-9)
-        surprises = [cell.log_probability for cell in view.values]
-        assert surprises == sorted(surprises)
+            mean = sum(q * math.log(q) for q in told[cell.name][row])
+            assert cell.surprise == pytest.approx(mean - math.log(p), rel=1e-9)
+        surprises = [cell.surprise for cell in view.values]
+        assert surprises == sorted(surprises, reverse=True)
         known = {name for name in field.field_.schema.order if survey[name][row] is not None}
         assert {cell.name for cell in view.values} == known
         assert {one.name for one in view.missing} == set(field.field_.schema.order) - known

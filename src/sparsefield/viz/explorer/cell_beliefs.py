@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from sparsefield.data import DenseDataset, Label, Schema, Variable
 from sparsefield.estimators.number_answers import deviation, mean
-from sparsefield.inference import state_probabilities
+from sparsefield.inference import Marginals, infer_marginals, state_probabilities
 
 
-def cell_beliefs(model: Any, data: Any) -> dict[str, dict[str, np.ndarray]]:
-    """Return {table: {column: (rows, states)}} as ``predict_proba`` has it, with the levels of numbers.
+@dataclass(frozen=True)
+class TableBeliefs:
+    """The probabilities of the states of all cells of tables, levels of numbers included."""
+
+    values: dict[str, dict[str, np.ndarray]]
+    """{table: {column: (rows, states)}}"""
+    methods: frozenset[str]
+    """The inference methods that computed those of missing cells."""
+
+
+def cell_beliefs(model: Any, data: Any) -> TableBeliefs:
+    """Return the probabilities as ``predict_proba`` has them, with the levels of numbers.
 
     ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`.
     """
     compiled = model._compile(data)
     sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
-    layout = sample.layout
-    parts = zip(layout.tables, layout.schemas, model._infer(sample).conditionals, strict=True)
-    return {name: beliefs_by_column(schema, found) for name, schema, found in parts}
+    found = model._infer(sample)
+    return _by_table(sample, found.conditionals, found.methods)
+
+
+def missing_beliefs(model: Any, sample: DenseDataset) -> TableBeliefs:
+    """Return the probabilities of missing cells alone; those of observed ones are 0 or 1."""
+    found = infer_missing(model, sample)
+    return _by_table(sample, found.values, found.methods)
+
+
+def infer_missing(model: Any, sample: DenseDataset) -> Marginals:
+    """Infer the missing cells by the model's method, without predictions of observed ones, which take far longer."""
+    with model._engine(sample) as engine:
+        found = infer_marginals(model.field_, sample, model._resolve("inference"), engine)
+    model._warn_not_inferred(found.unconverged, sample)
+    return found
+
+
+def _by_table(sample: DenseDataset, values: tuple[np.ndarray, ...], methods: frozenset[str]) -> TableBeliefs:
+    parts = zip(sample.layout.tables, sample.layout.schemas, values, strict=True)
+    return TableBeliefs({name: beliefs_by_column(schema, found) for name, schema, found in parts}, methods)
 
 
 def beliefs_by_column(schema: Schema, probabilities: np.ndarray) -> dict[str, np.ndarray]:
@@ -48,12 +78,24 @@ def number_range(variable: Variable, belief: np.ndarray) -> tuple[float, float]:
     return float(mean(variable, belief[None])[0]), float(deviation(variable, belief[None])[0])
 
 
-def tail_probability(belief: np.ndarray, place: int) -> float:
-    """Return twice the probability of a level and those beyond it, on its side of the distribution, but 1 at most.
+def tail_probabilities(belief: np.ndarray) -> np.ndarray:
+    """Return, for each level, twice the probability of it and those beyond it on its side, but 1 at most.
 
     Examples
     --------
-    >>> tail_probability(np.array([0.1, 0.2, 0.4, 0.3]), 0)
-    0.2
+    >>> tail_probabilities(np.array([0.1, 0.2, 0.4, 0.3])).round(1)
+    array([0.2, 0.6, 1. , 0.6])
     """
-    return min(1.0, 2.0 * float(min(belief[: place + 1].sum(), belief[place:].sum())))
+    upper = np.cumsum(belief[::-1])[::-1]
+    return np.minimum(1.0, 2.0 * np.minimum(np.cumsum(belief), upper))
+
+
+def expected_log_probability(belief: np.ndarray, probabilities: np.ndarray) -> float:
+    """Return the mean of ln of the probabilities (states,) under the belief (states,).
+
+    Examples
+    --------
+    >>> round(expected_log_probability(np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.5, 0.0])), 3)
+    -0.693
+    """
+    return float(xlogy(belief, np.maximum(probabilities, np.finfo(float).tiny)).sum())

@@ -14,26 +14,35 @@ import numpy as np
 
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
+from sparsefield.data.table import Table
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
 from sparsefield.inference import InferenceMethod
-from sparsefield.viz.explorer.cell_beliefs import beliefs_by_column, group_states, number_range
+from sparsefield.viz.explorer.cell_beliefs import beliefs_by_column, group_states, infer_missing, number_range
 from sparsefield.viz.network import variable_at
 
 METHODS = {
-    "mean-field": "mean field (fast)",
-    "auto": "automatic (exact where possible)",
+    "auto": "automatic",
+    "exact": "exact",
     "bp": "belief propagation",
-    "exact": "exact (small treewidth)",
-    "gibbs": "Gibbs sampling (slow)",
+    "gibbs": "Gibbs sampling",
+    "mean-field": "mean field",
 }
-"""Inference methods and their names on the page."""
+"""Inference methods and their names on the page; the first is the default."""
 
 CACHE_SIZE = 32
 """Results that are kept, so that going back and forth costs nothing."""
 
-Beliefs = tuple[dict[str, np.ndarray], tuple[str, ...]]
-"""{variable: (states,)} of every predicted variable, and the warnings of the inference."""
+
+@dataclass(frozen=True)
+class RowBeliefs:
+    """Beliefs about one row."""
+
+    values: dict[str, np.ndarray]
+    """{variable: (states,)} of every predicted variable."""
+    methods: frozenset[str]
+    """The inference methods that computed those of missing cells."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,10 @@ class BeliefChange:
     means: tuple[float, float] | None = None
     """Means of a number before and after."""
     ordered: bool = False
+    table: str = ""
+    """Table of the variable; empty where there is only one."""
+    row: int = -1
+    """Row of a linked table; -1 for a row that is not in the data."""
 
     @property
     def direction(self) -> int:
@@ -61,6 +74,15 @@ class BeliefChange:
         return 0.5 * float(np.abs(self.after - self.before).sum())
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Beliefs before and after evidence, the largest changes first, and how they were computed."""
+
+    changes: list[BeliefChange]
+    methods: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
 def with_method(model: Any, method: str) -> Any:
     """Return the model with an inference method; the model's own method keeps its options."""
     if isinstance(model, CRFClassifier):
@@ -68,16 +90,12 @@ def with_method(model: Any, method: str) -> Any:
         model = MarkovField.from_field(model.field_, inference=model.inference)
     elif not isinstance(model, (MarkovField, RelationalField)):
         raise DataError(f"A {type(model).__name__} cannot be explored.")
-    if method == default_method(model):
+    own = model.inference.name if isinstance(model.inference, InferenceMethod) else str(model.inference)
+    if method == own:
         return model
     other = copy.copy(model)
     other.inference = method
     return other
-
-
-def default_method(model: Any) -> str:
-    """Return the name of the model's own inference method."""
-    return model.inference.name if isinstance(model.inference, InferenceMethod) else str(model.inference)
 
 
 @contextmanager
@@ -101,52 +119,76 @@ class ConditionalBeliefs:
         self.model = model
         self.schema = model.field_.schema
         self._infer = lru_cache(CACHE_SIZE, typed=True)(self._infer_row)
+        self._compared = lru_cache(CACHE_SIZE, typed=True)(self._compare_row)
 
-    def given(self, evidence: Mapping[str, Any], method: str) -> Beliefs:
-        """Return the beliefs that `MarkovField.predict_proba` has for a row in which all other values are missing."""
+    def given(self, evidence: Mapping[str, Any], method: str) -> RowBeliefs:
+        """Return the beliefs that `MarkovField.predict_proba` has for a row in which all other values are missing.
+
+        Those about the evidence itself are certain.
+        """
         names = tuple(sorted(evidence))
         return self._infer(method, names, *(evidence[name] for name in names))
 
-    def compare(self, evidence: Mapping[str, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
-        """Return the beliefs before and after evidence about all other variables, and the warnings.
+    def compare(self, evidence: Mapping[str, Any], method: str) -> Comparison:
+        """Return the beliefs before and after evidence about all other variables.
 
         The largest changes come first; variables without a change are in column order.
         """
-        (before, warned), (after, also) = self.given({}, method), self.given(evidence, method)
+        names = tuple(sorted(evidence))
+        return self._compared(method, names, *(evidence[name] for name in names))
+
+    def _compare_row(self, method: str, names: tuple[str, ...], *values: Any) -> Comparison:
+        evidence = dict(zip(names, values, strict=True))
+        before, after = self.given({}, method), self.given(evidence, method)
         found = []
         for name in self.schema.order:
-            if name in after and name not in evidence:
+            if name in after.values and name not in evidence:
                 variable = variable_at(self.schema, self.schema.index_of_name[name])
-                found.append(_change(variable, before[name], after[name]))
+                found.append(belief_change(variable, before.values[name], after.values[name]))
         found.sort(key=lambda change: -change.distance)
-        return found, tuple(dict.fromkeys((*warned, *also)))
+        lines = tuple(dict.fromkeys((*before.warnings, *after.warnings)))
+        return Comparison(found, before.methods | after.methods, lines)
 
-    def _infer_row(self, method: str, names: tuple[str, ...], *values: Any) -> Beliefs:
+    def _infer_row(self, method: str, names: tuple[str, ...], *values: Any) -> RowBeliefs:
         evidence = dict(zip(names, values, strict=True))
         with collect_warnings() as lines:
             row = [evidence.get(name) for name in self.schema.order]
-            found = row_beliefs(with_method(self.model, method), row)
-        return found, tuple(lines)
+            found = missing_in_row(with_method(self.model, method), row)
+        return replace(found, warnings=tuple(lines))
 
 
-def _change(variable: Variable, before: np.ndarray, after: np.ndarray) -> BeliefChange:
+def belief_change(
+    variable: Variable, before: np.ndarray, after: np.ndarray, table: str = "", row: int = -1
+) -> BeliefChange:
+    """Return the change of the belief about a variable, from the probabilities (states,) of its states or levels."""
     means = None
     if variable.numeric:
         means = number_range(variable, before)[0], number_range(variable, after)[0]
     states, grouped = group_states(variable, np.array([before, after]))
-    return BeliefChange(variable.name, states, *grouped, means=means, ordered=variable.ordered)
+    return BeliefChange(variable.name, states, grouped[0], grouped[1], means, variable.ordered, table, row)
 
 
-def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Return {variable: (states,)} as `MarkovField.predict_proba` has it for one row, with the levels of numbers.
+def row_beliefs(model: MarkovField, values: Sequence[Any]) -> RowBeliefs:
+    """Return beliefs as `MarkovField.predict_proba` has them for one row, with the levels of numbers.
 
-    None is a missing value.
-
-    The row is passed as an array, since reading a frame of ten thousand columns takes half a minute.
+    None is a missing value. An observed value is predicted from all others.
     """
+    schema = model.field_.schema
+    found = model._infer(DenseDataset.single(_compile_row(model, values)))
+    beliefs = beliefs_by_column(schema, found.conditionals[0])
+    return RowBeliefs({name: belief[0] for name, belief in beliefs.items()}, found.methods)
+
+
+def missing_in_row(model: MarkovField, values: Sequence[Any]) -> RowBeliefs:
+    """Return beliefs about the missing values of one row, where None is a missing value; others are certain."""
+    found = infer_missing(model, DenseDataset.single(_compile_row(model, values)))
+    beliefs = beliefs_by_column(model.field_.schema, found.values[0])
+    return RowBeliefs({name: belief[0] for name, belief in beliefs.items()}, found.methods)
+
+
+def _compile_row(model: MarkovField, values: Sequence[Any]) -> Table:
+    """Return a table of one row, made from an array, since reading a frame of ten thousand columns takes a minute."""
     schema = model.field_.schema
     row = np.full((1, len(values)), None, dtype=object)
     row[0, :] = values
-    table = compile_table(replace(as_source(row), names=schema.order), schema)
-    (conditionals,) = model._infer(DenseDataset.single(table)).conditionals
-    return {name: belief[0] for name, belief in beliefs_by_column(schema, conditionals).items()}
+    return compile_table(replace(as_source(row), names=schema.order), schema)

@@ -11,11 +11,18 @@ import dash_cytoscape as cyto
 from dash import dcc, html
 from flask import Response, abort
 
-from sparsefield.viz.explorer.conditional_beliefs import METHODS, default_method
-from sparsefield.viz.explorer.page_callbacks import NODE_LIMITS, register_callbacks
-from sparsefield.viz.explorer.page_elements import COLORS, build_elements, build_stylesheet, quiet
+from sparsefield.viz.explorer.belief_elements import evidence_hint
+from sparsefield.viz.explorer.conditional_beliefs import METHODS
+from sparsefield.viz.explorer.network_callbacks import NODE_LIMITS, draw_part, register_network
+from sparsefield.viz.explorer.network_picture import build_stylesheet
+from sparsefield.viz.explorer.page_pieces import quiet
+from sparsefield.viz.explorer.panel_callbacks import register_evidence, register_rows
 from sparsefield.viz.explorer.session import Session
+from sparsefield.viz.explorer.view_callbacks import register_view
+from sparsefield.viz.explorer.view_state import DEFAULT_METHOD, TABS
 from sparsefield.viz.palette import BLUE
+
+VIEWPORT = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
 
 
 def make_app(session: Session, token: str) -> dash.Dash:
@@ -29,9 +36,15 @@ def make_app(session: Session, token: str) -> dash.Dash:
         update_title="",
         add_log_handler=False,
         use_pages=False,
+        meta_tags=[VIEWPORT],
     )
     app.layout = _layout(session, token)
-    register_callbacks(app, session)
+    register_network(app, session)
+    if session.evidence is not None:
+        register_evidence(app, session)
+    if session.rows is not None:
+        register_rows(app, session)
+    register_view(app, session)
 
     def download(number: int) -> Response:
         """Return a completed table as a file, which may be larger than a page can handle."""
@@ -50,54 +63,66 @@ def make_app(session: Session, token: str) -> dash.Dash:
 
 
 def _layout(session: Session, token: str) -> html.Div:
-    choice: Any = {"clearable": False, "searchable": False}
-    methods = dcc.Dropdown(METHODS, default_method(session.model), id="method", **choice)
-    limits = [{"label": f"{k} variables", "value": k} for k in NODE_LIMITS]
-    tabs = {"variable": "Variable", "evidence": "Evidence", "rows": "Rows"}
-    head = html.Header(
-        [
-            html.Div([html.H1([html.Span("sparsefield"), session.name]), html.P(session.summary)]),
-            html.Label(["Inference", methods], className="method"),
-        ]
-    )
-    tools = [
-        dcc.Dropdown([], id="find", placeholder="Find a variable \u2026", className="find"),
-        html.Button("Overview", id="overview", className="plain", title="Show the strongest edges"),
-        html.Label(["at most", dcc.Dropdown(limits, NODE_LIMITS[1], id="limit", **choice)], className="limit"),
-    ]
-    picture = cyto.Cytoscape(
-        id="network",
-        elements=build_elements(session.network.overview(NODE_LIMITS[1])),
-        stylesheet=build_stylesheet(),
-        layout={"name": "preset", "fit": True, "padding": 24},
-        style={"width": "100%", "height": "100%"},
-        minZoom=0.2,
-        maxZoom=4,
-        boxSelectionEnabled=False,
-        responsive=True,
-    )
-    network = html.Section([html.Div(tools, className="tools"), picture, _legend()], className="card network")
     panels = {
-        "variable": quiet("Click a variable in the network, or find it by name, to see its neighbors."),
+        "variable": quiet(_first_hint(session)),
         "evidence": _evidence_controls(session),
         "rows": _row_controls(session, token),
     }
-    choices = [{"label": label, "value": name} for name, label in tabs.items()]
+    choices = [{"label": name.capitalize(), "value": name} for name in TABS]
     aside = [
-        dcc.RadioItems(choices, "variable", id="tab", className="tabs", inline=True),
-        *(html.Div(content, id=f"{name}-panel", className="panel") for name, content in panels.items()),
+        dcc.RadioItems(choices, TABS[0], id="tab", className="tabs", inline=True),
+        *(html.Div(panels[name], id=f"{name}-panel", className="panel") for name in TABS),
     ]
-    data = {"chosen": None, "evidence-nodes": [], "evidence": {}, "accepted-count": 0}
+    data = {"chosen": None, "community": None, "edge": None, "evidence": {}, "accepted-count": 0, "theme": "light"}
     stores = [dcc.Store(id=name) if start is None else dcc.Store(id=name, data=start) for name, start in data.items()]
-    main = html.Main([network, html.Aside(aside, className="card side")])
-    return html.Div([head, main, *stores], className="page")
+    stores += [dcc.Store(id="view"), dcc.Store(id="written"), dcc.Location(id="address", refresh=False)]
+    main = html.Main([_network_card(session), html.Aside(aside, className="card side")])
+    return html.Div([_header(session), main, *stores], className="page")
+
+
+def _first_hint(session: Session) -> str:
+    if session.bubbles is not None:
+        return "Circles are communities of columns. Click one to open it, or find a variable by its name."
+    return "Click a variable in the network, or find it by name, to see its neighbors. Click an edge to see its states."
+
+
+def _header(session: Session) -> html.Header:
+    methods = dcc.Dropdown(METHODS, DEFAULT_METHOD, id="method", clearable=False, searchable=False)
+    title = html.Div([html.H1([html.Span("sparsefield"), session.name]), html.P(session.summary)], className="title")
+    named: Any = {"aria-label": "Light or dark"}
+    theme = html.Button("\u25d0", id="theme-toggle", className="plain icon", title="Light or dark", **named)
+    controls = html.Div([html.Label(["Inference", methods], className="method"), theme], className="controls")
+    return html.Header([title, controls])
+
+
+def _network_card(session: Session) -> html.Section:
+    limits = [{"label": f"{k} variables", "value": k} for k in NODE_LIMITS]
+    limit = dcc.Dropdown(limits, NODE_LIMITS[1], id="limit", clearable=False, searchable=False)
+    tools = [
+        dcc.Dropdown([], id="find", placeholder="Find a variable \u2026", className="find"),
+        html.Button("Overview", id="overview", className="plain", title="Show the whole network"),
+        html.Label([html.Span("at most"), limit], className="limit"),
+        html.Button("Save picture", id="save", className="plain", title="Download the network as a PNG file"),
+    ]
+    elements, _ = draw_part(session, None, None, NODE_LIMITS[1], {})
+    picture = cyto.Cytoscape(
+        id="network",
+        elements=elements,
+        stylesheet=build_stylesheet(),
+        layout={"name": "preset", "fit": True, "padding": 24},
+        style={"width": "100%", "height": "100%"},
+        minZoom=0.15,
+        maxZoom=4,
+        boxSelectionEnabled=False,
+        autoungrabify=False,
+        responsive=True,
+    )
+    return html.Section([html.Div(tools, className="tools"), picture, _legend()], className="card network")
 
 
 def _legend() -> html.Div:
-    texts = {1: "go together", -1: "rarely go together", 0: "depends on the states"}
-    keys = [
-        html.Span([html.I(style={"background": COLORS[sign]}), text], className="key") for sign, text in texts.items()
-    ]
+    texts = {"positive": "go together", "negative": "rarely go together", "mixed": "without a sign"}
+    keys = [html.Span([html.I(className=sign), text], className="key") for sign, text in texts.items()]
     width = html.Span("wider edges are stronger", className="quiet")
     return html.Div([*keys, width, html.Span(id="not-shown", className="quiet")], className="legend")
 
@@ -107,24 +132,52 @@ def _loading(name: str) -> dcc.Loading:
 
 
 def _evidence_controls(session: Session) -> list[Any]:
-    if session.beliefs is None:
+    if session.evidence is None:
         text = (
-            "Evidence cannot be set for linked tables, since the beliefs about a row depend on the rows that it is "
-            "linked with. Start the explorer with the tables and open a row under Rows."
+            "Beliefs about a row of linked tables depend on the rows that it is linked with. Start the explorer with "
+            "the tables to choose an entity and set its values and those around it:"
         )
-        return [quiet(text)]
+        return [quiet(text), html.Pre(f"sparsefield explore {session.name} schema.toml")]
+    linked = session.evidence.can_unset
+    placeholder = "Set a value \u2026" if linked else "Set a variable \u2026"
     tools = [
-        dcc.Dropdown([], id="add", placeholder="Set a variable \u2026", className="find"),
+        dcc.Dropdown([], id="add", placeholder=placeholder, className="find"),
         html.Button("Clear", id="clear", className="plain"),
     ]
     find = {"placeholder": "filter by name \u2026", "type": "text", "debounce": 0.3, "className": "filter"}
     head = [html.H3("Beliefs", id="beliefs-title"), dcc.Input(id="find-belief", **find)]
     return [
+        *(_entity_controls(session) if linked else []),
         html.Div(tools, className="tools"),
-        html.Div(id="evidence-list", className="evidence"),
+        html.Div(evidence_hint(linked), id="evidence-list", className="evidence"),
         html.Div(head, className="row-head"),
         _loading("beliefs"),
     ]
+
+
+def _entity_controls(session: Session) -> list[Any]:
+    assert session.rows is not None
+    rows = session.rows
+    tables = [{"label": name, "value": name} for name in rows.tables if rows.schemas[name].targets]
+    first = tables[0]["value"]
+    start = _first_missing(session, first)
+    table = dcc.Dropdown(tables, first, id="entity-table", clearable=False, searchable=False)
+    options = [{"label": rows.row_name(first, start), "value": start}]
+    return [
+        html.Div(
+            [
+                html.Label(["Table", table], className="table"),
+                dcc.Dropdown(options, start, id="entity-row", clearable=False, className="find"),
+            ],
+            className="tools entity",
+        )
+    ]
+
+
+def _first_missing(session: Session, table: str) -> int:
+    assert session.rows is not None
+    missing = session.rows.tables[table].missing_rows.values()
+    return min((min(rows) for rows in missing if rows), default=0)
 
 
 def _row_controls(session: Session, token: str) -> list[Any]:
@@ -135,7 +188,7 @@ def _row_controls(session: Session, token: str) -> list[Any]:
             html.Pre(f"sparsefield explore {session.name} data.csv"),
         ]
     first = next(iter(rows.tables))
-    start = min((min(missing) for missing in rows.tables[first].missing_rows.values() if missing), default=0)
+    start = _first_missing(session, first)
     tables = [{"label": name, "value": name} for name in rows.tables]
     table = dcc.Dropdown(tables, first, id="table", clearable=False, searchable=False)
     options = [{"label": rows.row_name(first, start), "value": start}]

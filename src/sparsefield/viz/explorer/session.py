@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs
+from sparsefield.viz.explorer.community_bubbles import CommunityBubbles, find_bubbles
+from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, Comparison, ConditionalBeliefs
+from sparsefield.viz.explorer.data_shares import DataShares
+from sparsefield.viz.explorer.evidence_sources import (
+    Evidence,
+    EvidenceSource,
+    LinkedEvidence,
+    PlainEvidence,
+    RowKey,
+)
+from sparsefield.viz.explorer.pair_table import PairTable, make_pair_table
 from sparsefield.viz.explorer.table_rows import TableRows
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.network import Network
 
 FULL_COLOR_DISTANCE = 0.25
 """Smallest distance between two beliefs at which a node may have its full color."""
+
+NodeColors = dict[int, tuple[int, float]]
+"""{node: (direction, amount)}"""
 
 
 @dataclass
@@ -28,10 +41,12 @@ class Session:
     name: str
     model: Any
     network: Network
-    beliefs: ConditionalBeliefs | None
-    """None for linked tables, where beliefs about a row depend on the rows that it is linked with."""
+    evidence: EvidenceSource | None
+    """None for linked tables without data, where there are no entities to set values of."""
     rows: TableRows | None
     """None where no data were given."""
+    shares: dict[str, DataShares] = field(default_factory=dict)
+    """States of each table of the data."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -43,41 +58,47 @@ class Session:
         n_rows = sum(table.n_rows for table in self.rows.tables.values()) if self.rows else 0
         return f"{kind}{linked}{size}" + (f"; {count(n_rows, 'row')} of data" if self.rows else "")
 
-    def _evidence_values(self, evidence: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return {variable: value} from {node: position of the state, or number}; the page has nodes as text."""
-        found = {}
-        for node, value in evidence.items():
-            variable = self.network.variable(int(node))
-            assert variable is not None
-            found[variable.name] = float(value) if variable.numeric else variable.states[int(value)]
-        return found
+    @cached_property
+    def bubbles(self) -> CommunityBubbles | None:
+        """The communities of a large network; None where it is small."""
+        return find_bubbles(self.network)
 
-    def compare(self, evidence: Mapping[Any, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
-        """Return the changes that evidence makes, largest first, and warnings; the error where a method refuses."""
-        assert self.beliefs is not None
+    def pair_table(self, edge: int) -> PairTable | None:
+        """Return the table of the states of the two columns of an edge."""
+        return make_pair_table(self.network, edge, self.shares)
+
+    def compare(self, evidence: Evidence, method: str, entity: RowKey | None = None) -> Comparison:
+        """Return the changes that evidence makes, largest first; the error where a method refuses is a warning."""
+        assert self.evidence is not None
         try:
             with self.lock:
-                return self.beliefs.compare(self._evidence_values(evidence), method)
+                return self.evidence.compare(evidence, entity, method)
         except DataError as error:
-            return [], (str(error),)
+            return Comparison([], warnings=(str(error),))
 
-    def node_colors(self, changes: list[BeliefChange], min_distance: float = 0.005) -> dict[int, tuple[int, float]]:
+    def evidence_nodes(self, evidence: Evidence) -> list[int]:
+        """Return the nodes of the variables that are set, or are about to be."""
+        if self.evidence is None:
+            return []
+        return list(dict.fromkeys(self.evidence.node(key) for key in evidence))
+
+    def node_colors(self, changes: list[BeliefChange], min_distance: float = 0.005) -> NodeColors:
         """Return {node: (direction, amount)} for the picture; the direction is that of the non-reference state of
         two states, or of ordered states on average.
 
         Amounts are relative to the largest change, so that small changes are visible.
         """
-        found = {}
-        largest = max([FULL_COLOR_DISTANCE, *(change.distance for change in changes[:1])])
+        found: NodeColors = {}
+        largest = max([FULL_COLOR_DISTANCE, *(change.distance for change in changes)])
         for change in changes:
             if change.distance < min_distance:
-                break
-            node = self.network.number(change.name)
+                continue
+            node = self.network.number(change.name, change.table)
             variable = self.network.variable(node)
             direction = change.direction
             if variable is not None and len(variable.states) == 2:
                 direction = 1 if change.after[1 - variable.reference] > change.before[1 - variable.reference] else -1
-            found[node] = direction, change.distance / largest
+            found.setdefault(node, (direction, change.distance / largest))
         return found
 
 
@@ -85,5 +106,13 @@ def open_session(name: str, model: Any, rows: TableRows | None = None) -> Sessio
     """Return the session of a model; other objects are refused."""
     if not isinstance(model, (MarkovField, CRFClassifier, RelationalField)):
         raise DataError(f"{name}: holds a {type(model).__name__}, which cannot be explored.")
-    beliefs = None if isinstance(model, RelationalField) else ConditionalBeliefs(model)
-    return Session(name, model, Network(model.field_), beliefs, rows)
+    network = Network(model.field_)
+    shares = {}
+    if rows is not None:
+        shares = {table: DataShares(given.known, rows.schemas[table]) for table, given in rows.tables.items()}
+    evidence: EvidenceSource | None = None
+    if not isinstance(model, RelationalField):
+        evidence = PlainEvidence(network, ConditionalBeliefs(model), shares.get(""))
+    elif rows is not None:
+        evidence = LinkedEvidence(network, rows, shares)
+    return Session(name, model, network, evidence, rows, shares)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +14,23 @@ import numpy as np
 import polars as pl
 
 from sparsefield.data import Relational
+from sparsefield.data.column_types import days_of, family_of
+from sparsefield.data.number_text import write_number
 from sparsefield.data.schema import Label, Schema, Variable
-from sparsefield.viz.explorer.cell_beliefs import cell_beliefs, group_states, number_range, tail_probability
-from sparsefield.viz.explorer.conditional_beliefs import collect_warnings, row_beliefs, with_method
+from sparsefield.viz.explorer.cell_beliefs import (
+    cell_beliefs,
+    expected_log_probability,
+    group_states,
+    number_range,
+    tail_probabilities,
+)
+from sparsefield.viz.explorer.conditional_beliefs import RowBeliefs, collect_warnings, row_beliefs, with_method
 from sparsefield.viz.network import variable_at
 
 UNLIKELY = 0.05
 """Probability below which a number is called surprising."""
+
+LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -71,16 +83,26 @@ class ObservedValue:
     accepted: bool
     spread: float | None = None
     """Standard deviation of a number given all other values; None for other variables."""
+    dtype: str = ""
+    """Type of a column of dates, times or durations, whose numbers are days."""
 
     @property
     def is_surprising(self) -> bool:
         """Whether another state is more probable, or a number is in the outermost twentieth."""
         return self.expected != self.state if self.spread is None else self.probability < UNLIKELY
 
+    expected_log: float = 0.0
+    """Mean of the log-probability under the predicted distribution, which is lower for columns of many states."""
+
     @property
     def log_probability(self) -> float:
         """Natural logarithm of the probability of the value given all others."""
-        return math.log(max(self.probability, np.finfo(float).tiny))
+        return math.log(max(self.probability, LEAST))
+
+    @property
+    def surprise(self) -> float:
+        """How far the log-probability is below its mean under the predicted distribution."""
+        return self.expected_log - self.log_probability
 
 
 @dataclass(frozen=True)
@@ -96,6 +118,9 @@ class MissingValue:
     """Mean of a number; None for other variables."""
     spread: float | None = None
     """Standard deviation of a number; None for other variables."""
+    dtype: str = ""
+    """Type of a column of dates, times or durations, whose numbers are days."""
+    ordered: bool = False
 
     @property
     def best(self) -> Label:
@@ -117,6 +142,8 @@ class RowView:
     """Columns whose value did not occur in training, with that value."""
     latent: list[MissingValue]
     """Latent variables, which no table contains."""
+    methods: frozenset[str]
+    """The inference methods that computed the beliefs about missing values."""
     warnings: tuple[str, ...]
 
 
@@ -167,8 +194,8 @@ class TableRows:
         """
         source, schema = self.tables[table], self.schemas[table]
         with collect_warnings() as lines:
-            beliefs = self._beliefs(table, row, method)
-        cells = source.known.row(row, named=True)
+            found = self._beliefs(table, row, method)
+        beliefs, cells = found.values, source.known.row(row, named=True)
         values, missing, observed, unknown, latent = [], [], [], [], []
         for name in schema.order:
             variable = variable_at(schema, schema.index_of_name[name])
@@ -182,18 +209,19 @@ class TableRows:
             accepted = self.accepted.get((table, row, name))
             value, belief = cells[name] if accepted is None else accepted.state, beliefs[name]
             if variable.numeric and value is not None:
-                values.append(_observed_number(variable, float(value), belief, accepted is not None))
+                values.append(_observed_number(variable, cell_number(variable, value), belief, accepted is not None))
             elif value is not None and value in variable.code_of_label:
                 k, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
                 shown = variable.states[k], float(belief[k]), variable.states[best], float(belief[best])
-                values.append(ObservedValue(name, *shown, accepted is not None))
+                expected = expected_log_probability(belief, belief)
+                values.append(ObservedValue(name, *shown, accepted is not None, expected_log=expected))
             elif row in source.missing_rows.get(name, ()):
                 missing.append(_missing_value(variable, belief))
             else:
                 unknown.append((name, source.raw[name][row]))
-        values.sort(key=lambda one: one.probability)
+        values.sort(key=lambda one: -one.surprise)
         missing.sort(key=lambda one: -one.belief.max())
-        return RowView(values, missing, observed, unknown, latent, tuple(lines))
+        return RowView(values, missing, observed, unknown, latent, found.methods, tuple(lines))
 
     def accept(self, table: str, row: int, names: list[str] | None, method: str) -> list[AcceptedValue]:
         """Accept the most probable states of some missing values of a row, or of all, as they are shown now."""
@@ -219,7 +247,7 @@ class TableRows:
         states: dict[str, dict[int, str]] = {}
         for one in self.accepted.values():
             if one.table == table:
-                states.setdefault(one.name, {})[one.row] = _format_state(one.state)
+                states.setdefault(one.name, {})[one.row] = _format_state(one.state, self.dtype(table, one.name))
         for name, by_row in states.items():
             column = frame[name] if name in frame else pl.Series(name, [None] * source.n_rows, dtype=pl.String)
             frame = frame.with_columns(column.scatter(list(by_row), pl.Series(by_row.values(), dtype=pl.String)))
@@ -231,7 +259,12 @@ class TableRows:
         self.completed(table).write_csv(buffer, separator=source.separator, include_header=source.header)
         return buffer.getvalue()
 
-    def _beliefs(self, table: str, row: int, method: str) -> dict[str, np.ndarray]:
+    def dtype(self, table: str, name: str) -> str:
+        """Return the type of a column of dates, times or durations; empty for others."""
+        schema = self.schemas[table]
+        return variable_at(schema, schema.index_of_name[name]).dtype
+
+    def _beliefs(self, table: str, row: int, method: str) -> RowBeliefs:
         model = with_method(self.model, method)
         if self.data is None:
             values = self.tables[table].known.row(row, named=True)
@@ -240,31 +273,43 @@ class TableRows:
         # Linked rows depend on each other, so the beliefs of all rows are computed together and cached.
         key = method, tuple(self.accepted.values())
         if self._cache[0] != key:
-            self._cache = key, cell_beliefs(model, self._completed_data())
-        return {name: belief[row] for name, belief in self._cache[1][table].items()}
+            self._cache = key, cell_beliefs(model, self.data_with())
+        found = self._cache[1]
+        return RowBeliefs({name: belief[row] for name, belief in found.values[table].items()}, found.methods)
 
-    def _completed_data(self) -> Any:
+    def data_with(self, changes: Sequence[tuple[str, int, str, Label | None]] = ()) -> Relational:
+        """Return the linked tables with accepted values, and with changes (table, row, column, value or None)."""
         assert self.data is not None
-        changed = {}
-        for one in self.accepted.values():
-            frame = changed.get(one.table, self.data.tables[one.table])
-            changed[one.table] = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
+        changed: dict[str, pl.DataFrame] = {}
+        accepted = [(one.table, one.row, one.name, one.state) for one in self.accepted.values()]
+        for table, row, name, state in (*accepted, *changes):
+            frame = changed[table] if table in changed else self.data.tables[table]
+            changed[table] = frame.with_columns(_replace_cell(frame[name], row, state))
         return self.data.with_tables(changed)
+
+    def is_missing(self, table: str, row: int, name: str) -> bool:
+        """Return whether a cell has no value, not even an accepted one."""
+        return (table, row, name) not in self.accepted and row in self.tables[table].missing_rows.get(name, ())
 
 
 def _observed_number(variable: Variable, value: float, belief: np.ndarray, accepted: bool) -> ObservedValue:
     place = int(variable.position_of_code[variable.codes_of(np.array([value]))[0]])
     mean, spread = number_range(variable, belief)
     shown = int(value) if variable.whole and value.is_integer() else value
-    return ObservedValue(variable.name, shown, tail_probability(belief, place), mean, 1.0, accepted, spread)
+    tails = tail_probabilities(belief)
+    expected = expected_log_probability(belief, tails)
+    return ObservedValue(
+        variable.name, shown, float(tails[place]), mean, 1.0, accepted, spread, variable.dtype, expected
+    )
 
 
 def _missing_value(variable: Variable, belief: np.ndarray) -> MissingValue:
     states, grouped = group_states(variable, belief)
     if not variable.numeric:
-        return MissingValue(variable.name, states, grouped)
+        return MissingValue(variable.name, states, grouped, ordered=variable.ordered)
     mean, spread = number_range(variable, belief)
-    return MissingValue(variable.name, states, grouped, _rounded(variable, mean), spread)
+    number = _rounded(variable, mean)
+    return MissingValue(variable.name, states, grouped, number, spread, variable.dtype, variable.ordered)
 
 
 def _rounded(variable: Variable, number: float) -> float:
@@ -272,15 +317,37 @@ def _rounded(variable: Variable, number: float) -> float:
     return int(found) if variable.whole else found
 
 
-def _replace_cell(column: pl.Series, row: int, state: Label) -> pl.Series:
+def _replace_cell(column: pl.Series, row: int, state: Label | None) -> pl.Series:
     if column.dtype == pl.Object:  # mixed types
         values = column.to_list()
         values[row] = state
         return pl.Series(column.name, values, dtype=pl.Object)
+    if state is not None and column.dtype.is_temporal():
+        values = column.to_list()
+        values[row] = _date_of_days(column.dtype, float(state))
+        return pl.Series(column.name, values, dtype=column.dtype)
     dtype = pl.Series([state]).dtype if column.dtype == pl.Null else column.dtype
     return column.cast(dtype).scatter(row, pl.Series([state]).cast(dtype))
 
 
-def _format_state(state: Label) -> str:
-    """Return a state as a CSV file has it."""
+def _date_of_days(dtype: pl.DataType, days: float) -> Any:
+    """Return a number of days as a date, time or duration."""
+    if dtype == pl.Duration:
+        return timedelta(days=days)
+    if dtype == pl.Time:
+        return (datetime(1970, 1, 1) + timedelta(days=days)).time()
+    zone = getattr(dtype, "time_zone", None)
+    moment = datetime(1970, 1, 1, tzinfo=UTC if zone else None) + timedelta(days=days)
+    return moment.date() if dtype == pl.Date else moment
+
+
+def cell_number(variable: Variable, value: Any) -> float:
+    """Return the value of a numeric cell; of dates, the number of days."""
+    return days_of(variable.name, value, variable.dtype, "evidence") if family_of(variable.dtype) else float(value)
+
+
+def _format_state(state: Label, dtype: str) -> str:
+    """Return a state as a CSV file has it; a number of days as a date."""
+    if family_of(dtype) and isinstance(state, (int, float)):
+        return write_number(state, dtype=dtype)
     return str(state).lower() if isinstance(state, bool) else str(state)
