@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from sparsefield.viz.palette import figure_style, style_variables
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -109,7 +111,7 @@ def make_page(
 
 def document(title: str, body: str, *scripts: str, kind: str = "") -> str:
     """Return a whole page, whose policy allows only the style and the named scripts of this package."""
-    style, *codes = ((files("sparsefield.viz") / name).read_text(encoding="utf-8") for name in ("page.css", *scripts))
+    style, codes = base_style() + _asset("page.css"), [_asset(name) for name in scripts]
     allowed = " ".join(map(_digest, codes)) or "'none'"
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_digest(style)}; script-src {allowed}"
@@ -123,6 +125,15 @@ def document(title: str, body: str, *scripts: str, kind: str = "") -> str:
         f"<title>{escape(title)}</title><style>{style}</style></head>\n"
         f"<body{attribute}>{body}\n{ending}</body></html>\n"
     )
+
+
+def base_style() -> str:
+    """Return the style sheet that all pages share: colors for light and dark pages, fonts, buttons, cards and keys."""
+    return style_variables() + figure_style() + _asset("base.css")
+
+
+def _asset(name: str) -> str:
+    return (files("sparsefield.viz") / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -10,10 +10,17 @@
   const [details, search, matches, slider, shownText] =
     ["details", "search", "matches", "strength", "shown"].map(find);
   const paint = canvas.getContext("2d");
-  const INK = "#1f2430", FAINT = "#c9ced8";
-  const OTHER = "#667085";
-  // Edges without a sign connect states that have no order, or have features of both signs.
-  const SIGN_COLORS = { "1": "#0072b2", "0": "#8a7fa8", "-1": "#d55e00" };
+  // The colors are those of the page's theme. Edges without a sign connect states that have no order, or have features
+  // of both signs.
+  const color = {};
+  function readColors() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "card", "faint", "neutral", "positive", "negative"]) {
+      color[name] = style.getPropertyValue("--" + name).trim();
+    }
+  }
+  readColors();
+  const signColor = (sign) => [color.negative, color.neutral, color.positive][sign + 1];
   const SIGN_NAMES = { "1": "plus", "0": "neutral", "-1": "minus" };
   const n = data.names.length, total = data.a.length;
   const largest = total ? data.s[0] : 1;
@@ -165,7 +172,7 @@
         }
       }
       paint.lineWidth = line;
-      paint.strokeStyle = own ? SIGN_COLORS[sign] : FAINT;
+      paint.strokeStyle = own ? signColor(sign) : color.faint;
       paint.globalAlpha = own ? (edges.length > 1500 && center < 0 ? 0.3 : 0.62) : 0.35;
       paint.setLineDash(sign >= 0 || edges.length > 1500 ? [] : [2 * line + 2, line + 1.5]);
       paint.stroke();
@@ -179,10 +186,10 @@
       const dimmed = center >= 0 && !near.has(k);
       paint.beginPath();
       paint.arc(placeX(k), placeY(k), radius(k), 0, 2 * Math.PI);
-      paint.fillStyle = dimmed ? FAINT : data.colors[data.group[k]] || OTHER;
+      paint.fillStyle = dimmed ? color.faint : data.colors[data.group[k]] || color.neutral;
       paint.fill();
       paint.lineWidth = k === center ? 3 : 1.2;
-      paint.strokeStyle = k === center ? INK : "#ffffff";
+      paint.strokeStyle = k === center ? color.ink : color.card;
       paint.stroke();
     }
   }
@@ -205,9 +212,9 @@
       if (k !== center && overlaps(own, taken, CELL)) continue;
       keep(own, taken, CELL);
       paint.lineWidth = 3.5;
-      paint.strokeStyle = "rgba(255, 255, 255, 0.9)";
+      paint.strokeStyle = color.card;
       paint.strokeText(name, x, y);
-      paint.fillStyle = INK;
+      paint.fillStyle = color.ink;
       paint.fillText(name, x, y);
     }
   }
@@ -372,7 +379,7 @@
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     const dot = element("span", undefined, "dot");
-    dot.style.background = data.colors[k] || OTHER;
+    dot.style.background = data.colors[k] || color.neutral;
     button.append(dot, element("span", name));
     button.addEventListener("click", () => {
       group = group === k ? -1 : k;
@@ -474,6 +481,9 @@
   find("interactive").hidden = false;
   const picture = find("static");
   if (picture) picture.hidden = true;
+  const recolor = () => { readColors(); draw(); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolor);
+  new MutationObserver(recolor).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   new ResizeObserver(() => { if (view.touched) draw(); else fit(); }).observe(canvas);
   moveNodes();
   showDetails();

@@ -16,18 +16,15 @@ from sparsefield.viz.html_page import document
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.node_positions import layout_nodes
-from sparsefield.viz.palette import BLUE, GREY, GROUPS, MIXED, ORANGE, WHITE
+from sparsefield.viz.palette import BLUE, GREY, NEUTRAL, ORANGE, SIGN_COLORS, WHITE, group_color
 from sparsefield.viz.svg import Drawing, shorten, text_width
 
 LINE = '<svg width="34" height="10" aria-hidden="true"><line x1="1" y1="5" x2="33" y2="5" {}/></svg>'
 BLUE_LINE = LINE.format(f'stroke="{BLUE}" stroke-width="4"')
-NEUTRAL_LINE = LINE.format(f'stroke="{MIXED}" stroke-width="4"')
+NEUTRAL_LINE = LINE.format(f'stroke="{NEUTRAL}" stroke-width="4"')
 ORANGE_LINE = LINE.format(f'stroke="{ORANGE}" stroke-width="4" stroke-dasharray="9 5"')
 FRAME_HEIGHT = 800
 """Height of the frame in a notebook, in pixels."""
-
-COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
-"""Colors of edges by their sign."""
 
 MAX_STATIC_EDGES = 120
 """Edges of a static picture, which cannot be enlarged."""
@@ -114,7 +111,7 @@ def _draw_static(view: NetworkView, title: str) -> str:
     groups = view.group_of(shown)
     positions = _fit(layout_nodes(len(shown.nodes), shown.ends, shown.strengths, groups))
     _draw_edges(drawing, shown, positions)
-    colors = [GROUPS[group] if group < len(GROUPS) else GREY for group in groups.tolist()]
+    colors = [group_color(group) for group in groups.tolist()]
     _draw_nodes(drawing, shown, positions, colors)
     _draw_key(drawing, len(shown.edges), len(view.whole.edges))
     return drawing.render()
@@ -136,7 +133,7 @@ def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None
         sign = int(network.signs[k])
         features = name_features(network.field, network.feature_numbers(k)[:6])
         hint = "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
-        style: dict[str, object] = {"stroke": COLORS[sign], "stroke_width": width, "stroke_opacity": 0.6}
+        style: dict[str, object] = {"stroke": SIGN_COLORS[sign], "stroke_width": width, "stroke_opacity": 0.6}
         style |= {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"} if sign < 0 else {}
         if a == b:
             drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **style)  # type: ignore[arg-type]
@@ -171,7 +168,7 @@ def _draw_key(drawing: Drawing, shown: int, total: int) -> None:
     drawing.text(66, y, "go together", size=12.5, fill=GREY)
     drawing.line(160, y - 4, 190, y - 4, stroke=ORANGE, stroke_width=3.5, stroke_dasharray="8 5")
     drawing.text(198, y, "rarely go together", size=12.5, fill=GREY)
-    drawing.line(324, y - 4, 354, y - 4, stroke=MIXED, stroke_width=3.5)
+    drawing.line(324, y - 4, 354, y - 4, stroke=NEUTRAL, stroke_width=3.5)
     drawing.text(362, y, "depends on the states", size=12.5, fill=GREY)
     which = f"all {total:,} edges" if shown == total else f"the {shown:,} strongest of {total:,} edges"
     drawing.text(WIDTH - 28, y, f"{which}; wider edges are stronger", size=12.5, fill=GREY, text_anchor="end")

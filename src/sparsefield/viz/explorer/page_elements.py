@@ -15,14 +15,14 @@ from sparsefield.viz.feature_sentences import Feature
 from sparsefield.viz.fit_summary import count, describe_number
 from sparsefield.viz.network import Neighbor, Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes, separate_labels
-from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
+from sparsefield.viz.palette import BLUE, FONT, INK, NEUTRAL, ORANGE, WHITE, blend
 from sparsefield.viz.svg import shorten
 
 MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
 MAX_ORDERED = 16
 """States of an ordinal variable that are listed, in their order."""
 
-COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
+COLORS = {1: BLUE, -1: ORANGE, 0: NEUTRAL}
 """Colors of edges whose weights are all positive, all negative, or mixed."""
 
 SIGNS = {1: "positive", -1: "negative", 0: "mixed"}
@@ -342,7 +342,7 @@ def build_stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int
             "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
         },
         # Bezier curves separate edges of several templates between two nodes.
-        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": MIXED},
+        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": NEUTRAL},
         **{f".{name}": {"line-color": COLORS[sign]} for sign, name in SIGNS.items()},
         "edge.dimmed": {"opacity": 0.16},
         "node.chosen": {"border-width": 3, "border-color": INK, "font-weight": 700},
