@@ -10,7 +10,7 @@ from sparsefield.codebook.column_entries import ColumnEntry
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
 from sparsefield.viz.palette import BLUE, GREY
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
 
 WIDTH, HEIGHT = 150, 34
 """Size of a small distribution, in pixels."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import networkx
     from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
+    from sparsefield.viz.figure_options import NameStyle
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
     from sparsefield.viz.report.data_sections import ScoredRows
@@ -37,16 +38,74 @@ class OutputMethods:
 
     field_: Field
 
-    def plot(self, *, title: str | None = None, extra: ExtraColumns | None = None) -> NetworkPlot:
-        """Return an interactive plot of the network; ``.save("net.html")`` or ``.save("net.svg")`` writes it.
+    def plot(
+        self,
+        *,
+        title: str | None = None,
+        layout: Any = None,
+        groups: Any = None,
+        rings: Any = None,
+        ring_title: str = "predictability",
+        edge_labels: bool = False,
+        names: NameStyle = "auto",
+        width_mm: float | None = None,
+        height_mm: float | None = None,
+        max_edges: int | None = None,
+        legend: bool = True,
+        seed: int = 0,
+        extra: ExtraColumns | None = None,
+    ) -> NetworkPlot:
+        """Return a plot of the network: interactive in a notebook; ``.save("net.pdf")`` writes a figure for print.
 
-        ``extra`` is {title: {name of a feature: value}}: further values to show beside the weights.
+        Blue edges are positive, orange and dashed ones negative, and gray ones have no sign. Wider edges are stronger.
+
+        Parameters
+        ----------
+        title : str
+            Drawn above the network; a figure without one has its legend only.
+        layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
+            Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
+        groups : {column: group}, a frame or a CSV file with column and group
+            Groups that color the columns, instead of communities; over linked tables, instead of tables.
+        rings : {column: share}, a frame or a CSV file with column and value
+            Shares from 0 to 1 that fill a ring around each column.
+        ring_title : what the rings show, for the legend
+        edge_labels : whether edges have their weights as labels
+        names : "auto", "inside" or "beside"
+            Whether names are within the circles or beside them.
+        width_mm, height_mm : float
+            Size of the figure in print.
+        max_edges : int
+            The number of the strongest edges to draw; by default about as many as can be told apart, and the edges
+            that keep columns connected.
+        legend : whether to draw a legend
+        seed : seed of the layout
+        extra : {title: {name of a feature: value}}
+            Further values that the interactive page shows beside the weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsefield import MarkovField
+        >>> rain = np.arange(100) % 2
+        >>> wet = np.where(np.arange(100) % 10 < 8, rain, 1 - rain)
+        >>> plot = MarkovField(l1=1.0).fit(np.column_stack([rain, wet])).plot(width_mm=90)
+        >>> plot.positions["column"].to_list()
+        ['x0', 'x1']
         """
+        from sparsefield.viz.figure_options import FigureOptions, read_column_values, read_positions
         from sparsefield.viz.network_plot import NetworkPlot
-        from sparsefield.viz.network_view import build_view
+        from sparsefield.viz.network_view import build_view, check_groups
 
         check_is_fitted(self)
-        return NetworkPlot(build_view(self.field_, extra), title or f"Network of a {type(self).__name__}")
+        places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
+        given = read_column_values(groups, "groups", "group")
+        view = build_view(self.field_, extra, groups=check_groups(self.field_, given))
+        options = FigureOptions(
+            places, read_column_values(rings, "rings", "value"), ring_title, edge_labels, names, width_mm, height_mm,
+            max_edges, legend, seed,
+        ).checked(view.whole.network.labels)  # fmt: skip
+        return NetworkPlot(view, title or "", options, f"Network of a {type(self).__name__}")
 
     def findings(self, X: Any, y: Any = None, *, most: int = 5) -> list[str]:
         """Return sentences about the data: how many pairs of columns go together, and the strongest with figures.

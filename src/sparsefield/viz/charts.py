@@ -17,7 +17,8 @@ INSET = 13.0
 """Free space at both ends of the x axis of a line panel."""
 
 LABEL_SIZE = 11.5
-CIRCLE = "M-3.7 0a3.7 3.7 0 1 0 7.4 0a3.7 3.7 0 1 0-7.4 0Z"
+MARK = 3.7
+"""Radius of a point."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def _draw_mark(drawing: Drawing, x: float, y: float, style: Curve | VerticalLine
         more = {"fill": WHITE, "stroke": style.color, "stroke_width": 1.5}
     if hint is not None:
         more["class"] = "point"
-    drawing.path(CIRCLE, hint=hint, transform=f"translate({x:.2f} {y:.2f})", **more)
+    drawing.circle(x, y, MARK, hint=hint, **more)
 
 
 def _dash(dashed: bool) -> dict[str, object]:

@@ -40,6 +40,7 @@
   const view = { x: 0, y: 0, scale: 1, touched: false };
   let count = data.initial, chosen = -1, pointed = -1, group = -1, waiting = false;
   const shownSigns = { "1": true, "0": true, "-1": true };
+  let connected = data.tree.some((on, e) => on && e >= data.initial);
 
   // -- positions of nodes -----------------------------------------------------------------------------------------
 
@@ -86,8 +87,9 @@
 
   function visibleEdges() {
     const edges = [];
-    for (let e = 0; e < count; e++) if (passes(e) && inGroup(e)) edges.push(e);
-    if (chosen >= 0) for (const e of edgesOf[chosen]) if (e >= count || !passes(e) || !inGroup(e)) edges.push(e);
+    const isOn = (e) => (e < count || (connected && data.tree[e])) && passes(e) && inGroup(e);
+    for (let e = 0; e < (connected ? total : count); e++) if (isOn(e)) edges.push(e);
+    if (chosen >= 0) for (const e of edgesOf[chosen]) if (!isOn(e)) edges.push(e);
     return edges;
   }
 
@@ -206,7 +208,7 @@
       const x = placeX(k), y = placeY(k) - radius(k) - 4;
       if (x < -60 || x > box.width + 60 || y < -20 || y > box.height + 20) continue;
       paint.font = (k === center ? "600 13px " : "12px ") + "system-ui, sans-serif";
-      const name = data.names[k].length > 30 ? data.names[k].slice(0, 29) + "…" : data.names[k];
+      const name = k === center ? data.names[k] : data.short[k];
       const half = paint.measureText(name).width / 2 + 3;
       const own = [x - half - free, y - 12 - free, x + half + free, y + 3 + free];
       if (k !== center && overlaps(own, taken, CELL)) continue;
@@ -240,7 +242,9 @@
     const weakest = count ? data.s[count - 1] : 0;
     const which = count === total ? `all ${total.toLocaleString("en")} edges`
       : `the ${count.toLocaleString("en")} strongest of ${total.toLocaleString("en")} edges`;
-    const text = total ? `${which}; strength at least ${weakest.toPrecision(2)}` : "no edges";
+    const more = connected ? data.tree.reduce((sum, on, e) => sum + (on && e >= count ? 1 : 0), 0) : 0;
+    const also = more ? ` and ${more.toLocaleString("en")} that connect columns` : `; strength at least ${weakest.toPrecision(2)}`;
+    const text = total ? which + also : "no edges";
     if (shownText.textContent !== text) shownText.textContent = text;
     canvas.dataset.drawn = String(drawn);
   }
@@ -255,7 +259,7 @@
   }
 
   function nodeButton(k) {
-    const button = element("button", data.names[k], "go");
+    const button = element("button", data.names[k], "go plain");
     button.type = "button";
     button.addEventListener("click", () => choose(k, true));
     return button;
@@ -373,9 +377,11 @@
     find(id).addEventListener("change", (event) => { shownSigns[sign] = event.target.checked; draw(); });
   }
 
+  find("connected").addEventListener("change", (event) => { connected = event.target.checked; fit(); });
+
   const legend = find("groups");
   data.groups.forEach((name, k) => {
-    const button = element("button", undefined, "group");
+    const button = element("button", undefined, "group plain");
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     const dot = element("span", undefined, "dot");
@@ -468,6 +474,32 @@
     else if (event.key === "Escape") choose(-1, false);
     else return;
     event.preventDefault();
+  });
+
+  // -- downloads -------------------------------------------------------------------------------------------------
+
+  function download(blob, name) {
+    const link = element("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  // The picture of the canvas has the background of the page, which a canvas lacks.
+  find("save-png").addEventListener("click", () => {
+    render();
+    const copy = element("canvas");
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const brush = copy.getContext("2d");
+    brush.fillStyle = color.card;
+    brush.fillRect(0, 0, copy.width, copy.height);
+    brush.drawImage(canvas, 0, 0);
+    copy.toBlob((blob) => download(blob, "network.png"), "image/png");
+  });
+  find("save-svg").addEventListener("click", () => {
+    const text = new XMLSerializer().serializeToString(find("static").querySelector("svg"));
+    download(new Blob([text], { type: "image/svg+xml" }), "network.svg");
   });
 
   // Buttons elsewhere on the page select a column of the network.

@@ -16,7 +16,7 @@ from sparsefield.viz.fit_summary import count, describe_number
 from sparsefield.viz.network import Neighbor, Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes, separate_labels
 from sparsefield.viz.palette import BLUE, FONT, INK, NEUTRAL, ORANGE, WHITE, blend
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
 
 MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
 MAX_ORDERED = 16

@@ -17,7 +17,8 @@ from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import FitDescription
-from sparsefield.viz.svg import Drawing, shorten
+from sparsefield.viz.short_names import shorten_all
+from sparsefield.viz.svg import Drawing
 
 MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
@@ -304,9 +305,9 @@ def _draw_missing_pattern(found: MissingPattern) -> str:
     width, height = max(900.0, left + step * len(columns) + 130), top + step * len(found.counts) + 24
     drawing = Drawing(width, height, "Missing values")
     drawing.text(20, 30, "Columns that are missing together", size=14, font_weight=600)
-    for k, name in enumerate(columns):
-        place = f"translate({left + step * (k + 0.5) + 4:.1f} {top - 10:.1f}) rotate(-50)"
-        drawing.text(0, 0, shorten(name, 16), size=11, fill=GREY, transform=place, hint=name)
+    for k, (name, shown) in enumerate(zip(columns, shorten_all(columns, 16), strict=True)):
+        place = left + step * (k + 0.5) + 4, top - 10
+        drawing.text(*place, shown, size=11, fill=GREY, turn=-50.0, hint=name)
     for row, (pattern, number) in enumerate(zip(found.patterns, found.counts.tolist(), strict=True)):
         y = top + step * row
         bar = 70.0 * number / float(found.counts.max())

@@ -12,6 +12,7 @@ import numpy as np
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature, list_features
+from sparsefield.viz.figure_options import FigureOptions
 from sparsefield.viz.findings import findings
 from sparsefield.viz.fit_summary import (
     count,
@@ -23,6 +24,7 @@ from sparsefield.viz.fit_summary import (
     l1_of,
 )
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_figure, render_table, section
+from sparsefield.viz.network_figure import NetworkFigure
 from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import ExtraColumns, NetworkView, build_view
 from sparsefield.viz.report import data_sections
@@ -169,7 +171,8 @@ def _render_network_section(view: NetworkView) -> str:
     text = "Circles are columns; an edge joins two columns that share features."
     if shown < whole:
         text += f" The network has {whole:,} edges; the {shown:,} strongest are on this page."
-    return section("network-section", "Network", paragraph(text, "note"), render_network(view, "Network"))
+    figure = NetworkFigure(view, FigureOptions())
+    return section("network-section", "Network", paragraph(text, "note"), render_network(view, figure))
 
 
 def _render_features(
