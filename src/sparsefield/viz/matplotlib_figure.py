@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield.errors import DataError
-from sparsefield.viz.svg import Drawing, Shape
+from sparsefield.viz.svg import Drawing, DrawnShape
 from sparsefield.viz.visible_text import visible
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _absolute(command: str, values: list[float], here: tuple[float, float]) -> l
     return [(a + shift[0], b + shift[1]) for a, b in zip(values[::2], values[1::2], strict=True)]
 
 
-def _style(shape: Shape) -> dict[str, Any]:
+def _style(shape: DrawnShape) -> dict[str, Any]:
     """Return the colors and lines of a shape as matplotlib names them."""
     from matplotlib.colors import to_rgba
 
@@ -132,7 +132,7 @@ def _style(shape: Shape) -> dict[str, Any]:
     }
 
 
-def _numbers(shape: Shape, *names: str) -> list[float]:
+def _numbers(shape: DrawnShape, *names: str) -> list[float]:
     return [float(str(shape.attributes.get(name, 0.0))) for name in names]
 
 
@@ -142,7 +142,7 @@ def _add(axes: Any, patch: Any, order: int) -> None:
     axes.add_artist(patch)
 
 
-def _draw_rect(axes: Any, shape: Shape, order: int) -> None:
+def _draw_rect(axes: Any, shape: DrawnShape, order: int) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     x, y, width, height, rounded = _numbers(shape, "x", "y", "width", "height", "rx")
@@ -153,23 +153,25 @@ def _draw_rect(axes: Any, shape: Shape, order: int) -> None:
     _add(axes, FancyBboxPatch((x, y), width, height, boxstyle=box, **_style(shape)), order)
 
 
-def _draw_circle(axes: Any, shape: Shape, order: int) -> None:
+def _draw_circle(axes: Any, shape: DrawnShape, order: int) -> None:
     from matplotlib.patches import Circle
 
     x, y, radius = _numbers(shape, "cx", "cy", "r")
     _add(axes, Circle((x, y), radius, **_style(shape)), order)
 
 
-def _draw_line(axes: Any, shape: Shape, order: int) -> None:
+def _draw_line(axes: Any, shape: DrawnShape, order: int) -> None:
     x1, y1, x2, y2 = _numbers(shape, "x1", "y1", "x2", "y2")
     _draw_outline(axes, shape, np.array([(x1, y1), (x2, y2)]), [1, 2], order, filled=False)
 
 
-def _draw_path(axes: Any, shape: Shape, order: int) -> None:
+def _draw_path(axes: Any, shape: DrawnShape, order: int) -> None:
     _draw_outline(axes, shape, *parse_path(str(shape.attributes["d"])), order, filled=True)
 
 
-def _draw_outline(axes: Any, shape: Shape, vertices: np.ndarray, codes: list[int], order: int, *, filled: bool) -> None:
+def _draw_outline(
+    axes: Any, shape: DrawnShape, vertices: np.ndarray, codes: list[int], order: int, *, filled: bool
+) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -177,7 +179,7 @@ def _draw_outline(axes: Any, shape: Shape, vertices: np.ndarray, codes: list[int
     _add(axes, PathPatch(path, **_style(shape) | ({} if filled else {"facecolor": "none"})), order)
 
 
-def _draw_text(axes: Any, shape: Shape, order: int) -> None:
+def _draw_text(axes: Any, shape: DrawnShape, order: int) -> None:
     """Draw a text; its outline is drawn separately below it, since matplotlib turns texts with effects into paths."""
     from matplotlib.patheffects import Stroke
 
@@ -210,7 +212,7 @@ def _font() -> str:
     return next(name for name in FONTS if name in known)
 
 
-_DRAW: dict[str, Callable[[Any, Shape, int], None]] = {
+_DRAW: dict[str, Callable[[Any, DrawnShape, int], None]] = {
     "rect": _draw_rect,
     "circle": _draw_circle,
     "line": _draw_line,

@@ -33,7 +33,7 @@ MAX_STATES = 6
 MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
 """Edges that a page shows at first: in proportion to the nodes, within bounds. They have a layout of their own."""
 
-MAX_CONNECTED = 300
+MAX_CONNECTED = 400
 """Columns that the backbone connects; in a wider network, those around the strongest edges."""
 
 MAX_NAME = 30
@@ -192,6 +192,7 @@ def check_groups(field: Field, groups: Mapping[str, Any] | None) -> dict[str, st
 def count_initial(shown: Subgraph) -> int:
     """Return the number of the strongest edges that are shown at first: all, where there are few."""
     few = int(min(max(INITIAL_PER_NODE * len(shown.nodes), MIN_INITIAL), MAX_INITIAL))
+    few = MIN_INITIAL if len(shown.nodes) > MAX_CONNECTED else few  # many would be pairs beside the backbone
     return len(shown.edges) if len(shown.edges) <= 1.25 * few else few
 
 

@@ -71,7 +71,8 @@ def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:
         return [text]
     words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, width * lines))
     found = [""]
-    for word in (word[k : k + width] for word in words for k in range(0, len(word), width)):
+    pieces = (word[k : k + width] for word in words for k in range(0, len(word), width))
+    for word in pieces:
         if found[-1] and len((found[-1] + word).rstrip()) > width and len(found) < lines:
             found.append("")
         found[-1] += word

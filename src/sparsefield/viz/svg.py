@@ -17,7 +17,7 @@ PIXELS_PER_MM = 96 / 25.4
 
 
 @dataclass(frozen=True)
-class Shape:
+class DrawnShape:
     """An element of a picture: a rect, line, circle, path or text, with its attributes by their SVG names."""
 
     tag: str
@@ -41,7 +41,7 @@ class Drawing:
 
     Attributes
     ----------
-    shapes : list of Shape
+    shapes : list of DrawnShape
         In the order in which they are drawn.
 
     Examples
@@ -54,7 +54,7 @@ class Drawing:
 
     def __init__(self, width: float, height: float, title: str, *, card: bool = True, in_mm: bool = False) -> None:
         self.width, self.height, self.title, self.in_mm = width, height, title, in_mm
-        self.shapes: list[Shape] = []
+        self.shapes: list[DrawnShape] = []
         if card:
             self.rect(0.5, 0.5, width - 1, height - 1, rx=10, fill=WHITE, stroke=PALE)
         else:
@@ -63,7 +63,7 @@ class Drawing:
     def shape(self, tag: str, *, hint: str | None = None, text: str | None = None, **attributes: object) -> None:
         """Add an element; ``hint`` is its tooltip. Underscores in attribute names become hyphens."""
         named = {key.replace("_", "-"): value for key, value in attributes.items()}
-        self.shapes.append(Shape(tag, named, text, hint))
+        self.shapes.append(DrawnShape(tag, named, text, hint))
 
     def rect(self, x: float, y: float, width: float, height: float, **more: object) -> None:
         self.shape("rect", x=x, y=y, width=width, height=height, **more)  # type: ignore[arg-type]

@@ -305,9 +305,10 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     reader, data = read_page(tmp_path / "r.html")
     assert len(data["a"]) == 5000
-    assert data["initial"] == 200
-    assert len(data["initialX"]) == len({*data["a"][:200], *data["b"][:200]})
-    assert set(range(len(data["initialX"]))) == {*data["a"][:200], *data["b"][:200]}
+    assert data["initial"] == 60
+    assert sum(data["tree"]) == 399
+    first = [k for k, tree in enumerate(data["tree"]) if tree or k < 60]
+    assert set(range(len(data["initialX"]))) == {data[end][k] for end in "ab" for k in first}
     assert "The network has 5,600 edges; the 5,000 strongest are on this page." in reader.words
     left_out = np.sort(np.abs(model.field_.weights))[:600].max()
     assert min(data["s"]) >= left_out * 0.999
