@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
     from sparsefield.viz.report.data_sections import ScoredRows
+    from sparsefield.viz.report.feature_sections import WeightIntervals
 
 
 MOST_CELLS = 10_000_000
@@ -131,6 +132,7 @@ class OutputMethods:
         title: str | None = None,
         data_name: str | None = None,
         extra: ExtraColumns | None = None,
+        intervals: WeightIntervals | None = None,
     ) -> None:
         """Write one HTML file about the field, which works offline.
 
@@ -147,6 +149,8 @@ class OutputMethods:
         extra : {title: {name of a feature: value}}
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
             ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
+        intervals : {name of a feature: (lower end, upper end)}
+            Intervals of weights, which are drawn as whiskers.
         """
         from sparsefield.viz.report.report_page import make_report
 
@@ -156,7 +160,7 @@ class OutputMethods:
         title = title or f"What this {type(self).__name__} has learned"
         if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
             extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
-        page = make_report(fitted, title=title, scored=scored, extra=extra)
+        page = make_report(fitted, title=title, scored=scored, extra=extra, intervals=intervals)
         write_atomically(Path(path), page.encode())
 
     def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
@@ -223,11 +227,12 @@ class OutputMethods:
         from sparsefield.viz.report.data_sections import ScoredRows
 
         estimator: Any = self
+        learned = self.field_.record.is_learned
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
             sources = {name: data.select_variables(name) for name in sample.layout.tables}
             has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value, known_shares=learned)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -239,7 +244,7 @@ class OutputMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown, learned)
 
 
 def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:

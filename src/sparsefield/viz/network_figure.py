@@ -21,7 +21,7 @@ from sparsefield.viz.figure_options import FigureOptions, Position
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.node_labels import beside_labels, fit_inside, label_boxes, overlap
-from sparsefield.viz.node_positions import layout_nodes, separate_labels
+from sparsefield.viz.node_positions import MIN_GROUPED, layout_nodes, separate_labels
 from sparsefield.viz.node_rings import RING_WIDTH, draw_ring
 from sparsefield.viz.palette import GREY, LIGHT, NEUTRAL, SIGN_COLORS, WHITE, group_color, text_on
 from sparsefield.viz.short_names import shorten_all
@@ -147,8 +147,7 @@ class NetworkFigure:
         if self.options.layout is not None:
             return self._given_places(self.options.layout)
         part, seed = self.part, self.options.seed
-        # Few columns show their communities by color alone; many are easier to follow if communities are kept together.
-        groups = self.groups if len(part.nodes) > MAX_WITH_ISOLATED else None
+        groups = self.groups if len(part.nodes) > MIN_GROUPED else None
         places = self._fit(layout_nodes(len(part.nodes), part.ends, part.strengths, groups, seed=seed))
         if len(part.nodes) > MAX_SEPARATED:
             return places

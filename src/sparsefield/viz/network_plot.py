@@ -134,8 +134,8 @@ def render_network(view: NetworkView, figure: NetworkFigure) -> str:
 <span class="buttons"><button id="zoom-in" class="plain" type="button" aria-label="Zoom in">+</button>
 <button id="zoom-out" class="plain" type="button" aria-label="Zoom out">\u2212</button>
 <button id="reset" class="plain" type="button">Show all</button>
-<button id="save-png" class="plain" type="button" title="Download the network as it is shown">PNG</button>
-<button id="save-svg" class="plain" type="button" title="Download the static figure">SVG</button></span>
+<button id="save-png" class="plain" type="button" title="Download the network as it is shown">\u2193 PNG</button>
+<button id="save-svg" class="plain" type="button" title="Download the static figure">\u2193 SVG</button></span>
 </div>
 <div id="matches" aria-live="polite"></div>
 <div class="stage"><canvas id="network" tabindex="0" role="application"

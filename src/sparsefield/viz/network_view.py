@@ -18,7 +18,7 @@ from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.figure_options import unknown_columns
 from sparsefield.viz.fit_summary import describe_number, describe_states
 from sparsefield.viz.network import Network, Subgraph
-from sparsefield.viz.node_positions import layout_nodes
+from sparsefield.viz.node_positions import MIN_GROUPED, layout_nodes
 from sparsefield.viz.palette import GROUPS
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, stability_column
 from sparsefield.viz.short_names import shorten_all
@@ -198,8 +198,8 @@ def count_initial(shown: Subgraph) -> int:
 
 def _layout_pixels(part: Subgraph, groups: np.ndarray) -> np.ndarray:
     """Return positions in pixels; ``groups`` may be longer than the part's nodes."""
-    groups = groups[: len(part.nodes)]
-    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends, part.strengths, groups)).astype(int)
+    together = groups[: len(part.nodes)] if len(part.nodes) > MIN_GROUPED else None
+    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends, part.strengths, together)).astype(int)
 
 
 def _describe(variable: Variable | None, has_frequencies: bool) -> str:

@@ -28,6 +28,9 @@ ASPECT = 1.25
 SPREAD = 1.0
 """Distance at which the attraction of an edge of mean strength equals the repulsion."""
 
+MIN_GROUPED = 60
+"""Nodes beyond which the nodes of a group are kept near each other; few nodes show their groups by color alone."""
+
 LABEL_GAP = np.array([14.0, 16.0])
 """Pixels between two labels."""
 
