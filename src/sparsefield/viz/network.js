@@ -205,11 +205,12 @@
     paint.lineJoin = "round";
     for (const k of order) {
       if (!nodes.has(k)) continue;
-      const x = placeX(k), y = placeY(k) - radius(k) - 4;
-      if (x < -60 || x > box.width + 60 || y < -20 || y > box.height + 20) continue;
+      const middle = placeX(k), y = placeY(k) - radius(k) - 4;
+      if (middle < -60 || middle > box.width + 60 || y < -20 || y > box.height + 20) continue;
       paint.font = (k === center ? "600 13px " : "12px ") + "system-ui, sans-serif";
       const name = k === center ? data.names[k] : data.short[k];
       const half = paint.measureText(name).width / 2 + 3;
+      const x = Math.min(Math.max(middle, half), Math.max(box.width - half, half));
       const own = [x - half - free, y - 12 - free, x + half + free, y + 3 + free];
       if (k !== center && overlaps(own, taken, CELL)) continue;
       keep(own, taken, CELL);

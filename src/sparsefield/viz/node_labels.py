@@ -69,7 +69,11 @@ def beside_labels(
     for k in np.lexsort((np.arange(len(names)), -ranks)).tolist():
         lines = wrap_name(shown[k], LINE)
         options = _candidates(lines, places[k].tolist(), float(radii[k]), size, frame)
-        costs = [overlap(box, taken) + 0.7 * overlap(box, circles.tolist()) for box, _, _ in options]
+        outside = [1e3 * max(0.0, frame[1] - box[1], box[3] - frame[3]) for box, _, _ in options]
+        costs = [
+            overlap(box, taken) + 0.7 * overlap(box, circles.tolist()) + out
+            for (box, _, _), out in zip(options, outside, strict=True)
+        ]
         best = int(np.argmin(np.round(costs, 6)))
         if costs[best] > 0.0 and len(names) > ALL_NAMED:
             continue

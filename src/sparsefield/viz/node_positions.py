@@ -19,7 +19,7 @@ CELLS = 28
 BETWEEN_GROUPS = 0.25
 """Factor of the attraction along edges between two groups."""
 
-GROUP_PULL, MAX_GROUP_PULL = 0.05, 2.0
+GROUP_PULL, MAX_GROUP_PULL = 0.02, 2.0
 """Attraction of a node to the center of its group, times the root of the number of nodes; and its upper bound."""
 
 ASPECT = 1.25
