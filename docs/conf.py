@@ -54,6 +54,8 @@ CONTENTS = {
         "stability",
         "inference",
         "report",
+        "figures-for-papers",
+        "gallery",
         "explorer",
         "reliability",
         "reading",
