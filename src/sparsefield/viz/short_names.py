@@ -36,8 +36,8 @@ def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
 
     Examples
     --------
-    >>> shorten_all(["trust in the parliament of Norway today", "trust in the parliament of Sweden today"], 20)
-    ['…Norway today', '…Sweden today']
+    >>> shorten_all(["trust in the Norwegian parliament", "trust in the Swedish parliament"], 20)
+    ['…Norwegian p…liament', '…Swedish parliament']
     """
     shown = {text: shorten(text, longest) for text in dict.fromkeys(texts)}
     for same in _collisions(shown):
