@@ -57,6 +57,8 @@ CONTENTS = {
         "comparison",
         "inference",
         "report",
+        "figures-for-papers",
+        "gallery",
         "explorer",
         "reliability",
         "reading",

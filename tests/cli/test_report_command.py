@@ -74,15 +74,6 @@ def test_without_data_and_with_a_title(run, weather: Path, tmp_path: Path) -> No
     assert "needs rows: give them" in page
 
 
-def test_a_picture_of_the_network_alone(run, weather: Path, table: Path, tmp_path: Path) -> None:
-    done = run("report", weather, "-o", tmp_path / "net.svg", "--title", "Rain & wind")
-    assert done.code == 0, done.err
-    picture = (tmp_path / "net.svg").read_text(encoding="utf-8")
-    assert picture.startswith("<svg")
-    assert "Rain &amp; wind" in picture
-    run("report", weather, "--data", table, "-o", tmp_path / "n.svg").one_error("n.svg", "does not use --data")
-
-
 def test_linked_tables(run, school: Path, model: Path, tmp_path: Path) -> None:
     done = run("report", model, "--data", school, "-o", tmp_path / "r.html")
     assert done.code == 0, done.err

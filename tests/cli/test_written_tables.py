@@ -198,7 +198,9 @@ def test_inputs_are_never_overwritten(run, german: Path, german_model: Path, tmp
         run("sample", model, "--given", data, "-o", output).one_error("write to another file")
     run("sample", model, "-o", model).one_error("write to another file")
     run("fit", data, "-o", twin).one_error("write to another file")
-    run("report", model, "--data", data, "-o", data.with_suffix(".html").with_name("r.svg")).one_error("--data")
+    run("plot", model, "-o", tmp_path / "n.svg", "--edges", model.with_name("d.csv"), "--layout", data).one_error(
+        "d.csv"
+    )
     run("export", model, "-o", tmp_path / "n.uai", "--names", tmp_path / "n.uai").one_error("two outputs")
     with data.open() as opened:
         monkeypatch.setattr(sys, "stdin", opened)
@@ -237,5 +239,5 @@ def test_terminals_and_pictures_get_no_control_characters(run, tmp_path: Path) -
     shown = run("info", tmp_path / "m")
     assert "�[31m" in shown.out
     assert not set("\x1b\x07\x01") & set(done.out + done.err + shown.out)
-    assert run("report", tmp_path / "m", "-o", tmp_path / "net.svg").code == 0
+    assert run("plot", tmp_path / "m", "-o", tmp_path / "net.svg").code == 0
     assert ElementTree.parse(tmp_path / "net.svg").getroot().tag.endswith("svg")

@@ -59,7 +59,7 @@ def test_the_plot_is_a_page_in_a_frame_of_its_own(model) -> None:
     plot = model.plot()
     frame = plot._repr_html_()
     assert frame.startswith("<iframe srcdoc=")
-    assert 'sandbox="allow-scripts"' in frame
+    assert 'sandbox="allow-scripts allow-downloads"' in frame
     assert frame.count("<") == 2
     assert plot.to_html() in unescape(frame)
     assert "2 columns and 1 edges" in repr(plot)
@@ -68,7 +68,8 @@ def test_the_plot_is_a_page_in_a_frame_of_its_own(model) -> None:
 def test_the_static_picture_is_valid_svg(model) -> None:
     root = ET.fromstring(model.plot()._repr_svg_())
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"rain", ODD} <= set(words)
+    assert "rain" in words
+    assert ODD in "".join(filter(None, words))  # in two lines
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 2
 
 
@@ -78,8 +79,8 @@ def test_plots_are_saved_by_their_suffix(model, tmp_path) -> None:
     plot.save(str(tmp_path / "net.svg"))
     assert (tmp_path / "net.html").read_text() == plot.to_html()
     assert (tmp_path / "net.svg").read_text() == plot.to_svg()
-    with pytest.raises(DataError, match=r"net\.png: the name must end in \.html"):
-        plot.save(tmp_path / "net.png")
+    with pytest.raises(DataError, match=r"net\.gif: the name must end in \.svg"):
+        plot.save(tmp_path / "net.gif")
     assert len(list(tmp_path.iterdir())) == 2
 
 

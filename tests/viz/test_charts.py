@@ -36,8 +36,7 @@ def of_class(picture: ElementTree.Element, name: str) -> list[ElementTree.Elemen
 
 
 def points(picture: ElementTree.Element) -> list[tuple[float, float]]:
-    found = [re.findall(r"-?[\d.]+", node.attrib["transform"]) for node in of_class(picture, "point")]
-    return [(float(x), float(y)) for x, y in found]
+    return [(float(node.attrib["cx"]), float(node.attrib["cy"])) for node in of_class(picture, "point")]
 
 
 def hints(picture: ElementTree.Element) -> list[str | None]:

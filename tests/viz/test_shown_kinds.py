@@ -132,10 +132,10 @@ def test_pages_have_the_signs_of_edges(model: MarkovField, network: Network) -> 
 
 
 def test_pictures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> None:
-    from sparsefield.viz.palette import BLUE, MIXED, ORANGE
+    from sparsefield.viz.palette import BLUE, NEUTRAL, ORANGE
 
     picture = model.plot().to_svg()
-    for color in (BLUE, MIXED, ORANGE):
+    for color in (BLUE, NEUTRAL, ORANGE):
         assert f'stroke="{color}"' in picture
     assert 'id="neutral"' in model.plot().to_html()
 

@@ -160,3 +160,25 @@ def test_features_of_different_templates_make_different_edges() -> None:
     assert whole.degrees.tolist() == [1, 1]
     assert whole.total_strengths.tolist() == [7.0, 7.0]
     assert [one.edge.template for one in network.neighbors(0, 9)] == [across[0], "within t"]
+
+
+def test_the_backbone_is_a_maximum_spanning_forest(wide: Network) -> None:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+    nodes, tree = wide.backbone()
+    joined = np.unique(wide.ends)
+    assert sorted(nodes) == joined.tolist()
+    graph = coo_array((-wide.strengths, wide.ends.T), shape=(400, 400))
+    assert wide.strengths[tree].sum() == pytest.approx(-minimum_spanning_tree(graph.tocsr()).sum())
+    kept = coo_array((np.ones(len(tree)), wide.ends[tree].T), shape=(400, 400))
+    assert connected_components(kept)[0] == connected_components(graph)[0]
+    assert sorted(tree.tolist()) == tree.tolist()
+
+
+@pytest.mark.parametrize("limit", [1, 10, 150])
+def test_a_bounded_backbone_is_connected(wide: Network, limit: int) -> None:
+    nodes, tree = wide.backbone(limit)
+    assert len(nodes) == limit
+    assert len(tree) == limit - 1  # this network is connected
+    assert set(wide.ends[tree].ravel().tolist()) <= set(nodes)

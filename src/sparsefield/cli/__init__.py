@@ -26,6 +26,7 @@ from sparsefield.cli import (
     info,
     inspect_command,
     path,
+    plot_command,
     predict,
     recommend,
     report,
@@ -39,7 +40,7 @@ from sparsefield.interrupts import interrupts_as_such
 __all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "export", "import")
+WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export", "import")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -67,6 +68,7 @@ app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
 app.command("report")(report.report)
+app.command("plot")(plot_command.plot)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("import")(export.import_)

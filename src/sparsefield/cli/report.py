@@ -21,7 +21,7 @@ from sparsefield.io.files import list_columns
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
-PAGES, PICTURE = (".html", ".htm"), ".svg"
+PAGES = (".html", ".htm")
 
 Output = Annotated[
     Path,
@@ -29,7 +29,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write the report to this HTML file, or only the network to an .svg file.",
+        help="Write the report to this HTML file.",
     ),
 ]
 Rows = Annotated[
@@ -59,24 +59,18 @@ def report(
 
     The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
     hubs and communities; the training log, and whether the optimizer converged; for the rows of --data, scores of each
-    column, calibration, signals and errors, and missing values; and how to repeat the fit. An output that ends in .svg
-    is a static picture of the strongest edges.
+    column, calibration, signals and errors, and missing values; and how to repeat the fit. The command 'plot' draws the
+    network alone.
     """
-    check_output(output, (*PAGES, PICTURE))
+    check_output(output, PAGES)
     if data is None and (reading != ReadOptions() or orders.given):
         raise DataError(
             "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
         )
-    if data is not None and output.suffix.lower() == PICTURE:
-        raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
     refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading, orders)
     field = saved.load(jobs)
-    if output.suffix.lower() == PICTURE:
-        field.plot(title=title or f"The network of {model.name}").save(output)
-        show(f"Wrote {output}.")
-        return
     with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")

@@ -20,7 +20,7 @@ from sparsefield.codebook.duplicate_columns import count_duplicate_rows, find_du
 from sparsefield.codebook.order_lists import find_order_list
 from sparsefield.data.frames import as_source
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
 
 MOST_LEVELS = 20
 """Number of levels of a column that an entry lists."""

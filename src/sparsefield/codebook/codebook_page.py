@@ -9,8 +9,8 @@ from sparsefield.codebook.codebook_text import describe_findings, summarize_find
 from sparsefield.codebook.column_entries import ColumnEntry
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
-from sparsefield.viz.palette import BLUE, GREY
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
+from sparsefield.viz.small_bars import draw_bars
 
 WIDTH, HEIGHT = 150, 34
 """Size of a small distribution, in pixels."""
@@ -59,14 +59,6 @@ def draw_levels(entry: ColumnEntry) -> str:
     """Return a small SVG with a bar for each level or range; its tooltips have their numbers of rows."""
     if not entry.levels or not entry.n_values:
         return ""
-    step, most = WIDTH / len(entry.levels), max(level.rows for level in entry.levels) or 1
-    bars = []
-    for k, level in enumerate(entry.levels):
-        height = HEIGHT * level.rows / most
-        place = f'x="{k * step:.1f}" y="{HEIGHT - height:.1f}" width="{max(step - 1, 0.5):.1f}" height="{height:.1f}"'
-        hint = f"<title>{escape(level.label)}: {count(level.rows, 'row')}</title>"
-        bars.append(f'<rect {place} fill="{BLUE}">{hint}</rect>')
-    line = f'<line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" stroke="{GREY}"/>'
-    label = escape(f"distribution of {entry.name}", quote=True)
-    head = f'<svg width="{WIDTH}" height="{HEIGHT + 1}" role="img" aria-label="{label}">'
-    return f"{head}{''.join(bars)}{line}</svg>"
+    hints = [f"{level.label}: {count(level.rows, 'row')}" for level in entry.levels]
+    heights = [float(level.rows) for level in entry.levels]
+    return draw_bars(heights, hints, f"distribution of {entry.name}", width=WIDTH, height=HEIGHT)

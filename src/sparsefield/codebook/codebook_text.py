@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparsefield.codebook.codebook_contents import CodebookContents, columns_in_order
 from sparsefield.codebook.column_entries import ColumnEntry
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
 
 HEADINGS = ("column", "kind", "values", "missing", "findings")
 MOST_COLUMNS = 30

@@ -13,7 +13,7 @@ from sparsefield.codebook.missing_codes import find_missing_codes
 from sparsefield.codebook.text_contents import are_dates, find_numbers, find_spellings, is_free_text
 from sparsefield.data.schema_learning import is_identifier
 from sparsefield.io.date_text import date_formats
-from sparsefield.viz.svg import shorten
+from sparsefield.viz.short_names import shorten
 
 FEW_VALUES = 10
 """Columns with at most this many values are not taken for identifiers."""

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     import networkx
     from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
+    from sparsefield.viz.figure_options import NameStyle
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
     from sparsefield.viz.report.data_sections import ScoredRows
+    from sparsefield.viz.report.feature_sections import WeightIntervals
 
 
 MOST_CELLS = 10_000_000
@@ -42,16 +44,74 @@ class OutputMethods:
 
     field_: Field
 
-    def plot(self, *, title: str | None = None, extra: ExtraColumns | None = None) -> NetworkPlot:
-        """Return an interactive plot of the network; ``.save("net.html")`` or ``.save("net.svg")`` writes it.
+    def plot(
+        self,
+        *,
+        title: str | None = None,
+        layout: Any = None,
+        groups: Any = None,
+        rings: Any = None,
+        ring_title: str = "predictability",
+        edge_labels: bool = False,
+        names: NameStyle = "auto",
+        width_mm: float | None = None,
+        height_mm: float | None = None,
+        max_edges: int | None = None,
+        legend: bool = True,
+        seed: int = 0,
+        extra: ExtraColumns | None = None,
+    ) -> NetworkPlot:
+        """Return a plot of the network: interactive in a notebook; ``.save("net.pdf")`` writes a figure for print.
 
-        ``extra`` is {title: {name of a feature: value}}: further values to show beside the weights.
+        Blue edges are positive, orange and dashed ones negative, and gray ones have no sign. Wider edges are stronger.
+
+        Parameters
+        ----------
+        title : str
+            Drawn above the network; a figure without one has its legend only.
+        layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
+            Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
+        groups : {column: group}, a frame or a CSV file with column and group
+            Groups that color the columns, instead of communities; over linked tables, instead of tables.
+        rings : {column: share}, a frame or a CSV file with column and value
+            Shares from 0 to 1 that fill a ring around each column.
+        ring_title : what the rings show, for the legend
+        edge_labels : whether edges have their weights as labels
+        names : "auto", "inside" or "beside"
+            Whether names are within the circles or beside them.
+        width_mm, height_mm : float
+            Size of the figure in print.
+        max_edges : int
+            The number of the strongest edges to draw; by default about as many as can be told apart, and the edges
+            that keep columns connected.
+        legend : whether to draw a legend
+        seed : seed of the layout
+        extra : {title: {name of a feature: value}}
+            Further values that the interactive page shows beside the weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsefield import MarkovField
+        >>> rain = np.arange(100) % 2
+        >>> wet = np.where(np.arange(100) % 10 < 8, rain, 1 - rain)
+        >>> plot = MarkovField(l1=1.0).fit(np.column_stack([rain, wet])).plot(width_mm=90)
+        >>> plot.positions["column"].to_list()
+        ['x0', 'x1']
         """
+        from sparsefield.viz.figure_options import FigureOptions, read_column_values, read_positions
         from sparsefield.viz.network_plot import NetworkPlot
-        from sparsefield.viz.network_view import build_view
+        from sparsefield.viz.network_view import build_view, check_groups
 
         check_is_fitted(self)
-        return NetworkPlot(build_view(self.field_, extra), title or f"Network of a {type(self).__name__}")
+        places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
+        given = read_column_values(groups, "groups", "group")
+        view = build_view(self.field_, extra, groups=check_groups(self.field_, given))
+        options = FigureOptions(
+            places, read_column_values(rings, "rings", "value"), ring_title, edge_labels, names, width_mm, height_mm,
+            max_edges, legend, seed,
+        ).checked(view.whole.network.labels)  # fmt: skip
+        return NetworkPlot(view, title or "", options, f"Network of a {type(self).__name__}")
 
     def findings(self, X: Any, y: Any = None, *, most: int = 5) -> list[str]:
         """Return sentences about the data: how many pairs of columns go together, and the strongest with figures.
@@ -77,6 +137,7 @@ class OutputMethods:
         title: str | None = None,
         data_name: str | None = None,
         extra: ExtraColumns | None = None,
+        intervals: WeightIntervals | None = None,
     ) -> None:
         """Write one HTML file about the field, which works offline.
 
@@ -93,6 +154,8 @@ class OutputMethods:
         extra : {title: {name of a feature: value}}
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
             ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
+        intervals : {name of a feature: (lower end, upper end)}
+            Intervals of weights, which are drawn as whiskers.
         """
         from sparsefield.analysis.centrality import find_centrality
         from sparsefield.analysis.predictability import find_predictability
@@ -111,6 +174,7 @@ class OutputMethods:
             title=title,
             scored=scored,
             extra=extra,
+            intervals=intervals,
             centrality=find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS),
             predictability=None if scored is None else find_predictability(self.field_, scored),
         )
@@ -180,13 +244,16 @@ class OutputMethods:
         from sparsefield.viz.report.data_sections import ScoredRows
 
         estimator: Any = self
+        learned = self.field_.record.is_learned
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
             sources = {name: data.select_variables(name) for name in sample.layout.tables}
             has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
             pairs = zip(sample.layout.tables, sample.layout.schemas, strict=True)
             numbers = {name: _numbers(sources[name], schema) for name, schema in pairs}
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value, numbers=numbers)
+            return ScoredRows(
+                sample, estimator._infer(sample), sample.n_rows, has_value, numbers=numbers, known_shares=learned
+            )
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -199,7 +266,7 @@ class OutputMethods:
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
         has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
-        return ScoredRows(sample, estimator._infer(sample), n_rows, has_value, unknown, numbers)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, has_value, unknown, numbers, learned)
 
 
 def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:

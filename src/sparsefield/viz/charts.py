@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from sparsefield.viz.axes import TICK_SIZE, PlotArea, Scale, draw_axes, fit_scale, format_number, is_drawable
-from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
+from sparsefield.viz.palette import BLUE, CURVES, GREY, WHITE
 from sparsefield.viz.svg import Drawing, text_width
 
 WIDTH, MARGIN, GUTTER = 900.0, 36.0, 26.0
@@ -17,8 +17,8 @@ INSET = 13.0
 """Free space at both ends of the x axis of a line panel."""
 
 LABEL_SIZE = 11.5
-COLORS = (BLUE, ORANGE, *GROUPS)
-CIRCLE = "M-3.7 0a3.7 3.7 0 1 0 7.4 0a3.7 3.7 0 1 0-7.4 0Z"
+MARK = 3.7
+"""Radius of a point."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _choose_styles(panels: Sequence[LinePanel]) -> Styles:
     """Return the first curve or line of each name with its color, which is the same in every panel."""
     styles: dict[str, Curve | VerticalLine] = {}
     for curve in (curve for panel in panels for curve in panel.curves):
-        styles.setdefault(curve.name, replace(curve, color=curve.color or COLORS[len(styles) % len(COLORS)]))
+        styles.setdefault(curve.name, replace(curve, color=curve.color or CURVES[len(styles) % len(CURVES)]))
     for line in (line for panel in panels for line in panel.lines):
         styles.setdefault(line.name, line)
     return styles
@@ -244,7 +244,7 @@ def _draw_mark(drawing: Drawing, x: float, y: float, style: Curve | VerticalLine
         more = {"fill": WHITE, "stroke": style.color, "stroke_width": 1.5}
     if hint is not None:
         more["class"] = "point"
-    drawing.path(CIRCLE, hint=hint, transform=f"translate({x:.2f} {y:.2f})", **more)
+    drawing.circle(x, y, MARK, hint=hint, **more)
 
 
 def _dash(dashed: bool) -> dict[str, object]:

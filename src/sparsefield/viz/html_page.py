@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from sparsefield.viz.palette import figure_style, style_variables
+
+NONE = '"none"'
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -58,21 +62,37 @@ def section(name: str, title: str, *parts: str) -> str:
     return f'<section id="{name}"><h2>{escape(title)}</h2>\n' + "\n".join(filter(None, parts)) + "</section>\n"
 
 
+def fold(name: str, title: str, *parts: str) -> str:
+    """Return parts that are folded until the reader opens them."""
+    return f'<details id="{name}"><summary>{escape(title)}</summary>\n' + "".join(parts) + "</details>\n"
+
+
 def render_table(
-    heads: Sequence[str], rows: Sequence[Sequence[TableCell]], *, text: Sequence[int] = (0,), sortable: bool = False
+    heads: Sequence[str],
+    rows: Sequence[Sequence[TableCell]],
+    *,
+    text: Sequence[int] = (0,),
+    sortable: bool = False,
+    pictures: Sequence[int] = (),
+    name: str = "",
 ) -> str:
-    """Return a table whose columns ``text`` hold text; a script makes the heads of a ``sortable`` one buttons."""
+    """Return a table whose columns ``text`` hold text; a script makes the heads of a ``sortable`` one buttons.
 
-    def head(k: int, name: str) -> str:
-        inside = f'<button type="button">{escape(name)}</button>' if sortable and name else escape(name)
+    Columns of ``pictures`` cannot be sorted. A table with a ``name`` can be downloaded as a CSV file of that name.
+    """
+
+    def head(k: int, title: str) -> str:
+        is_button = sortable and title and k not in pictures
+        inside = f'<button type="button">{escape(title)}</button>' if is_button else escape(title)
         kind = ' class="text"' if k in text else ""
-        return f'<th scope="col"{kind}>{inside}</th>'
+        return f'<th scope="col"{kind}{" aria-sort=" + NONE if is_button else ""}>{inside}</th>'
 
-    names = "".join(head(k, name) for k, name in enumerate(heads))
+    names = "".join(head(k, title) for k, title in enumerate(heads))
     body = "".join(f"<tr>{''.join(cell.render() for cell in row)}</tr>\n" for row in rows)
     kinds = "card tall" if len(rows) > 20 else "card"
-    attribute = ' class="sortable"' if sortable else ""
-    return f'<div class="{kinds}"><table{attribute}><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
+    attribute = (' class="sortable"' if sortable else "") + (f' data-name="{escape(name)}"' if name else "")
+    table = f"<table{attribute}><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="table"><div class="{kinds}">{table}</div></div>'
 
 
 def make_page(
@@ -109,8 +129,8 @@ def make_page(
 
 def document(title: str, body: str, *scripts: str, kind: str = "") -> str:
     """Return a whole page, whose policy allows only the style and the named scripts of this package."""
-    style, *codes = ((files("sparsefield.viz") / name).read_text(encoding="utf-8") for name in ("page.css", *scripts))
-    allowed = " ".join(map(_digest, codes)) or "'none'"
+    style, codes = base_style() + _asset("page.css"), [_asset(name) for name in ("theme.js", *scripts)]
+    allowed = " ".join(map(_digest, codes))
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_digest(style)}; script-src {allowed}"
     )
@@ -123,6 +143,15 @@ def document(title: str, body: str, *scripts: str, kind: str = "") -> str:
         f"<title>{escape(title)}</title><style>{style}</style></head>\n"
         f"<body{attribute}>{body}\n{ending}</body></html>\n"
     )
+
+
+def base_style() -> str:
+    """Return the style sheet that all pages share: colors for light and dark pages, fonts, buttons, cards and keys."""
+    return style_variables() + figure_style() + _asset("base.css")
+
+
+def _asset(name: str) -> str:
+    return (files("sparsefield.viz") / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

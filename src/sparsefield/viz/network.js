@@ -10,10 +10,17 @@
   const [details, search, matches, slider, shownText] =
     ["details", "search", "matches", "strength", "shown"].map(find);
   const paint = canvas.getContext("2d");
-  const INK = "#1f2430", FAINT = "#c9ced8";
-  const OTHER = "#667085";
-  // Edges without a sign connect states that have no order, or have features of both signs.
-  const SIGN_COLORS = { "1": "#0072b2", "0": "#8a7fa8", "-1": "#d55e00" };
+  // The colors are those of the page's theme. Edges without a sign connect states that have no order, or have features
+  // of both signs.
+  const color = {};
+  function readColors() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "card", "faint", "neutral", "positive", "negative"]) {
+      color[name] = style.getPropertyValue("--" + name).trim();
+    }
+  }
+  readColors();
+  const signColor = (sign) => [color.negative, color.neutral, color.positive][sign + 1];
   const SIGN_NAMES = { "1": "plus", "0": "neutral", "-1": "minus" };
   const n = data.names.length, total = data.a.length;
   const largest = total ? data.s[0] : 1;
@@ -33,6 +40,7 @@
   const view = { x: 0, y: 0, scale: 1, touched: false };
   let count = data.initial, chosen = -1, pointed = -1, group = -1, waiting = false;
   const shownSigns = { "1": true, "0": true, "-1": true };
+  let connected = data.tree.some((on, e) => on && e >= data.initial);
 
   // -- positions of nodes -----------------------------------------------------------------------------------------
 
@@ -79,8 +87,9 @@
 
   function visibleEdges() {
     const edges = [];
-    for (let e = 0; e < count; e++) if (passes(e) && inGroup(e)) edges.push(e);
-    if (chosen >= 0) for (const e of edgesOf[chosen]) if (e >= count || !passes(e) || !inGroup(e)) edges.push(e);
+    const isOn = (e) => (e < count || (connected && data.tree[e])) && passes(e) && inGroup(e);
+    for (let e = 0; e < (connected ? total : count); e++) if (isOn(e)) edges.push(e);
+    if (chosen >= 0) for (const e of edgesOf[chosen]) if (!isOn(e)) edges.push(e);
     return edges;
   }
 
@@ -165,7 +174,7 @@
         }
       }
       paint.lineWidth = line;
-      paint.strokeStyle = own ? SIGN_COLORS[sign] : FAINT;
+      paint.strokeStyle = own ? signColor(sign) : color.faint;
       paint.globalAlpha = own ? (edges.length > 1500 && center < 0 ? 0.3 : 0.62) : 0.35;
       paint.setLineDash(sign >= 0 || edges.length > 1500 ? [] : [2 * line + 2, line + 1.5]);
       paint.stroke();
@@ -179,10 +188,10 @@
       const dimmed = center >= 0 && !near.has(k);
       paint.beginPath();
       paint.arc(placeX(k), placeY(k), radius(k), 0, 2 * Math.PI);
-      paint.fillStyle = dimmed ? FAINT : data.colors[data.group[k]] || OTHER;
+      paint.fillStyle = dimmed ? color.faint : data.colors[data.group[k]] || color.neutral;
       paint.fill();
       paint.lineWidth = k === center ? 3 : 1.2;
-      paint.strokeStyle = k === center ? INK : "#ffffff";
+      paint.strokeStyle = k === center ? color.ink : color.card;
       paint.stroke();
     }
   }
@@ -196,18 +205,19 @@
     paint.lineJoin = "round";
     for (const k of order) {
       if (!nodes.has(k)) continue;
-      const x = placeX(k), y = placeY(k) - radius(k) - 4;
-      if (x < -60 || x > box.width + 60 || y < -20 || y > box.height + 20) continue;
+      const middle = placeX(k), y = placeY(k) - radius(k) - 4;
+      if (middle < -60 || middle > box.width + 60 || y < -20 || y > box.height + 20) continue;
       paint.font = (k === center ? "600 13px " : "12px ") + "system-ui, sans-serif";
-      const name = data.names[k].length > 30 ? data.names[k].slice(0, 29) + "…" : data.names[k];
+      const name = k === center ? data.names[k] : data.short[k];
       const half = paint.measureText(name).width / 2 + 3;
+      const x = Math.min(Math.max(middle, half), Math.max(box.width - half, half));
       const own = [x - half - free, y - 12 - free, x + half + free, y + 3 + free];
       if (k !== center && overlaps(own, taken, CELL)) continue;
       keep(own, taken, CELL);
       paint.lineWidth = 3.5;
-      paint.strokeStyle = "rgba(255, 255, 255, 0.9)";
+      paint.strokeStyle = color.card;
       paint.strokeText(name, x, y);
-      paint.fillStyle = INK;
+      paint.fillStyle = color.ink;
       paint.fillText(name, x, y);
     }
   }
@@ -233,7 +243,9 @@
     const weakest = count ? data.s[count - 1] : 0;
     const which = count === total ? `all ${total.toLocaleString("en")} edges`
       : `the ${count.toLocaleString("en")} strongest of ${total.toLocaleString("en")} edges`;
-    const text = total ? `${which}; strength at least ${weakest.toPrecision(2)}` : "no edges";
+    const more = connected ? data.tree.reduce((sum, on, e) => sum + (on && e >= count ? 1 : 0), 0) : 0;
+    const also = more ? ` and ${more.toLocaleString("en")} that connect columns` : `; strength at least ${weakest.toPrecision(2)}`;
+    const text = total ? which + also : "no edges";
     if (shownText.textContent !== text) shownText.textContent = text;
     canvas.dataset.drawn = String(drawn);
   }
@@ -248,7 +260,7 @@
   }
 
   function nodeButton(k) {
-    const button = element("button", data.names[k], "go");
+    const button = element("button", data.names[k], "go plain");
     button.type = "button";
     button.addEventListener("click", () => choose(k, true));
     return button;
@@ -366,13 +378,15 @@
     find(id).addEventListener("change", (event) => { shownSigns[sign] = event.target.checked; draw(); });
   }
 
+  find("connected").addEventListener("change", (event) => { connected = event.target.checked; fit(); });
+
   const legend = find("groups");
   data.groups.forEach((name, k) => {
-    const button = element("button", undefined, "group");
+    const button = element("button", undefined, "group plain");
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     const dot = element("span", undefined, "dot");
-    dot.style.background = data.colors[k] || OTHER;
+    dot.style.background = data.colors[k] || color.neutral;
     button.append(dot, element("span", name));
     button.addEventListener("click", () => {
       group = group === k ? -1 : k;
@@ -463,6 +477,32 @@
     event.preventDefault();
   });
 
+  // -- downloads -------------------------------------------------------------------------------------------------
+
+  function download(blob, name) {
+    const link = element("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  // The picture of the canvas has the background of the page, which a canvas lacks.
+  find("save-png").addEventListener("click", () => {
+    render();
+    const copy = element("canvas");
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const brush = copy.getContext("2d");
+    brush.fillStyle = color.card;
+    brush.fillRect(0, 0, copy.width, copy.height);
+    brush.drawImage(canvas, 0, 0);
+    copy.toBlob((blob) => download(blob, "network.png"), "image/png");
+  });
+  find("save-svg").addEventListener("click", () => {
+    const text = new XMLSerializer().serializeToString(find("static").querySelector("svg"));
+    download(new Blob([text], { type: "image/svg+xml" }), "network.svg");
+  });
+
   // Buttons elsewhere on the page select a column of the network.
   for (const link of document.querySelectorAll("[data-node]")) {
     link.addEventListener("click", () => {
@@ -474,6 +514,9 @@
   find("interactive").hidden = false;
   const picture = find("static");
   if (picture) picture.hidden = true;
+  const recolor = () => { readColors(); draw(); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolor);
+  new MutationObserver(recolor).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   new ResizeObserver(() => { if (view.touched) draw(); else fit(); }).observe(canvas);
   moveNodes();
   showDetails();

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 from itertools import combinations, islice
 
 import numpy as np
@@ -238,19 +239,54 @@ class Network:
         adjacent = {edge.other_end(node) for node in chosen for edge in self.edges_of(node)}
         return Subgraph(self, tuple(nodes), self._edges_among(nodes, chosen), len(adjacent - set(nodes)))
 
-    def overview(self, limit: int) -> Subgraph:
-        """Return the columns of the strongest edges, up to ``limit``; where there is room, also those without edges."""
-        nodes: dict[int, None] = {}
-        for ends in self.ends.tolist():
-            new = set(ends) - set(nodes)
-            if len(nodes) + len(new) > limit:
-                break
-            nodes.update(dict.fromkeys(sorted(new)))
-        else:
-            isolated = (k for k in range(self.n_variables) if k not in nodes)
-            nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
+    def overview(self, limit: int, max_edges: int | None = None) -> Subgraph:
+        """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
+
+        The backbone keeps columns connected, which the strongest edges of a wide table do not. Where there is room,
+        columns without edges follow.
+        """
+        found, tree = self.backbone(limit)
+        nodes = dict.fromkeys(found)
+        isolated = (k for k in range(self.n_variables) if k not in nodes)
+        nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
         left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
-        return Subgraph(self, tuple(nodes), self._edges_among(nodes), left_out)
+        return Subgraph(self, tuple(nodes), np.union1d(tree, self._edges_among(nodes, (), max_edges)), left_out)
+
+    def backbone(self, limit: int | None = None) -> tuple[list[int], Array]:
+        """Return up to ``limit`` nodes with edges, and the edges of a maximum spanning forest of them, strongest first.
+
+        The forest grows from the strongest edge by the strongest edge to a new node (Prim's algorithm), and from the
+        strongest remaining edge where a component is complete; so the nodes of each component are connected, and
+        without a limit no other forest has a larger total strength.
+        """
+        limit = self.n_variables + len(self.field.layout.tables) if limit is None else limit
+        nodes: dict[int, None] = {}
+        tree: list[int] = []
+        ends = self.ends.tolist()
+        for start in range(len(ends)):
+            if len(nodes) >= limit:
+                break
+            if ends[start][0] not in nodes and ends[start][1] not in nodes:
+                self._grow(ends[start][0], limit, nodes, tree)
+        return list(nodes), np.array(sorted(tree), dtype=np.int64)
+
+    def _grow(self, start: int, limit: int, nodes: dict[int, None], tree: list[int]) -> None:
+        """Add the nodes of a component, from ``start`` by the strongest edge to a new node, and these edges."""
+        frontier: list[tuple[int, int]] = []  # numbers of edges rank them by strength
+        nodes[start] = None
+        self._push_edges(frontier, start)
+        while frontier and len(nodes) < limit:
+            edge, node = heappop(frontier)
+            if node not in nodes:
+                nodes[node] = None
+                tree.append(edge)
+                self._push_edges(frontier, node)
+
+    def _push_edges(self, frontier: list[tuple[int, int]], node: int) -> None:
+        numbers = self._edge_numbers(node)
+        first, second = self.ends[numbers].T
+        for edge, other in zip(numbers.tolist(), np.where(first == node, second, first).tolist(), strict=True):
+            heappush(frontier, (edge, other))
 
     def subgraph(self, nodes: Iterable[int], left_out: int = 0) -> Subgraph:
         """Return some nodes with the strongest edges among them."""
@@ -267,12 +303,12 @@ class Network:
     def _edge_numbers(self, node: int) -> Array:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
 
-    def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = ()) -> Array:
-        """Return the strongest edges among some nodes, and all that lead to a chosen one."""
+    def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = (), most: int | None = None) -> Array:
+        """Return the ``most`` strongest edges among some nodes, and all that lead to a chosen one."""
         wanted = np.array(list(nodes), dtype=np.int64)
         touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
         found = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
-        strong = np.arange(len(found)) < round(EDGES_PER_NODE * len(wanted))
+        strong = np.arange(len(found)) < (round(EDGES_PER_NODE * len(wanted)) if most is None else most)
         return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:

@@ -1,177 +1,155 @@
-"""This module shows a network in a notebook, writes it to an interactive page, or draws it as a static picture."""
+"""This module shows a network in a notebook, and writes it as an interactive page, a figure for print, or a table."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.viz.feature_sentences import name_features
+from sparsefield.viz.figure_options import FigureOptions
 from sparsefield.viz.html_page import document
-from sparsefield.viz.network import Subgraph
+from sparsefield.viz.matplotlib_figure import write_figure
+from sparsefield.viz.network_figure import NetworkFigure
+from sparsefield.viz.network_tables import adjacency_matrix, list_edges
 from sparsefield.viz.network_view import NetworkView
-from sparsefield.viz.node_positions import layout_nodes
-from sparsefield.viz.palette import BLUE, GREY, GROUPS, MIXED, ORANGE, WHITE
-from sparsefield.viz.svg import Drawing, shorten, text_width
 
-LINE = '<svg width="34" height="10" aria-hidden="true"><line x1="1" y1="5" x2="33" y2="5" {}/></svg>'
-BLUE_LINE = LINE.format(f'stroke="{BLUE}" stroke-width="4"')
-NEUTRAL_LINE = LINE.format(f'stroke="{MIXED}" stroke-width="4"')
-ORANGE_LINE = LINE.format(f'stroke="{ORANGE}" stroke-width="4" stroke-dasharray="9 5"')
+if TYPE_CHECKING:
+    import polars as pl
+
 FRAME_HEIGHT = 800
 """Height of the frame in a notebook, in pixels."""
 
-COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
-"""Colors of edges by their sign."""
-
-MAX_STATIC_EDGES = 120
-"""Edges of a static picture, which cannot be enlarged."""
-
-WIDTH, HEIGHT, SIDE, HEAD, FOOT = 900.0, 620.0, 46.0, 64.0, 52.0
-NAME_SIZE = 11.5
+PAGES, PICTURES = (".html", ".htm"), (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True)
 class NetworkPlot:
-    """A picture of a network, which notebooks display; `save` writes it to a file."""
+    """A plot of a network, which notebooks display; `save` writes it to a file."""
 
     view: NetworkView
-    title: str = "Network"
+    title: str = ""
+    """Title of the figure; without one, nothing is drawn above the network."""
+    options: FigureOptions = field(default_factory=FigureOptions)
+    page_title: str = "Network"
 
     def __repr__(self) -> str:
         nodes, edges = len(self.view.whole.nodes), len(self.view.whole.edges)
-        return f"<NetworkPlot of {nodes:,} columns and {edges:,} edges: save('net.html') or save('net.svg')>"
+        return f"<NetworkPlot of {nodes:,} columns and {edges:,} edges: save('net.html') or save('net.pdf')>"
+
+    @cached_property
+    def figure(self) -> NetworkFigure:
+        """The static figure."""
+        return NetworkFigure(self.view, self.options, self.title, self.title or self.page_title)
+
+    @property
+    def positions(self) -> pl.DataFrame:
+        """Frame of the positions in the static figure: column, x, y, where y increases downward.
+
+        Another plot takes it as ``layout``, also from a CSV file in which positions were changed by hand.
+        """
+        import polars as pl
+
+        places = self.figure.places
+        columns = {"column": pl.Series(self.figure.part.names, dtype=pl.String), "x": places[:, 0], "y": places[:, 1]}
+        return pl.DataFrame(columns)
+
+    def edges(self) -> pl.DataFrame:
+        """Return the edge list, strongest first: column_a, column_b, strength, sign, weight; over links also template.
+
+        The sign is 1, -1, or 0 where an edge has no sign. The weight is sign times strength, and null without a sign.
+        """
+        return list_edges(self.view.whole.network)
+
+    def adjacency(self, *, signed: bool = False) -> pl.DataFrame:
+        """Return the adjacency matrix of all columns: their names, then the strengths of the edges to each column.
+
+        With ``signed``, sign times strength; null for an edge without a sign.
+        """
+        return adjacency_matrix(self.view.whole.network, signed=signed)
 
     def to_html(self) -> str:
         """Return an interactive page that needs no other files."""
-        return document(self.title, f"<main>{render_network(self.view, self.title)}</main>", "network.js", kind="alone")
+        title = self.title or self.page_title
+        return document(title, f"<main>{render_network(self.view, self.figure)}</main>", "network.js", kind="alone")
 
     def to_svg(self) -> str:
-        """Return a static picture of the strongest edges."""
-        return _draw_static(self.view, self.title)
+        """Return the static figure as SVG, in which texts are texts."""
+        return self.figure.draw().render()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an interactive page (.html) or a static picture (.svg), depending on the suffix."""
+    def to_pdf(self) -> bytes:
+        """Return the static figure as PDF, with embedded fonts; this needs matplotlib."""
+        return write_figure(self.figure.draw(), "pdf")
+
+    def to_png(self, *, dpi: int = 300) -> bytes:
+        """Return the static figure as PNG; this needs matplotlib."""
+        return write_figure(self.figure.draw(), "png", dpi=dpi)
+
+    def save(self, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
+        """Write an interactive page (.html) or a static figure (.svg, .pdf, .png), depending on the suffix.
+
+        ``dpi`` is the resolution of a PNG file, in dots per inch. PDF and PNG need matplotlib:
+        ``pip install 'sparsefield[plot]'``.
+        """
         suffix = Path(path).suffix.lower()
-        if suffix not in (".html", ".htm", ".svg"):
-            forms = ".html for an interactive page or in .svg for a static picture"
+        if suffix in PAGES:
+            content = self.to_html().encode()
+        elif suffix == ".svg":
+            content = self.to_svg().encode()
+        elif suffix in PICTURES:
+            content = self.to_pdf() if suffix == ".pdf" else self.to_png(dpi=dpi)
+        else:
+            forms = ".svg, .pdf or .png for a figure, or in .html for an interactive page"
             raise DataError(f"{path}: the name must end in {forms}.")
-        write_atomically(path, (self.to_svg() if suffix == ".svg" else self.to_html()).encode())
+        write_atomically(path, content)
 
     def _repr_html_(self) -> str:
         """Return a sandboxed frame, so that page and notebook cannot affect each other."""
         return (
-            f'<iframe srcdoc="{escape(self.to_html())}" sandbox="allow-scripts" title="{escape(self.title)}" '
-            f'width="100%" height="{FRAME_HEIGHT}" frameborder="0"></iframe>'
+            f'<iframe srcdoc="{escape(self.to_html())}" sandbox="allow-scripts allow-downloads" '
+            f'title="{escape(self.title or self.page_title)}" width="100%" height="{FRAME_HEIGHT}" '
+            'frameborder="0"></iframe>'
         )
 
-    _repr_svg_ = to_svg
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
 
-def render_network(view: NetworkView, title: str) -> str:
-    """Return the network with its controls; a static picture where no script runs."""
+def render_network(view: NetworkView, figure: NetworkFigure) -> str:
+    """Return the network with its controls; a static figure where no script runs."""
     group = "table" if view.whole.network.linked else "community"
-    return f"""<div id="static">{_draw_static(view, title)}</div>
+    group = "group" if view.given_groups is not None else group
+    hidden = "" if len(view.initial.edges) < len(view.shown.edges) else ' hidden="hidden"'
+    return f"""<div id="static">{figure.draw().render()}</div>
 <div id="interactive" class="net" hidden="hidden">
 <div class="tools">
 <label>Find <input id="search" type="search" placeholder="column name" autocomplete="off"/></label>
 <label>Strongest edges <input id="strength" type="range" min="0" max="1000" value="1000"/></label>
+<label{hidden}><input id="connected" type="checkbox" checked="checked"/> keep columns connected</label>
 <output id="shown" for="strength"></output>
-<span class="buttons"><button id="zoom-in" type="button" aria-label="Zoom in">+</button>
-<button id="zoom-out" type="button" aria-label="Zoom out">\u2212</button>
-<button id="reset" type="button">Show all</button></span>
+<span class="buttons"><button id="zoom-in" class="plain" type="button" aria-label="Zoom in">+</button>
+<button id="zoom-out" class="plain" type="button" aria-label="Zoom out">\u2212</button>
+<button id="reset" class="plain" type="button">Show all</button>
+<button id="save-png" class="plain" type="button" title="Download the network as it is shown">\u2193 PNG</button>
+<button id="save-svg" class="plain" type="button" title="Download the static figure">\u2193 SVG</button></span>
 </div>
 <div id="matches" aria-live="polite"></div>
 <div class="stage"><canvas id="network" tabindex="0" role="application"
  aria-label="Network of columns. Arrow keys move the view, plus and minus zoom, 0 shows all. The search box
- above finds a column, and the list on the right shows its neighbors."></canvas>
+ above finds a column, and the list beside or below shows its neighbors."></canvas>
 <aside id="details" aria-live="polite"></aside></div>
 <div class="legend">
-<label><input id="positive" type="checkbox" checked="checked"/> {BLUE_LINE}go together: where one is present or
- high, so is the other</label>
-<label><input id="negative" type="checkbox" checked="checked"/> {ORANGE_LINE}rarely go together: where one is
- present or high, the other is not</label>
-<label><input id="neutral" type="checkbox" checked="checked"/> {NEUTRAL_LINE}depends on the states</label>
+<label><input id="positive" type="checkbox" checked="checked"/> <i class="key plus"></i> positive: where one is present
+ or high, so is the other</label>
+<label><input id="negative" type="checkbox" checked="checked"/> <i class="key minus"></i> negative: where one is present
+ or high, the other is not</label>
+<label><input id="neutral" type="checkbox" checked="checked"/> <i class="key"></i> no sign: it depends on the
+ states</label>
 <span>Wider lines are stronger edges; larger circles have stronger edges in total; colors show the {group}.</span>
 <div id="groups"></div></div>
 </div>
 <script type="application/json" id="network-data">{view.to_json()}</script>"""
-
-
-def _draw_static(view: NetworkView, title: str) -> str:
-    """Return an SVG document of the strongest edges."""
-    shown = view.whole.strongest(MAX_STATIC_EDGES)
-    drawing = Drawing(WIDTH, HEIGHT, title)
-    drawing.text(28, 36, title, size=17, room=WIDTH - 56, font_weight=600)
-    if not len(shown.edges):
-        drawing.text(28, 62, "No two columns share a feature.", fill=GREY)
-        return drawing.render()
-    groups = view.group_of(shown)
-    positions = _fit(layout_nodes(len(shown.nodes), shown.ends, shown.strengths, groups))
-    _draw_edges(drawing, shown, positions)
-    colors = [GROUPS[group] if group < len(GROUPS) else GREY for group in groups.tolist()]
-    _draw_nodes(drawing, shown, positions, colors)
-    _draw_key(drawing, len(shown.edges), len(view.whole.edges))
-    return drawing.render()
-
-
-def _fit(positions: np.ndarray) -> np.ndarray:
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    room = np.array([WIDTH - 2 * SIDE - 60, HEIGHT - HEAD - FOOT - 40])
-    scale = float(np.min(room / np.maximum(high - low, 1e-9), where=high > low, initial=220.0))
-    middle = np.array([WIDTH / 2, HEAD + (HEIGHT - HEAD - FOOT) / 2])
-    return (positions - (low + high) / 2) * scale + middle
-
-
-def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None:
-    network, largest = part.network, float(part.strengths.max())
-    for k, (a, b) in reversed(list(zip(part.edges.tolist(), part.ends.tolist(), strict=True))):
-        width = 0.8 + 5.0 * float(network.strengths[k]) / largest
-        (x1, y1), (x2, y2) = positions[a].tolist(), positions[b].tolist()
-        sign = int(network.signs[k])
-        features = name_features(network.field, network.feature_numbers(k)[:6])
-        hint = "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
-        style: dict[str, object] = {"stroke": COLORS[sign], "stroke_width": width, "stroke_opacity": 0.6}
-        style |= {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"} if sign < 0 else {}
-        if a == b:
-            drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **style)  # type: ignore[arg-type]
-        else:
-            drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="butt" if sign < 0 else "round", **style)
-
-
-def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors: list[str]) -> None:
-    """Draw circles, and names where there is room for them, those with the strongest edges first."""
-    total = part.total_strengths
-    radius = (3.5 + 5.0 * np.sqrt(total / total.max())).tolist()
-    for k, name in enumerate(part.names):
-        x, y = positions[k].tolist()
-        drawing.shape("circle", cx=x, cy=y, r=radius[k], fill=colors[k], stroke=WHITE, stroke_width=1.5, hint=name)
-    taken: list[tuple[float, float, float, float]] = []
-    for k in np.lexsort((np.arange(len(total)), -total)).tolist():
-        text = shorten(part.names[k], 26)
-        half = text_width(text, NAME_SIZE) / 2
-        x = min(max(float(positions[k, 0]), half + 8), WIDTH - half - 8)
-        top = float(positions[k, 1]) - radius[k] - 4 - NAME_SIZE
-        box = (x - half, top, x + half, top + NAME_SIZE + 2)
-        if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-            continue
-        taken.append(box)
-        style = {"text_anchor": "middle", "stroke": WHITE, "stroke_width": 3, "paint_order": "stroke"}
-        drawing.text(x, top + NAME_SIZE, text, size=NAME_SIZE, **style)
-
-
-def _draw_key(drawing: Drawing, shown: int, total: int) -> None:
-    y = HEIGHT - 22
-    drawing.line(28, y - 4, 58, y - 4, stroke=BLUE, stroke_width=3.5)
-    drawing.text(66, y, "go together", size=12.5, fill=GREY)
-    drawing.line(160, y - 4, 190, y - 4, stroke=ORANGE, stroke_width=3.5, stroke_dasharray="8 5")
-    drawing.text(198, y, "rarely go together", size=12.5, fill=GREY)
-    drawing.line(324, y - 4, 354, y - 4, stroke=MIXED, stroke_width=3.5)
-    drawing.text(362, y, "depends on the states", size=12.5, fill=GREY)
-    which = f"all {total:,} edges" if shown == total else f"the {shown:,} strongest of {total:,} edges"
-    drawing.text(WIDTH - 28, y, f"{which}; wider edges are stronger", size=12.5, fill=GREY, text_anchor="end")

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.schema import Variable
+from sparsefield.errors import DataError
 from sparsefield.model import Field
 from sparsefield.viz.communities import find_communities, modularity
 from sparsefield.viz.feature_sentences import Feature, list_features
+from sparsefield.viz.figure_options import unknown_columns
 from sparsefield.viz.fit_summary import describe_number, describe_states
 from sparsefield.viz.network import Network, Subgraph
-from sparsefield.viz.node_positions import layout_nodes
+from sparsefield.viz.node_positions import MIN_GROUPED, layout_nodes
 from sparsefield.viz.palette import GROUPS
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, stability_column
+from sparsefield.viz.short_names import shorten_all
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are shown."""
@@ -29,6 +32,12 @@ MAX_FEATURES = 12
 MAX_STATES = 6
 MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
 """Edges that a page shows at first: in proportion to the nodes, within bounds. They have a layout of their own."""
+
+MAX_CONNECTED = 400
+"""Columns that the backbone connects; in a wider network, those around the strongest edges."""
+
+MAX_NAME = 30
+"""Letters of a name on the canvas."""
 
 SCALE = 60.0
 """Pixels between two adjacent nodes before zooming, approximately."""
@@ -46,6 +55,12 @@ class NetworkView:
     extra: ExtraColumns
     features: Mapping[int, Feature]
     """Features by their number in the field."""
+    initial: Subgraph
+    """The part of ``shown`` that a page shows at first, which has a layout of its own: its nodes are the first ones."""
+    tree: frozenset[int]
+    """Edges of the backbone, which keep the columns of a large network connected."""
+    given_groups: Mapping[str, str] | None = None
+    """{column: group}, instead of tables or communities."""
 
     @cached_property
     def communities(self) -> np.ndarray:
@@ -62,12 +77,6 @@ class NetworkView:
         """{name: position among the nodes that are shown}"""
         return {name: k for k, name in enumerate(self.shown.names)}
 
-    @property
-    def n_initial(self) -> int:
-        """Number of edges that are shown at first: all, where there are few."""
-        few = int(min(max(INITIAL_PER_NODE * len(self.shown.nodes), MIN_INITIAL), MAX_INITIAL))
-        return len(self.shown.edges) if len(self.shown.edges) <= 1.25 * few else few
-
     def to_json(self) -> str:
         """Return the data of the page's script, safe inside a script element."""
         shown, network = self.shown, self.shown.network
@@ -75,21 +84,23 @@ class NetworkView:
         edges = [network.edge(k) for k in shown.edges.tolist()]
         numbers = [network.feature_numbers(edge.number) for edge in edges]
         group = self.group_of(shown)
-        initial = shown.strongest(self.n_initial)  # its nodes are the first of all
         places = _layout_pixels(shown, group)
-        initial_places = _layout_pixels(initial, group) if self.n_initial < len(edges) else places
+        apart = len(self.initial.edges) < len(edges)
+        initial_places = _layout_pixels(self.initial, group) if apart else places
         templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
         data = {
             "names": shown.names,
+            "short": shorten_all(shown.names, MAX_NAME),
             "x": places[:, 0].tolist(),
             "y": places[:, 1].tolist(),
-            "initial": self.n_initial,
+            "initial": count_initial(shown) if apart else len(edges),
+            "tree": [int(edge.number in self.tree) for edge in edges],
             "initialX": initial_places[:, 0].tolist(),
             "initialY": initial_places[:, 1].tolist(),
             "descriptions": [_describe(network.variable(node), has_frequencies) for node in shown.nodes],
             "group": group.tolist(),
             "groups": self.groups,
-            "colors": GROUPS,
+            "colors": GROUPS[: len(self.groups)],
             "a": shown.ends[:, 0].tolist(),
             "b": shown.ends[:, 1].tolist(),
             "s": [_round(value) for value in shown.strengths.tolist()],
@@ -119,39 +130,76 @@ class NetworkView:
     def groups(self) -> list[str]:
         """Names of the groups that color the nodes: tables, or the communities of at least three nodes."""
         network = self.whole.network
+        if self.given_groups is not None:
+            return list(dict.fromkeys(self.given_groups.values()))
         if network.linked:
             return list(dict.fromkeys(network.table_of(node) for node in self.whole.nodes))
         sizes = np.bincount(self.communities)[: len(GROUPS)]
         return [f"community {k + 1}" for k in np.flatnonzero(sizes > 2)]
 
     def group_of(self, part: Subgraph) -> np.ndarray:
-        """Return (nodes,) the number of the group of each node of a part of the network."""
+        """Return (nodes,) the number of the group of each node of a part of the network; beyond all groups if none."""
         network = self.whole.network
+        if self.given_groups is not None:
+            number = {name: k for k, name in enumerate(self.groups)}
+            given = [self.given_groups.get(name) for name in part.names]
+            return np.array([len(number) if own is None else number[own] for own in given], dtype=np.int64)
         if network.linked:
             number = {name: k for k, name in enumerate(self.groups)}
-            return np.array([number[network.table_of(node)] for node in part.nodes], dtype=np.int64)
+            names = [network.table_of(node) for node in part.nodes]
+            return np.array([number.get(name, len(number)) for name in names], dtype=np.int64)
         community = dict(zip(self.whole.nodes, self.communities.tolist(), strict=True))
-        return np.array([community[node] for node in part.nodes], dtype=np.int64)
+        alone = len(self.whole.nodes)  # a column without edges is in no community
+        return np.array([community.get(node, alone) for node in part.nodes], dtype=np.int64)
 
 
 def build_view(
-    field: Field, extra: ExtraColumns | None = None, *, features: Sequence[Feature] | None = None
+    field: Field,
+    extra: ExtraColumns | None = None,
+    *,
+    features: Sequence[Feature] | None = None,
+    groups: Mapping[str, str] | None = None,
 ) -> NetworkView:
     """Return the network of a field, of which a page shows the strongest edges; with stability where it is known.
 
-    ``features`` are all features of the field, if they are already listed.
+    ``features`` are all features of the field, if they are already listed. ``groups`` are {column: group}.
     """
     features = list_features(field) if features is None else features
-    whole = Network(field).edge_subgraph()
+    network = Network(field)
+    whole = network.edge_subgraph()
+    _, tree = network.backbone(MAX_CONNECTED)
+    edges = np.union1d(whole.strongest(MAX_EDGES).edges, tree)
+    shown = network.edge_subgraph(edges)
+    initial = network.edge_subgraph(np.union1d(edges[: count_initial(shown)], tree))
+    ordered = dict.fromkeys([*initial.nodes, *shown.nodes])  # the nodes of the initial part are the first
+    shown = Subgraph(network, tuple(ordered), edges)
     stability = stability_column(field, features)
     columns = {**({COLUMN_TITLE: stability} if stability else {}), **(extra or {})}
-    return NetworkView(whole, whole.strongest(MAX_EDGES), columns, {feature.number: feature for feature in features})
+    by_number = {feature.number: feature for feature in features}
+    return NetworkView(whole, shown, columns, by_number, initial, frozenset(tree.tolist()), groups)
+
+
+def check_groups(field: Field, groups: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Return {column: name of its group}, or refuse groups of columns that the field does not have."""
+    if groups is None:
+        return None
+    problems = unknown_columns("groups", groups, set(Network(field).labels))
+    if problems:
+        raise DataError(f"The groups cannot be used: {problems[0]}.")
+    return {name: str(group) for name, group in groups.items() if group is not None}
+
+
+def count_initial(shown: Subgraph) -> int:
+    """Return the number of the strongest edges that are shown at first: all, where there are few."""
+    few = int(min(max(INITIAL_PER_NODE * len(shown.nodes), MIN_INITIAL), MAX_INITIAL))
+    few = MIN_INITIAL if len(shown.nodes) > MAX_CONNECTED else few  # many would be pairs beside the backbone
+    return len(shown.edges) if len(shown.edges) <= 1.25 * few else few
 
 
 def _layout_pixels(part: Subgraph, groups: np.ndarray) -> np.ndarray:
     """Return positions in pixels; ``groups`` may be longer than the part's nodes."""
-    groups = groups[: len(part.nodes)]
-    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends, part.strengths, groups)).astype(int)
+    together = groups[: len(part.nodes)] if len(part.nodes) > MIN_GROUPED else None
+    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends, part.strengths, together)).astype(int)
 
 
 def _describe(variable: Variable | None, has_frequencies: bool) -> str:

@@ -19,7 +19,7 @@ CELLS = 28
 BETWEEN_GROUPS = 0.25
 """Factor of the attraction along edges between two groups."""
 
-GROUP_PULL, MAX_GROUP_PULL = 0.05, 2.0
+GROUP_PULL, MAX_GROUP_PULL = 0.02, 2.0
 """Attraction of a node to the center of its group, times the root of the number of nodes; and its upper bound."""
 
 ASPECT = 1.25
@@ -28,15 +28,21 @@ ASPECT = 1.25
 SPREAD = 1.0
 """Distance at which the attraction of an edge of mean strength equals the repulsion."""
 
+MIN_GROUPED = 60
+"""Nodes beyond which the nodes of a group are kept near each other; few nodes show their groups by color alone."""
+
 LABEL_GAP = np.array([14.0, 16.0])
 """Pixels between two labels."""
 
 
-def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+def layout_nodes(
+    n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None, *, seed: int = 0
+) -> np.ndarray:
     """Return (nodes, 2) positions, with about one unit between adjacent nodes.
 
     Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,): strong edges become short. ``groups`` (nodes,) are
-    numbers, such as those of communities; the nodes of a group are kept near each other.
+    numbers, such as those of communities; the nodes of a group are kept near each other. Another ``seed`` gives another
+    layout; the same arguments always give the same one.
 
     Examples
     --------
@@ -58,7 +64,7 @@ def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np
     for own in members:
         local[own] = np.arange(len(own))
     laid_out = [
-        _layout_component(local[ends[e]], pull[e], np.unique(groups[own], return_inverse=True)[1])
+        _layout_component(local[ends[e]], pull[e], np.unique(groups[own], return_inverse=True)[1], seed)
         for own, e in zip(members, _split(component[ends[:, 0]], count), strict=True)
     ]
     order = sorted(range(count), key=lambda k: (-len(members[k]), members[k][0]))
@@ -71,30 +77,31 @@ def _split(component: np.ndarray, count: int) -> list[np.ndarray]:
     return np.split(np.argsort(component, kind="stable"), np.cumsum(sizes)[:-1])
 
 
-def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray, seed: int) -> np.ndarray:
     """Return the layout of one connected component, centered."""
     n_nodes = len(groups)
     if n_nodes == 1:
         return np.zeros((1, 2))
     if n_nodes == 2:
         return np.array([[-0.5 * SPREAD, 0.0], [0.5 * SPREAD, 0.0]])
-    positions = _apply_forces(_spectral_layout(n_nodes, ends, pull), ends, pull, groups)
+    positions = _apply_forces(_spectral_layout(n_nodes, ends, pull, seed), ends, pull, groups)
     return _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
 
 
-def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray) -> np.ndarray:
+def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray, seed: int) -> np.ndarray:
     """Return a start from two leading eigenvectors of the random walk, by power iteration.
 
     Sums are those of NumPy, whose bits do not depend on the number of threads.
     """
     if n_nodes <= SMALL:  # from a circle, the forces alone find a good layout
-        angle = 2 * np.pi * np.arange(n_nodes) / n_nodes
+        order = np.random.default_rng(seed).permutation(n_nodes) if seed else np.arange(n_nodes)
+        angle = 2 * np.pi * order / n_nodes
         return np.sqrt(n_nodes) * SPREAD / 2 * np.column_stack([np.cos(angle), np.sin(angle)])
     graph = sp.coo_array((pull, ends.T), shape=(n_nodes, n_nodes)).tocsr()
     graph = graph + graph.T
     degree = np.bincount(ends.ravel(), np.repeat(pull, 2), n_nodes)
     share = degree / degree.sum()
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     basis: list[np.ndarray] = [np.ones(n_nodes)]
     for _ in range(2):
         vector = rng.normal(size=n_nodes)

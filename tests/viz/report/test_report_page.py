@@ -26,7 +26,7 @@ ODD = """</script><script>alert(1)</script><!-- & 'x' "y" <b>"""
 VOID = {"meta", "input"}
 IDS = {
     "network", "network-data", "search", "matches", "strength", "shown", "details", "positive", "negative", "zoom-in",
-    "zoom-out", "reset", "groups", "interactive", "static",
+    "zoom-out", "reset", "groups", "interactive", "static", "connected", "save-png", "save-svg",
 }  # fmt: skip
 
 
@@ -134,10 +134,51 @@ def test_other_rows_are_not_taken_for_those_of_training(learned, tmp_path) -> No
     assert "The data have 100 rows; the field was learned from 300." in words
 
 
+def test_the_page_opens_with_four_numbers_and_the_network(page, learned) -> None:
+    reader, _ = page
+    data = learned[1]
+    start = reader.words.index("rows \u00d7 columns")
+    tiles = reader.words[start : reader.words.index("Network", start)]
+    missing = data["mood"].null_count()
+    for words in ("300 \u00d7 4", "links", "of 6 pairs of columns", f"{missing / 1200:.1%}", "gain over frequencies+"):
+        assert words in tiles
+    order = [name for name in reader.ids if name in ("tiles", "network-section", "findings", "quality", "method")]
+    assert order == ["tiles", "network-section", "findings", "quality", "method"]
+
+
+def test_how_the_fit_was_made_is_folded(page) -> None:
+    reader, _ = page
+    folds = [attributes for tag, attributes in reader.found if tag == "details"]
+    assert folds == [{"id": "method"}]
+    ids = reader.ids
+    assert all(ids.index(name) > ids.index("method") for name in ("training", "signals", "certificate", "repeat"))
+
+
+def test_columns_have_distributions_and_explained_shares(page) -> None:
+    reader, _ = page
+    labels = [a.get("aria-label") or "" for tag, a in reader.found if tag == "svg"]
+    assert {"distribution of rain", "distribution of mood"} <= set(labels)
+    assert any(label.endswith("% explained") for label in labels)
+
+
+def test_intervals_are_drawn_as_whiskers(learned, tmp_path) -> None:
+    from sparsefield.viz.feature_sentences import list_features
+
+    model, _ = learned
+    strongest = list_features(model.field_)[0]
+    model.write_report(tmp_path / "r.html", intervals={strongest.name: (0.5, 9.5)})
+    reader, _ = read_page(tmp_path / "r.html")
+    assert "+0.50 to +9.50" in reader.words
+    labels = [a.get("aria-label") or "" for tag, a in reader.found if tag == "svg"]
+    assert [label for label in labels if "interval" in label] == [
+        f"weight {strongest.weight:+.2f}, interval +0.50 to +9.50"
+    ]
+
+
 def test_names_are_always_text(page) -> None:
     reader, data = page
-    assert len(reader.scripts) == 3
-    assert "alert(1)" not in reader.scripts[1] + reader.scripts[2]
+    assert len(reader.scripts) == 4
+    assert "alert(1)" not in "".join(reader.scripts[1:])
     assert ODD in data["names"]
     assert f"About {ODD}" in reader.text
     assert f"{ODD}=1" in reader.text
@@ -305,9 +346,10 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     reader, data = read_page(tmp_path / "r.html")
     assert len(data["a"]) == 5000
-    assert data["initial"] == 200
-    assert len(data["initialX"]) == len({*data["a"][:200], *data["b"][:200]})
-    assert set(range(len(data["initialX"]))) == {*data["a"][:200], *data["b"][:200]}
+    assert data["initial"] == 60
+    assert sum(data["tree"]) == 399
+    first = [k for k, tree in enumerate(data["tree"]) if tree or k < 60]
+    assert set(range(len(data["initialX"]))) == {data[end][k] for end in "ab" for k in first}
     assert "The network has 5,600 edges; the 5,000 strongest are on this page." in reader.words
     left_out = np.sort(np.abs(model.field_.weights))[:600].max()
     assert min(data["s"]) >= left_out * 0.999

@@ -20,7 +20,7 @@ from sparsefield.viz.explorer.panel_callbacks import register_evidence, register
 from sparsefield.viz.explorer.session import Session
 from sparsefield.viz.explorer.view_callbacks import register_view
 from sparsefield.viz.explorer.view_state import DEFAULT_METHOD, TABS
-from sparsefield.viz.palette import BLUE
+from sparsefield.viz.palette import BLUE, style_variables
 
 VIEWPORT = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
 
@@ -38,6 +38,7 @@ def make_app(session: Session, token: str) -> dash.Dash:
         use_pages=False,
         meta_tags=[VIEWPORT],
     )
+    app.index_string = app.index_string.replace("{%css%}", f"<style>{style_variables()}</style>{{%css%}}")
     app.layout = _layout(session, token)
     register_network(app, session)
     if session.evidence is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from sparsefield.viz.explorer.community_bubbles import CommunityBubbles
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.node_positions import layout_nodes, separate_labels
-from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
+from sparsefield.viz.palette import DARK, FONT, LIGHT, blend
 
 SIGNS = {1: "positive", -1: "negative", 0: "mixed"}
 """Names of the signs of edges in classes of elements."""
@@ -36,28 +35,10 @@ MIN_DIAMETER, MAX_DIAMETER = 104.0, 210.0
 """Pixels of the smallest and of the largest community."""
 
 
-@dataclass(frozen=True)
-class Theme:
-    """The colors of a picture on a light or a dark page."""
+THEMES = {"light": LIGHT, "dark": DARK}
 
-    card: str
-    ink: str
-    border: str
-    positive: str
-    negative: str
-    mixed: str
-    max_fill: float
-    """Share of a full color that a node has at most: its name must be legible on it."""
-
-    def color(self, sign: int) -> str:
-        """Return the color of a sign: 1, -1, or 0 for neither."""
-        return {1: self.positive, -1: self.negative, 0: self.mixed}[sign]
-
-
-THEMES = {
-    "light": Theme(WHITE, INK, "#b9c0cc", BLUE, ORANGE, MIXED, 0.7),
-    "dark": Theme("#1a1e26", "#e8ebf0", "#4d5666", "#4ba3db", "#ef8a3c", "#8d95a3", 0.55),
-}
+MAX_FILL = {"light": 0.7, "dark": 0.55}
+"""Share of a full color that a node has at most: its name must be legible on it."""
 
 
 def wrap_name(name: str, width: int = LINE_LETTERS) -> str:
@@ -138,19 +119,21 @@ def build_stylesheet(
     ``evidence`` are nodes that are set; ``moved`` is {node: (direction, amount)} of the nodes whose beliefs the
     evidence moved, where the direction is a key of `SIGNS`.
     """
-    colors = THEMES.get(theme, THEMES["light"])
+    theme = theme if theme in THEMES else "light"
+    colors = THEMES[theme]
+    by_sign = {1: colors.positive, -1: colors.negative, 0: colors.neutral}
     styles: dict[str, dict[str, Any]] = {
         "node": {
             "label": "data(label)", "width": "data(width)", "height": "data(height)", "shape": "round-rectangle",
-            "background-color": colors.card, "border-width": 1.2, "border-color": colors.border, "color": colors.ink,
+            "background-color": colors.card, "border-width": 1.2, "border-color": colors.edge, "color": colors.ink,
             "font-size": 13, "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
             "text-wrap": "wrap", "line-height": 1.15,
         },
         "node.bubble": {"shape": "ellipse", "background-color": blend([colors.card, colors.positive], 0.1),
                         "border-color": blend([colors.card, colors.positive], 0.45)},
         # Bezier curves separate edges of several templates between two nodes.
-        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": colors.mixed},
-        **{f".{name}": {"line-color": colors.color(sign)} for sign, name in SIGNS.items()},
+        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": colors.neutral},
+        **{f".{name}": {"line-color": by_sign[sign]} for sign, name in SIGNS.items()},
         "edge.between": {"opacity": 0.35},
         "edge.dimmed": {"opacity": 0.16},
         "edge:selected": {"opacity": 1, "line-color": colors.ink},
@@ -159,7 +142,7 @@ def build_stylesheet(
     }  # fmt: skip
     for node, (direction, amount) in (moved or {}).items():
         # Small amounts are raised, so that they are visible.
-        color = blend([colors.card, colors.color(direction)], colors.max_fill * max(amount, 0.0) ** 0.7)
+        color = blend([colors.card, by_sign[direction]], MAX_FILL[theme] * max(amount, 0.0) ** 0.7)
         styles[f'node[id = "{node}"]'] = {"background-color": color}
     for node in evidence:
         styles[f'node[id = "{node}"]'] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel,
 from sparsefield.viz.findings import describe_gains
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
-from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
+from sparsefield.viz.palette import BLUE, GREY, INK, PALE, WHITE, blend
+from sparsefield.viz.report.column_quality import MAX_SCORES, render_columns, variables_by_name
 from sparsefield.viz.report.repeat_fit import FitDescription
-from sparsefield.viz.svg import Drawing, shorten
+from sparsefield.viz.short_names import shorten_all
+from sparsefield.viz.svg import Drawing
 
-MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
+MAX_MISSING_COLUMNS = 36
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 NO_VALUES = "The data have no value in a column that the field predicts."
 
@@ -40,13 +43,20 @@ class ScoredRows:
     """Columns of the data that the field does not have."""
     numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
+    known_shares: bool = True
+    """Whether the field has frequencies of training, with which its predictions are compared."""
+
+    @cached_property
+    def scores(self) -> list[ColumnScore]:
+        """Scores of the columns, compared with frequencies."""
+        return calibration.score_columns(self.sample, self.answers, known_shares=self.known_shares)
 
 
 def describe_if_no_gain(fitted: FitDescription, scored: ScoredRows) -> str:
     """Return a sentence if features predict the values of the rows no better than frequencies do; else nothing."""
     if not (fitted.field.weights.any() or fitted.field.conjunction_weights.any()):
         return ""
-    scores = calibration.score_columns(scored.sample, scored.answers, known_shares=fitted.field.record.is_learned)
+    scores = scored.scores
     if not scores or calibration.shows_dependence(scores):
         return ""
     gain = calibration.pool_gains(scores)
@@ -63,7 +73,7 @@ def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
     if scored is None:
         return section(name, title, paragraph(f"This section on scores and calibration {NO_DATA}", "absent"))
     learned = fitted.field.record.is_learned
-    scores = calibration.score_columns(scored.sample, scored.answers, known_shares=learned)
+    scores = scored.scores
     if not scores:
         return section(name, title, paragraph(NO_VALUES, "absent"))
     whole, numbers = calibration.overall(scores), _numeric_names(scored.sample)
@@ -97,7 +107,7 @@ def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
             ],
         ),
         paragraph(describe_gains(scores, "Values")),
-        _render_columns(scores, numbers),
+        render_columns(scores, numbers, variables_by_name(fitted.field)),
         _render_calibration(calibration.calibrate(scored.sample, scored.answers)),
     )
 
@@ -145,42 +155,6 @@ def _numeric_names(sample: DenseDataset) -> set[str]:
         for variable in schema.targets
         if variable.numeric
     }
-
-
-def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> str:
-    ranked = sorted(scores, key=lambda score: (-score.gain.value, score.name))
-    shown = ranked[:MAX_SCORES]
-    worst = max(1e-9, *(-min(score.cll, score.marginal_cll) for score in shown))
-    rows = [
-        [
-            TableCell(score.name, "text"),
-            TableCell(f"{score.cells:,}", value=float(score.cells)),
-            TableCell.number(score.cll, ".3f"),
-            TableCell.number(score.marginal_cll, ".3f"),
-            TableCell.number(score.gain.value, ".3f"),
-            TableCell(markup=_bar(score, worst)),
-            TableCell() if score.name in numbers else TableCell.number(score.error_rate, ".1%"),
-            TableCell() if score.name in numbers else TableCell.number(score.marginal_error_rate, ".1%"),
-        ]
-        for score in shown
-    ]
-    heads = ["column", "values", "log-likelihood", "of frequencies", "gain", "", "error rate", "of frequencies"]
-    more = len(ranked) - len(shown)
-    text = (
-        "By column: the mean log-likelihood of the true state given all other columns (0 is perfect), that of the "
-        "column\u2019s frequencies, and the difference. Shorter bars are better: the blue bar is the field, the orange "
-        "mark the frequencies." + (f" {more:,} columns with a smaller gain are not listed." if more else "")
-    )
-    return f'<div id="columns">{paragraph(text, "note")}{render_table(heads, rows, sortable=True)}</div>'
-
-
-def _bar(score: ColumnScore, worst: float) -> str:
-    end, mark = (BAR * min(-value / worst, 1.0) for value in (score.cll, score.marginal_cll))
-    return (
-        f'<svg width="{BAR + 4:.0f}" height="14" aria-hidden="true">'
-        f'<rect x="0" y="3" width="{max(end, 1):.1f}" height="8" rx="2" fill="{BLUE}"/>'
-        f'<rect x="{mark:.1f}" y="0" width="3" height="14" fill="{ORANGE}"/></svg>'
-    )
 
 
 def _render_calibration(found: Calibration) -> str:
@@ -293,7 +267,7 @@ def render_missing_values(scored: ScoredRows | None) -> str:
         )
         shares = zip(found.columns[:MAX_SCORES], found.shares, strict=False)
         rows = [[TableCell(column, "text"), TableCell.number(float(share), ".1%")] for column, share in shares]
-        table_of_shares = render_table(["column", "share missing"], rows, sortable=True)
+        table_of_shares = render_table(["column", "share missing"], rows, sortable=True, name="missing-values")
         parts += [paragraph(text), render_figure(_draw_missing_pattern(found), caption), table_of_shares]
     parts = parts or [paragraph("The data are a sparse matrix, which has no missing values.", "absent")]
     return section(name, title, *parts)
@@ -306,9 +280,9 @@ def _draw_missing_pattern(found: MissingPattern) -> str:
     width, height = max(900.0, left + step * len(columns) + 130), top + step * len(found.counts) + 24
     drawing = Drawing(width, height, "Missing values")
     drawing.text(20, 30, "Columns that are missing together", size=14, font_weight=600)
-    for k, name in enumerate(columns):
-        place = f"translate({left + step * (k + 0.5) + 4:.1f} {top - 10:.1f}) rotate(-50)"
-        drawing.text(0, 0, shorten(name, 16), size=11, fill=GREY, transform=place, hint=name)
+    for k, (name, shown) in enumerate(zip(columns, shorten_all(columns, 16), strict=True)):
+        place = left + step * (k + 0.5) + 4, top - 10
+        drawing.text(*place, shown, size=11, fill=GREY, turn=-50.0, hint=name)
     for row, (pattern, number) in enumerate(zip(found.patterns, found.counts.tolist(), strict=True)):
         y = top + step * row
         bar = 70.0 * number / float(found.counts.max())

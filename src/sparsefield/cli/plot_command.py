@@ -1,0 +1,178 @@
+"""``sparsefield plot`` draws the network of a model as a figure for print or as an interactive page."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.console import show
+from sparsefield.cli.model_input import open_model
+from sparsefield.cli.table_files import check_output
+from sparsefield.errors import DataError
+from sparsefield.io.output_paths import refuse_overwriting_inputs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIXES, PRINTED = (".svg", ".pdf", ".png", ".html", ".htm"), (".pdf", ".png")
+STYLE, TABLES = "Figure", "Tables"
+
+
+class Names(Enum):
+    """Where the names of columns are."""
+
+    auto = "auto"
+    inside = "inside"
+    beside = "beside"
+
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write a figure (.svg, .pdf, .png) or an interactive page (.html)."
+    ),
+]
+Title = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Draw a title above the network.", rich_help_panel=STYLE)
+]
+Width = Annotated[
+    float | None,
+    typer.Option("--width-mm", metavar="MM", help="Width in print, in millimeters.", rich_help_panel=STYLE),
+]
+Height = Annotated[
+    float | None,
+    typer.Option("--height-mm", metavar="MM", help="Height in print, in millimeters.", rich_help_panel=STYLE),
+]
+Resolution = Annotated[
+    int,
+    typer.Option("--dpi", metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.", rich_help_panel=STYLE),
+]
+Layout = Annotated[
+    Path | None,
+    typer.Option(
+        "--layout",
+        metavar="CSV",
+        help="Take the positions from a table with column, x and y, as --positions writes it.",
+        rich_help_panel=STYLE,
+    ),
+]
+Groups = Annotated[
+    Path | None,
+    typer.Option(
+        "--groups",
+        metavar="CSV",
+        help="Color the columns by a table with column and group, instead of communities.",
+        rich_help_panel=STYLE,
+    ),
+]
+Rings = Annotated[
+    Path | None,
+    typer.Option(
+        "--rings",
+        metavar="CSV",
+        help="Fill rings around the columns by a table with column and value, from 0 to 1.",
+        rich_help_panel=STYLE,
+    ),
+]
+RingTitle = Annotated[
+    str, typer.Option("--ring-title", metavar="TEXT", help="What the rings show.", rich_help_panel=STYLE)
+]
+NamesOption = Annotated[
+    Names, typer.Option("--names", help="Put names inside the circles or beside them.", rich_help_panel=STYLE)
+]
+EdgeLabels = Annotated[
+    bool, typer.Option("--edge-labels", help="Label edges with their weights.", rich_help_panel=STYLE)
+]
+MaxEdges = Annotated[
+    int | None,
+    typer.Option("--max-edges", metavar="N", min=1, help="Draw only the N strongest edges.", rich_help_panel=STYLE),
+]
+LegendOption = Annotated[bool, typer.Option("--legend/--no-legend", help="Draw a legend.", rich_help_panel=STYLE)]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the layout.", rich_help_panel=STYLE)]
+Positions = Annotated[
+    Path | None,
+    typer.Option("--positions", metavar="CSV", help="Also write the positions of the columns.", rich_help_panel=TABLES),
+]
+Adjacency = Annotated[
+    Path | None,
+    typer.Option(
+        "--adjacency",
+        metavar="CSV",
+        help="Also write the adjacency matrix: strengths, 0 where there is no edge.",
+        rich_help_panel=TABLES,
+    ),
+]
+Signed = Annotated[
+    bool,
+    typer.Option(
+        "--signed",
+        help="Write sign times strength into the adjacency matrix; edges without a sign are empty.",
+        rich_help_panel=TABLES,
+    ),
+]
+Edges = Annotated[
+    Path | None,
+    typer.Option("--edges", metavar="CSV", help="Also write the edge list, strongest first.", rich_help_panel=TABLES),
+]
+
+
+def plot(
+    model: opt.Model,
+    output: Output,
+    *,
+    title: Title = None,
+    width_mm: Width = None,
+    height_mm: Height = None,
+    dpi: Resolution = 300,
+    layout: Layout = None,
+    groups: Groups = None,
+    rings: Rings = None,
+    ring_title: RingTitle = "predictability",
+    names: NamesOption = Names.auto,
+    edge_labels: EdgeLabels = False,
+    max_edges: MaxEdges = None,
+    legend: LegendOption = True,
+    seed: Seed = 0,
+    positions: Positions = None,
+    adjacency: Adjacency = None,
+    signed: Signed = False,
+    edges: Edges = None,
+) -> None:
+    """Draw the network of a model: a figure for print, or an interactive page.
+
+    Circles are columns, colored by community. Wider lines are stronger edges: blue ones are positive, orange and dashed
+    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. PDF and PNG need matplotlib.
+    """
+    tables = [positions, adjacency, edges]
+    check_output(output, SUFFIXES)
+    for path in filter(None, tables):
+        check_output(path, (".csv",))
+    if signed and adjacency is None:
+        raise DataError("--signed is for the adjacency matrix: add --adjacency FILE, or remove it.")
+    if output.suffix.lower() in PRINTED:
+        from sparsefield.viz.matplotlib_figure import import_matplotlib
+
+        import_matplotlib()
+    refuse_overwriting_inputs([output, *tables], [model, layout, groups, rings])
+    drawn = open_model(model).load().plot(
+        title=title, layout=layout, groups=groups, rings=rings, ring_title=ring_title, names=names.value,
+        edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
+    )  # fmt: skip
+    drawn.save(output, dpi=dpi)
+    written: list[tuple[Path | None, Any]] = [
+        (positions, lambda: drawn.positions), (edges, drawn.edges), (adjacency, lambda: drawn.adjacency(signed=signed)),
+    ]  # fmt: skip
+    for path, make in written:
+        if path is not None:
+            _write_csv(path, make())
+    show(f"Wrote {', '.join(str(path) for path in (output, positions, edges, adjacency) if path is not None)}.")
+
+
+def _write_csv(path: Path, table: pl.DataFrame) -> None:
+    from sparsefield.io.atomic_write import write_atomically
+
+    write_atomically(path, table.write_csv().encode())

@@ -1,0 +1,102 @@
+"""This module renders the head of a report: tiles with the main numbers, and findings as sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from sparsefield.evaluation import calibration
+from sparsefield.evaluation.calibration import ColumnScore
+from sparsefield.viz.findings import findings
+from sparsefield.viz.fit_summary import count, describe_kinds
+from sparsefield.viz.html_page import bullets, paragraph, section
+from sparsefield.viz.network_view import NetworkView
+from sparsefield.viz.report.data_sections import ScoredRows, describe_if_no_gain
+from sparsefield.viz.report.repeat_fit import FitDescription
+
+UNKNOWN = "\u2013"
+_SHARE = re.compile(r"\d[\d.,]*%|(?<=rank correlation )\S+(?=\))")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A main number of a report."""
+
+    name: str
+    value: str
+    about: str
+
+    def render(self) -> str:
+        """Return the tile as an entry of a description list."""
+        parts = f'<dd class="value">{escape(self.value)}</dd><dd class="about">{escape(self.about)}</dd>'
+        return f'<div class="tile card"><dt>{escape(self.name)}</dt>{parts}</div>'
+
+
+def render_tiles(
+    fitted: FitDescription, view: NetworkView, scored: ScoredRows | None, scores: Sequence[ColumnScore]
+) -> str:
+    """Return four tiles: rows and columns, links, the share of missing values, and the gain over frequencies."""
+    tiles = [_size(fitted), _links(view), _missing(scored), _gain(scores)]
+    return f'<dl class="tiles" id="tiles">{"".join(tile.render() for tile in tiles)}</dl>\n'
+
+
+def _size(fitted: FitDescription) -> Tile:
+    field = fitted.field
+    latent = sum(len(schema.latent) for schema in field.layout.schemas) if field.layout.has_latent else 0
+    columns = field.layout.n_targets - latent + sum(len(schema.observed) for schema in field.layout.schemas)
+    kinds = describe_kinds(field, 0)
+    if not field.record.is_learned:
+        return Tile("columns", f"{columns:,}", kinds)
+    return Tile("rows \u00d7 columns", f"{field.record.n_rows:,} \u00d7 {columns:,}", kinds)
+
+
+def _links(view: NetworkView) -> Tile:
+    network = view.whole.network
+    pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
+    if network.linked:
+        return Tile("links", f"{pairs:,}", "pairs of columns, within rows or across links")
+    schema = network.field.schema
+    targets, observed = len(schema.targets), len(schema.observed)
+    possible = targets * (targets - 1) // 2 + targets * observed
+    share = f" ({pairs / possible:.0%})" if possible else ""
+    return Tile("links", f"{pairs:,}", f"of {count(possible, 'pair')} of columns{share}")
+
+
+def _missing(scored: ScoredRows | None) -> Tile:
+    if scored is None:
+        return Tile("missing", UNKNOWN, "needs rows (--data)")
+    known = [values for table in scored.has_value.values() for values in table.values()]
+    cells = sum(len(values) for values in known)
+    missing = sum(int(np.count_nonzero(~values)) for values in known)
+    if not cells:
+        return Tile("missing", "0%", "a sparse matrix has no missing values")
+    return Tile("missing", f"{missing / cells:.1%}", f"{missing:,} of {count(cells, 'value')}")
+
+
+def _gain(scores: Sequence[ColumnScore]) -> Tile:
+    name = "gain over frequencies"
+    if not scores:
+        return Tile(name, UNKNOWN, "needs rows (--data)")
+    gain, better = calibration.pool_gains(scores), calibration.count_clear_gains(scores)[0]
+    value = f"{gain.value:+.3f}".replace("-", "\u2212")
+    about = f"log-likelihood per value (\u00b1 {gain.error:.3f}); {better:,} of {count(len(scores), 'column')} better"
+    return Tile(name, value, about)
+
+
+def render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
+    """Return sentences about the data; first of all, whether anything could be learned from them."""
+    warning = "" if scored is None else describe_if_no_gain(fitted, scored)
+    sentences = findings(fitted.field, None if scored is None or warning else scored.sample)
+    shown = bullets([_stress_numbers(line) for line in sentences])
+    return section("findings", "Findings", *([paragraph(warning, "warn")] if warning else []), shown)
+
+
+def _stress_numbers(sentence: str) -> str:
+    """Return a sentence as markup in which shares and correlations are strong."""
+    parts = _SHARE.split(sentence)
+    marked = [f"<strong>{escape(found)}</strong>" for found in _SHARE.findall(sentence)]
+    return "".join(escape(part) + mark for part, mark in zip(parts, [*marked, ""], strict=True))

@@ -1,0 +1,79 @@
+"""This module shortens and wraps names so that different names stay different.
+
+Names of questions and states often begin alike ("agree strongly", "agree somewhat"), so a long name is cut in the
+middle: its end tells it apart as often as its beginning does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+DOTS = "\u2026"
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most ``longest`` characters; a longer one has three dots in the middle.
+
+    Examples
+    --------
+    >>> shorten("agree strongly", 20), shorten("how often do you read books", 16)
+    ('agree strongly', 'how often…books')
+    """
+    if len(text) <= longest:
+        return text
+    room = max(longest - 1, 1)
+    tail = room * 2 // 5
+    return text[: room - tail].rstrip() + DOTS + (text[-tail:].lstrip() if tail else "")
+
+
+def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
+    """Return shortened texts, of which two are equal only if the given ones are.
+
+    Where two would be equal after a cut in the middle, what they have in common is cut; where that does not help,
+    they are numbered.
+
+    Examples
+    --------
+    >>> shorten_all(["trust in the Norwegian parliament", "trust in the Swedish parliament"], 20)
+    ['…Norwegian p…liament', '…Swedish parliament']
+    """
+    shown = {text: shorten(text, longest) for text in dict.fromkeys(texts)}
+    for same in _collisions(shown):
+        start = next((k for k, letters in enumerate(zip(*same, strict=False)) if len(set(letters)) > 1), 0)
+        start = max((k + 1 for k in range(start) if same[0][k] in " _.-"), default=start)
+        shown |= {text: shorten(DOTS + text[start:], longest) for text in same}
+    for same in _collisions(shown):
+        for k, text in enumerate(same, start=1):
+            mark = f" ({k})"
+            shown[text] = shorten(text, max(longest - len(mark), 2)) + mark
+    return [shown[text] for text in texts]
+
+
+def _collisions(shown: dict[str, str]) -> list[list[str]]:
+    """Return the groups of different texts that are shown alike."""
+    counts = Counter(shown.values())
+    return [[text for text, short in shown.items() if short == one] for one, n in counts.items() if n > 1]
+
+
+def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:
+    """Return a name in lines of at most ``width`` characters, broken at spaces, underscores, dots and hyphens.
+
+    What does not fit into ``lines`` lines is cut in the middle, first of all.
+
+    Examples
+    --------
+    >>> wrap_name("years_of_education", 10)
+    ['years_of_', 'education']
+    """
+    if len(text) <= width:
+        return [text]
+    words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, width * lines))
+    found = [""]
+    pieces = (word[k : k + width] for word in words for k in range(0, len(word), width))
+    for word in pieces:
+        if found[-1] and len((found[-1] + word).rstrip()) > width and len(found) < lines:
+            found.append("")
+        found[-1] += word
+    return [shorten(line.strip(), width) for line in found if line.strip()]

@@ -1,0 +1,67 @@
+"""``plot`` draws the network of a model, and writes its positions, edges and adjacency matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
+    sun = np.where(rng.random(200) < 0.8, 1 - rain, rain)
+    MarkovField(l1=2.0).fit(pl.DataFrame({"rain": rain, "wet": wet, "sun": sun})).save(tmp_path / "w.safetensors")
+    return tmp_path / "w.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("n.svg", b"<svg"), ("n.pdf", b"%PDF"), ("n.png", b"\x89PNG"), ("n.html", b"<!DOCTYPE")]
+)
+def test_the_suffix_selects_the_format(run, weather: Path, tmp_path: Path, name: str, start: bytes) -> None:
+    done = run("plot", weather, "-o", tmp_path / name, "--title", "Rain & wind", "--width-mm", 80, "--dpi", 60)
+    assert done.code == 0, done.err
+    assert done.out == f"Wrote {tmp_path / name}.\n"
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_tables_are_written_beside_the_figure(run, weather: Path, tmp_path: Path) -> None:
+    outputs = {name: tmp_path / f"{name}.csv" for name in ("positions", "edges", "adjacency")}
+    words = [word for name, path in outputs.items() for word in (f"--{name}", path)]
+    assert run("plot", weather, "-o", tmp_path / "n.svg", *words, "--signed").code == 0
+    positions, edges, adjacency = (pl.read_csv(path) for path in outputs.values())
+    assert positions.columns == ["column", "x", "y"]
+    assert edges.columns == ["column_a", "column_b", "strength", "sign", "weight"]
+    assert adjacency["column"].to_list() == ["rain", "wet", "sun"]
+    assert adjacency["wet"].to_list()[0] > 0 > adjacency["sun"].to_list()[0]
+    again = run("plot", weather, "-o", tmp_path / "again.svg", "--layout", outputs["positions"])
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "n.svg").read_bytes()
+
+
+def test_groups_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Path) -> None:
+    (tmp_path / "groups.csv").write_text("column,group\nrain,sky\nsun,sky\nwet,ground\n")
+    (tmp_path / "rings.csv").write_text("column,value\nrain,0.5\n")
+    words = ["--groups", tmp_path / "groups.csv", "--rings", tmp_path / "rings.csv", "--ring-title", "R\u00b2"]
+    done = run("plot", weather, "-o", tmp_path / "n.svg", *words, "--edge-labels", "--names", "beside")
+    assert done.code == 0, done.err
+    picture = (tmp_path / "n.svg").read_text(encoding="utf-8")
+    assert all(f">{word}</text>" in picture for word in ("sky", "ground", "R\u00b2", "rain"))
+
+
+def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("name,group\nrain,sky\n")
+    picture = tmp_path / "n.svg"
+    run("plot", weather, "-o", tmp_path / "n.gif").one_error("n.gif", ".svg")
+    run("plot", weather, "-o", picture, "--groups", tmp_path / "bad.csv").one_error("bad.csv", "has no column")
+    run("plot", weather, "-o", picture, "--signed").one_error("--adjacency")
+    run("plot", weather, "-o", picture, "--width-mm", 3).one_error("width_mm")
+    run("plot", weather, "-o", picture, "--edges", tmp_path / "e.txt").one_error("e.txt", ".csv")
+    run("plot", weather, "-o", picture, "--layout", tmp_path / "none.csv").one_error("none.csv")
+    assert not picture.exists()
