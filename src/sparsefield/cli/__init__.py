@@ -15,8 +15,8 @@ import typer
 import sparsefield
 from sparsefield.cli import (
     centrality_command,
-    confidence_command,
     compare,
+    confidence_command,
     demo_command,
     evaluate,
     explore,

@@ -47,8 +47,8 @@ class CentralityMethods:
             there are any; degree, the number of adjacent columns; unsigned_edges, the number of those without a sign;
             strength, the sum of the strengths of the edges; expected_influence, that of sign times strength, NaN where
             no edge has a sign; closeness; betweenness; and with communities the measures ``bridge_...``, which count
-            edges and paths between different communities only. Paths in connected components of more than 2,000 columns begin
-            at up to 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
+            edges and paths between different communities only. Paths in connected components of more than 2,000 columns
+            begin at up to 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
 
         Examples
         --------
