@@ -109,7 +109,7 @@ def test_missing_cells_and_other_objectives_are_refused_with_a_reason() -> None:
     table = several_kinds()
     field = MarkovField(l1=6.0).fit(table)
     with pytest.raises(DataError, match=r"3 of 200 rows have missing cells \(columns 'letter'\)"):
-        field.confidence_intervals(table.with_columns(letter=table["letter"].set([0, 5, 9], None)))
+        field.confidence_intervals(table.with_columns(letter=table["letter"].scatter([0, 5, 9], None)))
     with pytest.raises(DataError, match="objective='pl'"):
         MarkovField(l1=6.0, refit="ml").fit(table[:50]).confidence_intervals(table[:50])
     with pytest.raises(ValueError, match=r"method must be .* level must be .* n must be"):

@@ -51,10 +51,11 @@ def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Pa
 
 def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path) -> None:
     frame = pl.read_csv(table)
-    frame.with_columns(wet=frame["wet"].set([0, 1], None)).write_csv(table)
+    frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(table)
     done = run("confidence", model, table)
     assert done.code == 2
     assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
+    assert run("confidence", model, table, "--drop-incomplete").code == 0
 
 
 @pytest.mark.slow

@@ -65,6 +65,9 @@ CentralityOption = Annotated[
         "--centrality", help="Drop rows, and print how many can be dropped before the centrality of columns changes."
     ),
 ]
+DropIncomplete = Annotated[
+    bool, typer.Option("--drop-incomplete", help="Leave out rows with missing cells, which are refused otherwise.")
+]
 Checkpoint = Annotated[
     Path | None,
     opt.running_option("--checkpoint", metavar="FOLDER", help="Folder from which an interrupted bootstrap continues."),
@@ -86,6 +89,7 @@ def confidence(
     level: Level = 0.95,
     differences: Differences = False,
     centrality: CentralityOption = False,
+    drop_incomplete: DropIncomplete = False,
     as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
@@ -110,23 +114,15 @@ def confidence(
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows)
+    shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
     with ProgressBar("Learning from resampled rows") as meter:
+        shared["progress"] = meter.show_progress
         if centrality:
-            stability = field.centrality_stability(X, y, sample_weight=weights, seed=seed, progress=meter.show_progress)
+            stability = field.centrality_stability(X, y, **shared)
             found, summary = stability.correlations, _describe_centrality(stability)
         else:
-            intervals = field.confidence_intervals(
-                X,
-                y,
-                method=method.value,
-                level=level,
-                n=resamples,
-                selections=selections,
-                sample_weight=weights,
-                seed=seed,
-                checkpoint=checkpoint,
-                progress=meter.show_progress,
-            )
+            ways = {"n": resamples, "selections": selections, "checkpoint": checkpoint}
+            intervals = field.confidence_intervals(X, y, method=method.value, level=level, **ways, **shared)
             found = intervals.differences() if differences else getattr(intervals, of.value)
             summary = _describe(intervals, differences)
     _print(found, summary, output, as_json, model)

@@ -68,6 +68,7 @@ class UncertaintyMethods:
         selections: int = 100,
         seed: int = 0,
         sample_weight: Any = None,
+        drop_incomplete: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> ConfidenceIntervals:
@@ -91,6 +92,9 @@ class UncertaintyMethods:
         seed : seed of the resamples
         sample_weight : (rows,) weights, if the fit had some
             Rows are what is drawn, each with its weight: a weight is no number of rows.
+        drop_incomplete : whether rows with missing cells are left out instead of refused
+            Weights are then estimated from the complete rows alone, which is biased where cells are not missing
+            completely at random.
         checkpoint : folder for the finished resamples of a bootstrap
             A bootstrap that was interrupted continues from there, with the same result.
         progress : function that is called with the number of resamples that are done and their total number
@@ -113,7 +117,7 @@ class UncertaintyMethods:
         """
         check_is_fitted(self)
         _check_options(method, level, n, selections)
-        sample, problem = self._refit_problem(X, y, sample_weight)
+        sample, problem = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):  # products of matrices that run on several threads differ in their last bits
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
             covariance = sandwich(problem, estimate, problem.block.weight)
@@ -145,6 +149,7 @@ class UncertaintyMethods:
         select: bool = False,
         seed: int = 0,
         sample_weight: Any = None,
+        drop_incomplete: bool = False,
         progress: Progress | None = None,
     ) -> CentralityStability:
         """Drop shares of the rows, and compare the centrality of the columns with that from all rows.
@@ -165,6 +170,7 @@ class UncertaintyMethods:
             with l1 times the square root of the share of remaining rows, as R's bootnet does with its estimators.
         seed : seed of the resamples
         sample_weight : (rows,) weights, if the fit had some
+        drop_incomplete : whether rows with missing cells are left out instead of refused
         progress : function that is called with the number of resamples that are done and their total number
 
         Examples
@@ -178,7 +184,7 @@ class UncertaintyMethods:
         """
         check_is_fitted(self)
         _check_shares(n, shares, correlation, probability)
-        sample, problem = self._refit_problem(X, y, sample_weight)
+        sample, problem = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
         field = self.field_ if select else _with_theta(self.field_, estimate.theta)
@@ -246,7 +252,9 @@ class UncertaintyMethods:
         estimator: Any = self
         return bool(estimator.l1_ > 0.0) and not isinstance(estimator._resolve("induction"), FixedGraph)
 
-    def _refit_problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[DenseDataset, RefitProblem]:
+    def _refit_problem(
+        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False
+    ) -> tuple[DenseDataset, RefitProblem]:
         """Return the rows, and the refit of the features to them; refuse what the intervals are not valid for."""
         estimator: Any = self
         problems = list(self._uncertainty_refusals())
@@ -257,11 +265,15 @@ class UncertaintyMethods:
             sample = DenseDataset.single(densify(sample))
         if not isinstance(sample, DenseDataset):
             raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
+        if sample.tables[0].has_missing:
+            if not drop_incomplete:
+                raise DataError(_missing_refusal(sample))
+            sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
         (table,) = sample.tables
         if table.n_rows < FEWEST_ROWS:
-            raise DataError(f"Confidence intervals need at least {FEWEST_ROWS} rows; there are {table.n_rows}.")
-        if table.has_missing:
-            raise DataError(_missing_refusal(sample))
+            raise DataError(
+                f"Confidence intervals need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}."
+            )
         l2 = max(estimator.l2, MIN_REFIT_L2)
         return sample, RefitProblem.of(self.field_, table, l2, penalize_biases=estimator.penalize_biases)
 
@@ -292,7 +304,7 @@ def _missing_refusal(sample: DenseDataset) -> str:
     count = int((codes < 0).any(axis=0).sum())
     return (
         f"{count:,} of {sample.n_rows:,} rows have missing cells (columns {shown}), whose uncertainty the intervals "
-        "would leave out: drop these rows, or impute several tables."
+        "would leave out: drop_incomplete=True (--drop-incomplete) estimates from the complete rows alone."
     )
 
 
