@@ -99,7 +99,8 @@ class _Edges(NamedTuple):
 
     def sum_by_node(self, values: Array) -> Array:
         """Return (columns,) the sums of the values of the edges of each column."""
-        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n)
+        # Without edges bincount would return whole numbers.
+        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n).astype(float)
 
     def where(self, kept: Array) -> _Edges:
         return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])
