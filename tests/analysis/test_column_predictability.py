@@ -53,6 +53,15 @@ def test_a_constant_column_has_no_normalized_accuracy() -> None:
     assert not np.isnan(found["normalized_accuracy"][1])
 
 
+def test_a_column_without_edges_is_predicted_no_better_than_by_its_frequencies() -> None:
+    """Also if another state is the most frequent one in the rows."""
+    table = pl.DataFrame({"a": ["x", "x", "y", "z"] * 20, "b": [0, 1] * 40})
+    found = MarkovField(l1=1000.0).fit(table).predictability(pl.DataFrame({"a": ["y", "y", "x"], "b": [0, 1, 1]}))
+    assert found["accuracy"][0] == pytest.approx(1 / 3)
+    assert found["normalized_accuracy"][0] == 0.0
+    assert found["gain"][0] == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.fixture(scope="module")
 def survey() -> pl.DataFrame:
     rng = np.random.default_rng(0)

@@ -99,7 +99,8 @@ class _Edges(NamedTuple):
 
     def sum_by_node(self, values: Array) -> Array:
         """Return (columns,) the sums of the values of the edges of each column."""
-        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n)
+        # Without edges bincount would return whole numbers.
+        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n).astype(float)
 
     def where(self, kept: Array) -> _Edges:
         return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])
@@ -129,34 +130,42 @@ def find_centrality(
     edges, order = _edges_of(network), _input_order(network)
     named = None if communities is None else name_communities(network, communities)
     numbers = np.zeros(edges.n, dtype=np.int64) if named is None else _number(named)
-    found = Centrality(
-        tuple(network.labels[node] for node in order),
-        _degrees(edges)[order],
-        edges.sum_by_node(edges.strengths)[order],
-        _expected_influence(edges)[order],
-        edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64)[order],
-    )
+    measures = _edge_measures(edges)
     if named is not None:
-        between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
-        found = replace(
-            found,
-            community=tuple(named[node] for node in order),
-            bridge_strength=between.sum_by_node(between.strengths)[order],
-            bridge_expected_influence=_expected_influence(between)[order],
-        )
-    if not paths:
-        return found
-    sums = _sum_paths(edges, numbers, n_jobs, seed)
-    found = replace(found, closeness=sums.closeness[order], betweenness=sums.betweenness[order], sampled=sums.sampled)
-    if named is None:
-        return found
-    known = np.array([name is not None for name in named])
-    others = known.sum() - np.bincount(numbers[known], minlength=numbers.max() + 1)[numbers]
-    return replace(
-        found,
-        bridge_closeness=(sums.inverse_distances / np.maximum(others, 1))[order],
-        bridge_betweenness=sums.bridge_betweenness[order],
+        measures |= _bridge_measures(edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]]))
+    sums = _sum_paths(edges, numbers, n_jobs, seed) if paths else None
+    if sums is not None:
+        measures |= {"closeness": sums.closeness, "betweenness": sums.betweenness}
+    if sums is not None and named is not None:
+        measures["bridge_closeness"] = sums.inverse_distances / np.maximum(_count_others(named, numbers), 1)
+        measures["bridge_betweenness"] = sums.bridge_betweenness
+    return Centrality(
+        tuple(network.labels[node] for node in order),
+        **{name: values[order] for name, values in measures.items()},
+        community=None if named is None else tuple(named[node] for node in order),
+        sampled=sums is not None and sums.sampled,
     )
+
+
+def _edge_measures(edges: _Edges) -> dict[str, Array]:
+    return {
+        "degree": _degrees(edges),
+        "strength": edges.sum_by_node(edges.strengths),
+        "expected_influence": _expected_influence(edges),
+        "unsigned_edges": edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64),
+    }
+
+
+def _bridge_measures(between: _Edges) -> dict[str, Array]:
+    """Return the sums over edges between different communities."""
+    strength = between.sum_by_node(between.strengths)
+    return {"bridge_strength": strength, "bridge_expected_influence": _expected_influence(between)}
+
+
+def _count_others(named: Sequence[str | None], numbers: Array) -> Array:
+    """Return (columns,) the number of columns of other communities; a column without one does not count."""
+    known = np.array([name is not None for name in named])
+    return known.sum() - np.bincount(numbers[known], minlength=numbers.max() + 1)[numbers]
 
 
 def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:

@@ -31,7 +31,7 @@ class Predictability:
     accuracy: Array
     """Share of cells whose most probable state is the true one; NaN for numeric columns."""
     normalized_accuracy: Array
-    """(accuracy - share of the most frequent state) / (1 - that share), in these rows; NaN for a constant column."""
+    """(accuracy - that of the most frequent state of training) / (1 - the latter); NaN where the latter is 1."""
     gain: Array
     """Mean log-likelihood of a cell (natural log), minus that of the frequencies of the column in training."""
     gain_error: Array
@@ -60,13 +60,13 @@ def find_predictability(field: Field, scored: ScoredRows) -> Predictability:
     scores = calibration.score_columns(scored.sample, scored.answers, known_shares=field.record.is_learned)
     cells = list(calibration.known_cells(scored.sample, scored.answers))
     r_squared, normalized = np.full((2, len(scores)), np.nan)
-    for k, (table, variable, beliefs, truth) in enumerate(cells):
+    for k, (table, variable, beliefs, _) in enumerate(cells):
         if variable.numeric:
             numbers = scored.numbers[table][variable.name]
             means = beliefs @ np.array(variable.states, dtype=float)
             r_squared[k] = _r_squared(numbers[~np.isnan(numbers)], means)
         else:
-            normalized[k] = _normalize(1.0 - scores[k].error_rate, np.bincount(truth).max() / len(truth))
+            normalized[k] = _normalize(1.0 - scores[k].error_rate, 1.0 - scores[k].marginal_error_rate)
     kinds = tuple(variable.kind for _, variable, _, _ in cells)
     accuracy = [np.nan if kind == "numeric" else 1.0 - s.error_rate for kind, s in zip(kinds, scores, strict=True)]
     return Predictability(

@@ -94,11 +94,11 @@ class CentralityMethods:
         frame
             A row for each column that is predicted and has values: column, kind, cells (the number of values);
             r_squared, the share of the variance of a numeric column that predicted means explain; accuracy of the most
-            probable state of other columns, and normalized_accuracy, (accuracy - share of the most frequent state) /
-            (1 - that share); gain, the mean log-likelihood (natural log) of a value minus that of the frequencies in
-            training, and gain_error, its standard error. R^2, normalized accuracy and gain are 0 for predictions that
-            ignore all other columns, and negative for worse ones. predictability is R^2 or normalized accuracy, and 0
-            where that is negative or not defined.
+            probable state of other columns, and normalized_accuracy, (accuracy - that of the most frequent state of
+            training) / (1 - the latter); gain, the mean log-likelihood (natural log) of a value minus that of the
+            frequencies in training, and gain_error, its standard error. R^2, normalized accuracy and gain are about 0
+            for predictions that ignore all other columns, and negative for worse ones. predictability is R^2 or
+            normalized accuracy, and 0 where that is negative or not defined.
 
         Examples
         --------
