@@ -126,6 +126,12 @@ class RefitProblem:
         """Numbers of the pairs of two target columns."""
         return np.flatnonzero(self.pairs[:, 1] < self.n_biases)
 
+    @cached_property
+    def _entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the entries (a, b), and (b, a) for two target columns, in a matrix (states, columns)."""
+        (a, b), width, back = self.pairs.T, int(self.layout.widths[0]), self._backward
+        return a * width + b, b[back] * width + a[back]
+
     def pooled(self, l1: float, share: float) -> tuple[SubsetFit, LossModel]:
         """Return the fit of all rows that a random part of them has on average, and a model of the loss of the part.
 
@@ -190,22 +196,26 @@ class RefitProblem:
 
     def _evaluate(self, loss: _Loss, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the loss with its L2 penalty, and its gradient for all candidates."""
-        block, n, (a, b), back = loss.block, self.n_biases, self.pairs.T, self._backward
+        block, n, (forward, backward), back = loss.block, self.n_biases, self._entries, self._backward
         errors, value = self._errors(block, theta)
         products = errors @ block.beliefs.T
         gradient = loss.ridge * theta
         gradient[:n] += errors.sum(axis=1)
-        gradient[n:] += products[a, b]
-        gradient[n:][back] += products[b[back], a[back]]
+        gradient[n:] += products.take(forward)
+        gradient[n:][back] += products.take(backward)
         return value + 0.5 * float(loss.ridge @ np.square(theta)), gradient
 
     def _errors(self, block: Block, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the errors (states, rows), and the loss."""
-        n, (a, b), back = self.n_biases, self.pairs.T, self._backward
+        n, active = self.n_biases, np.flatnonzero(theta[self.n_biases :])
         weights, errors = np.zeros((n, len(block.beliefs))), np.empty((n, block.n_rows))
-        weights[a, b] = theta[n:]
-        weights[b[back], a[back]] = theta[n:][back]
-        value = sweep(block, self._graph, theta, False, block.beliefs, errors, weights @ block.beliefs)
+        (a, b), values = self.pairs[active].T, theta[n:][active]
+        weights[a, b] = values
+        back = b < n
+        weights[b[back], a[back]] = values[back]
+        used = np.flatnonzero(weights.any(axis=0))
+        sums = weights[:, used] @ block.beliefs[used]
+        value = sweep(block, self._graph, theta, False, block.beliefs, errors, sums)
         return errors, value
 
     def _model(self, loss: _Loss, theta: np.ndarray, wanted: np.ndarray, share: float = 1.0) -> LossModel:
