@@ -23,7 +23,7 @@ Analysis = Callable[[Any], Any]
 """A function of a completed table that returns a fitted model, or coefficients and their standard errors."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImputedCells:
     """The missing cells of a column, and what was drawn for them."""
 
@@ -33,7 +33,7 @@ class ImputedCells:
     """For each imputation, a value for each missing cell."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Imputations:
     """Several completed copies of one table, which differ only in the cells that were missing.
 

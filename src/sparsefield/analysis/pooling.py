@@ -16,7 +16,7 @@ MIN_SHARE = 1e-4
 """The share of variance due to missing values counts as at least this: degrees of freedom stay finite, as in mice."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PooledEstimates:
     """Estimates that were pooled over imputations by Rubin's rules; arrays have one entry for each estimate.
 
