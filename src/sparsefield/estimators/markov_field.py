@@ -107,7 +107,8 @@ class MarkovField(TransformerMixin, QueryMethods, SamplingMethods, BasketMethods
         How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
         each other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; mean field;
         belief propagation, exact where missing cells form a tree; variable elimination, refused where the treewidth is
-        too large; Gibbs sampling. A method with options is an object: `AutomaticInference`, `MeanField`, `BeliefPropagation`, `ExactInference`, `Gibbs`.
+        too large; Gibbs sampling. A method with options is an object: `AutomaticInference`, `MeanField`,
+        `BeliefPropagation`, `ExactInference`, `Gibbs`.
     kinds : "auto" or {column: kind}, default="auto"
         Kinds of columns, by name or position: "nominal", "ordinal", "numeric", or a list of all labels in ascending
         order, which is an ordinal column with that order. A numeric column whose values are very skewed enters
