@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 WINDOW = (1280, 800)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-TIMEOUT = 25.0
+TIMEOUT = 120.0
 """Seconds to wait for something to appear."""
 
 NO_PROXY_SERVER = "127.0.0.1:9"

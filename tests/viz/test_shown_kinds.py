@@ -218,7 +218,7 @@ def rows(model: MarkovField, people: pl.DataFrame) -> TableRows:
 def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.DataFrame) -> None:
     schema = model.field_.schema
     age = schema.variables[schema.index_of_name["age"]]
-    beliefs = cell_beliefs(model, people)[""]
+    beliefs = cell_beliefs(model, people).values[""]
     assert set(beliefs) == set(people.columns)
     labels, grouped = group_states(age, beliefs["age"])
     assert labels == age.bin_labels
@@ -230,13 +230,13 @@ def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.
 
 
 def test_numbers_are_evidence_and_answers(model: MarkovField) -> None:
-    found, _ = ConditionalBeliefs(model).compare({"age": 75.0}, "exact")
+    found = ConditionalBeliefs(model).compare({"age": 75.0}, "exact").changes
     changes = {change.name: change for change in found}
     assert changes["answer"].states == ("never", "rarely", "often")
     assert changes["answer"].direction == 1
     assert changes["health"].direction == -1
     assert changes["town"].direction == 0
-    found, _ = ConditionalBeliefs(model).compare({"answer": "often", "health": 1}, "exact")
+    found = ConditionalBeliefs(model).compare({"answer": "often", "health": 1}, "exact").changes
     (age,) = [change for change in found if change.name == "age"]
     assert age.means is not None
     assert age.means[1] > age.means[0] + 5
@@ -248,9 +248,9 @@ def test_numbers_are_evidence_and_answers(model: MarkovField) -> None:
 def test_nodes_of_ordered_variables_have_the_color_of_their_direction(model: MarkovField) -> None:
     session = open_session("m", model)
     number = session.network.number
-    changes, lines = session.compare({str(number("age")): 75}, "exact")
-    assert lines == ()
-    colors = session.node_colors(changes)
+    found = session.compare({str(number("age")): 75}, "exact")
+    assert found.warnings == ()
+    colors = session.node_colors(found.changes)
     assert colors[number("answer")][0] == 1
     assert colors[number("health")][0] == -1
 
@@ -291,18 +291,20 @@ def test_an_unusual_number_is_surprising(rows: TableRows) -> None:
 
 
 def test_pages_of_variables_and_rows_are_built(rows: TableRows, model: MarkovField, network: Network) -> None:
-    page_elements = pytest.importorskip("sparsefield.viz.explorer.page_elements")
-    text = {
-        name: str(page_elements.variable_panel(network, network.number(name), can_set=True)) for name in network.labels
-    }
+    pytest.importorskip("dash")
+    from sparsefield.viz.explorer.belief_elements import beliefs_list
+    from sparsefield.viz.explorer.column_elements import variable_panel
+    from sparsefield.viz.explorer.row_elements import row_panel
+
+    text = {name: str(variable_panel(network, network.number(name), can_set=True)) for name in network.labels}
     assert "numeric, mean" in text["age"]
     assert "ordinal, 3 states." in text["answer"]
     assert text["answer"].index("never") < text["answer"].index("rarely") < text["answer"].index("often")
     assert "nominal, 3 states." in text["town"]
     assert "Weights are relative to the reference state" in text["works"]
-    changes, _ = ConditionalBeliefs(model).compare({"answer": "often"}, "exact")
-    listed = page_elements.beliefs_list(network, changes, 10)
+    found = ConditionalBeliefs(model).compare({"answer": "often"}, "exact")
+    listed = beliefs_list(network, found, 10, lambda change: None)
     assert "mean" in str(listed)
-    panel = str(page_elements.row_panel("", 10, rows.describe("", 10, "exact")))
+    panel = str(row_panel("", 10, rows.describe("", 10, "exact"), "exact"))
     assert "\u00b1" in panel or "\\xb1" in panel
     assert "expected" in panel

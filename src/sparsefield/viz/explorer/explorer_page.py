@@ -129,7 +129,8 @@ def _legend() -> html.Div:
 
 
 def _loading(name: str) -> dcc.Loading:
-    return dcc.Loading(html.Div(id=name), delay_show=400, type="dot", color=BLUE)
+    kept = {"visibility": "visible", "opacity": 0.5}  # what was shown before stays legible
+    return dcc.Loading(html.Div(id=name), delay_show=400, type="dot", color=BLUE, overlay_style=kept)
 
 
 def _evidence_controls(session: Session) -> list[Any]:

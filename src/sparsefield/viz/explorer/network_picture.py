@@ -31,7 +31,7 @@ BOX_NODES = 25
 MIN_WIDTH, MAX_WIDTH = 1.2, 6.5
 """Pixels of the weakest and of the strongest edge."""
 
-MIN_DIAMETER, MAX_DIAMETER = 104.0, 210.0
+MIN_DIAMETER, MAX_DIAMETER = 58.0, 120.0
 """Pixels of the smallest and of the largest community."""
 
 
@@ -87,12 +87,12 @@ def build_bubbles(bubbles: CommunityBubbles) -> list[dict[str, Any]]:
         for k, members in enumerate(bubbles.members)
     ]
     sizes = np.array([len(members) for members in bubbles.members], dtype=float)
-    room = np.array([max(len(line) for line in label.split("\n")) * LETTER + 34 for label in labels])
+    room = np.array([max(len(line) for line in label.split("\n")) * LETTER + 28 for label in labels])
     lines = np.array([label.count("\n") + 1 for label in labels])
     diameters = MIN_DIAMETER + (MAX_DIAMETER - MIN_DIAMETER) * np.sqrt(sizes / sizes.max(initial=1.0))
     diameters = np.maximum(diameters, np.hypot(room - 20, lines * LINE))
     places = layout_nodes(len(sizes), bubbles.ends, bubbles.strengths)
-    places = _spread(places, len(sizes), BOX * 1.9) if len(sizes) else places
+    places = _spread(places, len(sizes), BOX) if len(sizes) else places
     places = separate_labels(places, diameters, diameters)
     nodes = []
     for k, (x, y) in enumerate(places.tolist()):
@@ -129,7 +129,7 @@ def build_stylesheet(
             "font-size": 13, "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
             "text-wrap": "wrap", "line-height": 1.15,
         },
-        "node.bubble": {"shape": "ellipse", "background-color": blend([colors.card, colors.positive], 0.1),
+        "node.bubble": {"shape": "ellipse", "font-size": 13.5, "background-color": blend([colors.card, colors.positive], 0.1),
                         "border-color": blend([colors.card, colors.positive], 0.45)},
         # Bezier curves separate edges of several templates between two nodes.
         "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": colors.neutral},

@@ -1,3 +1,16 @@
+/* The network fills its place again after a change of the window's size. */
+(function () {
+  let wait = null;
+  window.addEventListener("resize", function () {
+    window.clearTimeout(wait);
+    wait = window.setTimeout(function () {
+      const network = document.getElementById("network");
+      const graph = network && network._cyreg ? network._cyreg.cy : null;
+      if (graph) { graph.resize(); graph.fit(undefined, 24); }
+    }, 200);
+  });
+})();
+
 /* The address and the colors of the page, which only the browser knows. */
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   sparsefield: {
