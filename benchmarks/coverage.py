@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.measure import Report
+from sparsefield.analysis.confidence_intervals import Method
 from sparsefield.cli.console import print_message
 from sparsefield.data import Layout
 from sparsefield.data.coding import ColumnClass
@@ -161,6 +162,7 @@ def run_coverage(
     fields: Sequence[str] | None = None,
     settings: Sequence[str] | None = None,
     *,
+    methods: Sequence[str] | None = None,
     repeats: int = 200,
     resamples: int = 500,
     level: float = 0.95,
@@ -175,29 +177,39 @@ def run_coverage(
         data, setting, method, rows, weights (their mean number), coverage, its standard error, and seconds that the
         intervals of a table take.
     """
-    rows = []
+    rows, methods = [], choose_parts(methods, METHODS)
     for name in choose_parts(fields, FIELDS):
         for key in choose_parts(settings, SETTINGS):
             if name in SETTINGS[key].fields:
-                rows += _measure(FIELDS[name], SETTINGS[key], repeats, resamples, level, seed)
-                shown = ", ".join(f"{row['method']} {row['coverage']:.1%}" for row in rows[-len(METHODS) :])
+                rows += _measure(FIELDS[name], SETTINGS[key], methods, repeats, resamples, level, seed)
+                shown = ", ".join(f"{row['method']} {row['coverage']:.1%}" for row in rows[-len(methods) :])
                 report(f"  {FIELDS[name].title}, {SETTINGS[key].title}: {shown}")
     return rows
 
 
-def _measure(known: KnownField, setting: Setting, repeats: int, resamples: int, level: float, seed: int) -> list[Row]:
+def _measure(
+    known: KnownField,
+    setting: Setting,
+    methods: Sequence[str],
+    repeats: int,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> list[Row]:
     rng = np.random.default_rng(seed)
-    shares: dict[str, list[float]] = {method: [] for method in METHODS}
-    seconds, counts = dict.fromkeys(METHODS, 0.0), 0
+    shares: dict[str, list[float]] = {method: [] for method in methods}
+    seconds, counts = dict.fromkeys(methods, 0.0), 0
     for _ in range(repeats):
         table = known.frame(known.draw(setting.rows, rng))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             field = setting.estimator(known).fit(table)
         counts += len(field.field_.features)
-        for method in METHODS if len(field.field_.features) else ():
+        for method in methods if len(field.field_.features) else ():
             began = time.perf_counter()
-            found = field.confidence_intervals(table, method=method, n=resamples, selections=0, level=level)
+            found = field.confidence_intervals(
+                table, method=cast(Method, method), n=resamples, selections=0, level=level
+            )
             seconds[method] += time.perf_counter() - began
             shares[method].append(float(np.mean(list(_contained(found.weights, known.truth(table))))))
     head = {"data": known.title, "setting": setting.title, "rows": setting.rows, "status": "done"}
@@ -231,6 +243,7 @@ def _plain(state: Any) -> Any:
 def command(
     field: Annotated[list[str] | None, typer.Option("--field", help=f"One of {', '.join(FIELDS)}.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--setting", help=f"One of {', '.join(SETTINGS)}.")] = None,
+    method: Annotated[list[str] | None, typer.Option("--method", help="godambe or bootstrap; default both.")] = None,
     repeats: Annotated[int, typer.Option("--repeats", min=2, help="Tables that are drawn from each field.")] = 200,
     resamples: Annotated[int, typer.Option("--resamples", min=2, help="Bootstrap resamples of a table.")] = 500,
     level: Annotated[float, typer.Option("--level", help="Probability of the intervals.")] = 0.95,
@@ -242,6 +255,7 @@ def command(
     found = run_coverage(
         ["ising"] if short else field,
         setting,
+        methods=method,
         repeats=10 if short else repeats,
         resamples=resamples,
         level=level,

@@ -1,0 +1,42 @@
+"""The fields of the coverage benchmark have the weights that they say, and its rows have shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import coverage
+from sparsefield.estimators import MarkovField
+
+
+def test_the_truth_has_the_units_of_the_weights_of_a_fit() -> None:
+    known = coverage.FIELDS["mixed"]
+    table = known.frame(known.draw(4000, np.random.default_rng(0)))
+    field = coverage.SETTINGS["true"].estimator(known).fit(table)
+    truth = known.truth(table)
+    assert isinstance(field, MarkovField)
+    off = []
+    for a, s, b, t, weight in field.features_.iter_rows():
+        off.append(weight - truth[a, coverage._plain(s), b, coverage._plain(t)])
+    assert len(off) == len(truth)
+    assert np.abs(off).mean() < 0.06
+
+
+def test_a_row_counts_intervals_with_the_truth() -> None:
+    told: list[str] = []
+    rows = coverage.run_coverage(["ising"], ["true"], repeats=2, resamples=20, report=told.append)
+    assert [row["method"] for row in rows] == ["godambe", "bootstrap"]
+    assert all(0.6 < row["coverage"] <= 1.0 for row in rows)
+    assert "Ising, true edges: godambe" in told[0]
+
+
+def test_the_command_passes_its_options_on(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def rows(fields, settings, **options):
+        asked.update(options, fields=fields)
+        return [{"data": "Ising", "setting": "true edges", "method": "godambe", "coverage": 0.9375}]
+
+    monkeypatch.setattr(coverage, "run_coverage", rows)
+    assert "0.9375" in run("coverage", "--short").out
+    assert (asked["fields"], asked["repeats"]) == (["ising"], 10)
