@@ -107,9 +107,11 @@ def _networks(facts: ComparisonFacts, fields: Sequence[Field], results: Sequence
     for a, b in pairs[:MOST_PICTURES]:
         names = str(facts.groups[a]), str(facts.groups[b])
         plot = NetworkPlot(build_view(difference_field(fields[a], fields[b])), f"{names[0]} minus {names[1]}")
-        found.append(
-            render_figure(plot.to_svg(), f"Edges have the weight in {names[0]} minus the weight in {names[1]}.")
+        caption = (
+            f"Edges have the weight in {names[0]} minus the weight in {names[1]}: blue where it is larger in "
+            f"{names[0]}, orange where it is larger in {names[1]}."
         )
+        found.append(render_figure(plot.to_svg(), caption))
     for label, field in zip(facts.groups, fields, strict=True):
         plot = NetworkPlot(build_view(field), f"Network of {label}")
         found.append(render_figure(plot.to_svg(), f"The network of the group {label}."))
