@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield import EM, MarkovField, load
+from sparsefield import EM, FixedGraph, MarkovField, load
 from sparsefield.errors import DataError
 
 
@@ -167,6 +167,16 @@ def test_a_dependence_that_the_field_lacks_is_kept_with_all_edges() -> None:
         slopes[edges] = np.mean([np.polyfit(table[:, 0], table[:, 1], 1)[0] for table in found])
     assert slopes["auto"] == pytest.approx(1.0, abs=0.15)
     assert slopes["selected"] < 0.75
+
+
+def test_a_given_graph_stays_as_it_is() -> None:
+    X = np.random.default_rng(0).integers(0, 2, (100, 3)).astype(float)
+    X[:, 2] = X[:, 0]
+    X[::2, 2] = np.nan
+    field = MarkovField(l1=0.5, induction=FixedGraph(edges=[("x0", "x1")])).fit(X)
+    rows = field._compile(X)[1]
+    assert len(field._field_to_draw_from(rows, "auto", proper=True).pairs) == 1
+    assert len(field._field_to_draw_from(rows, "all", proper=True).pairs) == 3
 
 
 def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> None:

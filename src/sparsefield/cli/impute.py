@@ -42,7 +42,7 @@ EdgesOption = Annotated[
         "--edges",
         metavar="auto|selected|all",
         help="Pairs of columns that depend on each other in the imputations: those of the model, or all; auto is all "
-        "where the table has at least 20 rows for each column.",
+        "where the table has at least 20 rows for each column and the graph was not given.",
     ),
 ]
 LearnFrom = Annotated[

@@ -19,6 +19,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.number_answers import labels_of_codes
 from sparsefield.estimators.training import MIN_REFIT_L2
 from sparsefield.estimators.validation import check_weights
+from sparsefield.induction import FixedGraph
 from sparsefield.model import Field
 from sparsefield.objectives import EM
 
@@ -67,7 +68,8 @@ class ImputationMethods:
         edges : "selected", "all" or "auto"
             Which pairs of columns have weights in the imputations. "selected" are the edges of the field: an analysis
             then finds little of a dependence that the field does not have. "all" adds the other pairs, which a linear
-            model of each column has. "auto" is "all" where the table has at least 20 rows for each of its columns.
+            model of each column has. "auto" is "all" where the table has at least 20 rows for each of its columns, and
+            the graph was not given (`FixedGraph`).
         proper : whether weights are drawn
             False uses the fitted weights, as if these were known: intervals are then too narrow.
         learn_from : the table of `fit`, if ``X`` has other rows
@@ -111,9 +113,8 @@ class ImputationMethods:
             int(m), int(iterations), int(seed), max(self.l2, MIN_REFIT_L2), proper=proper, shifts=shifts
         )
         with Threads(self.n_jobs) as engine:
-            codes = draw_imputations(self._field_to_draw_from(rows, edges, proper), rows, options, engine, progress)[
-                :, :, -table.n_rows :
-            ]
+            field = self._field_to_draw_from(rows, edges, proper)
+            codes = draw_imputations(field, rows, options, engine, progress)[:, :, -table.n_rows :]
         return Imputations(X, source, _label_cells(table.schema, cells, codes, options), int(m))
 
     def _check_imputation(self, proper: bool) -> None:
@@ -128,7 +129,9 @@ class ImputationMethods:
 
     def _field_to_draw_from(self, rows: Table, edges: Edges, proper: bool) -> Field:
         """Return the field, with all edges if these are wanted and can be estimated."""
-        wanted = edges == "all" or (edges == "auto" and supports_all_edges(self.field_, rows.n_rows))
+        given = isinstance(self._resolve("induction"), FixedGraph)
+        enough = not given and supports_all_edges(self.field_, rows.n_rows)
+        wanted = edges == "all" or (edges == "auto" and enough)
         return add_linear_features(self.field_) if wanted and proper else self.field_
 
     def _rows_to_learn_from(self, table: Table, learn_from: Any, sample_weight: Any) -> Table:
