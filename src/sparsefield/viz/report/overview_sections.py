@@ -19,7 +19,8 @@ from sparsefield.viz.report.data_sections import ScoredRows, describe_if_no_gain
 from sparsefield.viz.report.repeat_fit import FitDescription
 
 UNKNOWN = "\u2013"
-_SHARE = re.compile(r"\d[\d.,]*%|(?<=rank correlation )\S+(?=\))")
+_FIGURE = re.compile(r"\d[\d.,]*%|-?\d[\d.,]*(?= on average| overall)|(?<=rank correlation )\S+(?=\))")
+"""Shares, means and correlations of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
 
 
 def _stress_numbers(sentence: str) -> str:
-    """Return a sentence as markup in which shares and correlations are strong."""
-    parts = _SHARE.split(sentence)
-    marked = [f"<strong>{escape(found)}</strong>" for found in _SHARE.findall(sentence)]
+    """Return a sentence as markup in which shares, means and correlations are strong."""
+    parts = _FIGURE.split(sentence)
+    marked = [f"<strong>{escape(found)}</strong>" for found in _FIGURE.findall(sentence)]
     return "".join(escape(part) + mark for part, mark in zip(parts, [*marked, ""], strict=True))
