@@ -183,6 +183,12 @@ def test_pictures_are_those_that_the_script_draws(tmp_path) -> None:
         assert NUMBER.sub("#", drawn) == NUMBER.sub("#", kept)
 
 
+def test_the_gallery_shows_the_pictures_that_its_script_draws() -> None:
+    gallery, page = load_script("gallery"), (ROOT / "docs/gallery.md").read_text()
+    assert {path.name for path in gallery.FOLDER.iterdir()} == set(gallery.PICTURES)
+    assert all(f"(images/gallery/{name})" in page for name in gallery.PICTURES)
+
+
 def load_script(name: str) -> ModuleType:
     """Return a script of the docs folder, which belongs to no package, as a module."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")

@@ -110,7 +110,7 @@
     }
     const room = 48;
     view.scale = Math.min((box.width - 2 * room) / Math.max(right - left, 1),
-      (box.height - 2 * room) / Math.max(floor - top, 1), 1.6);
+      (box.height - 2 * room) / Math.max(floor - top, 1), 2.6);
     view.x = box.width / 2 - view.scale * (left + right) / 2;
     view.y = box.height / 2 - view.scale * (top + floor) / 2;
     view.touched = false;

@@ -1,4 +1,5 @@
 // This script adds a button that switches between light and dark, and opens folded parts that a link leads to.
+// It has no ampersand and no less-than sign, so that pages are well-formed XML as well.
 "use strict";
 (() => {
   const root = document.documentElement, KEY = "sparsefield-theme";
@@ -23,9 +24,9 @@
   (document.querySelector("nav") || document.querySelector(".alone .buttons") || document.querySelector("main")).append(button);
 
   const open = () => {
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const folded = target && target.closest("details");
-    if (folded && !folded.open) { folded.open = true; target.scrollIntoView(); }
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target?.closest("details:not([open])");
+    if (folded) { folded.open = true; target.scrollIntoView(); }
   };
   addEventListener("hashchange", open);
   for (const link of document.querySelectorAll('nav a[href^="#"]')) link.addEventListener("click", () => setTimeout(open));

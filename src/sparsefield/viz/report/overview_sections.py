@@ -19,11 +19,12 @@ from sparsefield.viz.report.data_sections import ScoredRows, describe_if_no_gain
 from sparsefield.viz.report.repeat_fit import FitDescription
 
 UNKNOWN = "\u2013"
-_SHARE = re.compile(r"\d[\d.,]*%|(?<=rank correlation )\S+(?=\))")
+_FIGURE = re.compile(r"\d[\d.,]*%|-?\d[\d.,]*(?= on average| overall)|(?<=rank correlation )\S+(?=\))")
+"""Shares, means and correlations of a sentence."""
 
 
 @dataclass(frozen=True)
-class Tile:
+class NumberTile:
     """A main number of a report."""
 
     name: str
@@ -44,47 +45,47 @@ def render_tiles(
     return f'<dl class="tiles" id="tiles">{"".join(tile.render() for tile in tiles)}</dl>\n'
 
 
-def _size(fitted: FitDescription) -> Tile:
+def _size(fitted: FitDescription) -> NumberTile:
     field = fitted.field
     latent = sum(len(schema.latent) for schema in field.layout.schemas) if field.layout.has_latent else 0
     columns = field.layout.n_targets - latent + sum(len(schema.observed) for schema in field.layout.schemas)
     kinds = describe_kinds(field, 0)
     if not field.record.is_learned:
-        return Tile("columns", f"{columns:,}", kinds)
-    return Tile("rows \u00d7 columns", f"{field.record.n_rows:,} \u00d7 {columns:,}", kinds)
+        return NumberTile("columns", f"{columns:,}", kinds)
+    return NumberTile("rows \u00d7 columns", f"{field.record.n_rows:,} \u00d7 {columns:,}", kinds)
 
 
-def _links(view: NetworkView) -> Tile:
+def _links(view: NetworkView) -> NumberTile:
     network = view.whole.network
     pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
     if network.linked:
-        return Tile("links", f"{pairs:,}", "pairs of columns, within rows or across links")
+        return NumberTile("links", f"{pairs:,}", "pairs of columns, within rows or across links")
     schema = network.field.schema
     targets, observed = len(schema.targets), len(schema.observed)
     possible = targets * (targets - 1) // 2 + targets * observed
     share = f" ({pairs / possible:.0%})" if possible else ""
-    return Tile("links", f"{pairs:,}", f"of {count(possible, 'pair')} of columns{share}")
+    return NumberTile("links", f"{pairs:,}", f"of {count(possible, 'pair')} of columns{share}")
 
 
-def _missing(scored: ScoredRows | None) -> Tile:
+def _missing(scored: ScoredRows | None) -> NumberTile:
     if scored is None:
-        return Tile("missing", UNKNOWN, "needs rows (--data)")
+        return NumberTile("missing", UNKNOWN, "needs rows (--data)")
     known = [values for table in scored.has_value.values() for values in table.values()]
     cells = sum(len(values) for values in known)
     missing = sum(int(np.count_nonzero(~values)) for values in known)
     if not cells:
-        return Tile("missing", "0%", "a sparse matrix has no missing values")
-    return Tile("missing", f"{missing / cells:.1%}", f"{missing:,} of {count(cells, 'value')}")
+        return NumberTile("missing", "0%", "a sparse matrix has no missing values")
+    return NumberTile("missing", f"{missing / cells:.1%}", f"{missing:,} of {count(cells, 'value')}")
 
 
-def _gain(scores: Sequence[ColumnScore]) -> Tile:
+def _gain(scores: Sequence[ColumnScore]) -> NumberTile:
     name = "gain over frequencies"
     if not scores:
-        return Tile(name, UNKNOWN, "needs rows (--data)")
+        return NumberTile(name, UNKNOWN, "needs rows (--data)")
     gain, better = calibration.pool_gains(scores), calibration.count_clear_gains(scores)[0]
     value = f"{gain.value:+.3f}".replace("-", "\u2212")
     about = f"log-likelihood per value (\u00b1 {gain.error:.3f}); {better:,} of {count(len(scores), 'column')} better"
-    return Tile(name, value, about)
+    return NumberTile(name, value, about)
 
 
 def render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
@@ -96,7 +97,7 @@ def render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
 
 
 def _stress_numbers(sentence: str) -> str:
-    """Return a sentence as markup in which shares and correlations are strong."""
-    parts = _SHARE.split(sentence)
-    marked = [f"<strong>{escape(found)}</strong>" for found in _SHARE.findall(sentence)]
+    """Return a sentence as markup in which shares, means and correlations are strong."""
+    parts = _FIGURE.split(sentence)
+    marked = [f"<strong>{escape(found)}</strong>" for found in _FIGURE.findall(sentence)]
     return "".join(escape(part) + mark for part, mark in zip(parts, [*marked, ""], strict=True))
