@@ -129,8 +129,10 @@ def build_stylesheet(
             "font-size": 13, "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
             "text-wrap": "wrap", "line-height": 1.15,
         },
-        "node.bubble": {"shape": "ellipse", "font-size": 13.5, "background-color": blend([colors.card, colors.positive], 0.1),
-                        "border-color": blend([colors.card, colors.positive], 0.45)},
+        "node.bubble": {
+            "shape": "ellipse", "font-size": 13.5, "border-color": blend([colors.card, colors.positive], 0.45),
+            "background-color": blend([colors.card, colors.positive], 0.1),
+        },
         # Bezier curves separate edges of several templates between two nodes.
         "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": colors.neutral},
         **{f".{name}": {"line-color": by_sign[sign]} for sign, name in SIGNS.items()},

@@ -211,7 +211,8 @@ def row_options(session: Session, table: str, row: int | None, text: str = "") -
     """Return the rows that a control offers; the chosen one is always among them, or the control would be empty."""
     rows = session.rows
     assert rows is not None
-    found = dict.fromkeys([*rows.find(table, text, MAX_OPTIONS), *([] if row is None else [row])])
+    found = rows.find(table, text, MAX_OPTIONS)
+    found += [row] if row is not None and row not in found else []
     return [{"label": rows.row_name(table, k), "value": k} for k in found if k < rows.tables[table].n_rows]
 
 
