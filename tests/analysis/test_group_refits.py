@@ -7,7 +7,7 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.completed_rows import COPIES, complete_once, complete_table
-from sparsefield.analysis.group_refits import RefitProblem, undetermined_biases
+from sparsefield.analysis.group_refits import SubsetProblem, undetermined_biases
 from sparsefield.compute import Threads
 from sparsefield.data import Layout, compile_table
 from sparsefield.data.table import join_blocks
@@ -24,12 +24,12 @@ def mixed_rows(n_rows: int = 300) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def problem() -> tuple[RefitProblem, np.ndarray, MarkovField]:
+def problem() -> tuple[SubsetProblem, np.ndarray, MarkovField]:
     X = mixed_rows()
     estimator = MarkovField(l1=6.0).fit(X)
     table = compile_table(estimator._read(X), estimator.field_.schema)
     layout = Layout.single(table.schema)
-    return RefitProblem(complete_once(table, estimator.field_, 0), layout, all_pairs(layout), 1.0), X, estimator
+    return SubsetProblem(complete_once(table, estimator.field_, 0), layout, all_pairs(layout), 1.0), X, estimator
 
 
 def test_a_fit_to_all_rows_is_that_of_the_estimator(problem) -> None:

@@ -17,6 +17,7 @@ from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import feature_names
 from sparsefield.objectives.wald import wald_test
+from sparsefield.viz.feature_sentences import name_features
 from sparsefield.viz.network import Network
 
 Method = Literal["godambe", "bootstrap"]
@@ -85,6 +86,13 @@ class ConfidenceIntervals:
         }
         every = np.arange(len(signs))
         return make_frame({**self._edge_names(every, ("variable_a", "variable_b")), **found}, self.kind)
+
+    @property
+    def by_feature(self) -> dict[str, tuple[float, float]]:
+        """{name of a feature: (low, high)}, with names as in reports, such as "rain=1 & wet=1"."""
+        low, high = self._limits(sp.eye_array(len(self.estimates), format="csr"))
+        features = name_features(self.field, range(len(self.estimates)))
+        return {feature.name: (float(a), float(b)) for feature, a, b in zip(features, low, high, strict=True)}
 
     def differences(self, edges: Sequence[tuple[str, str]] | None = None, *, signed: bool = False) -> Frame:
         """Return all pairs of edges, the stronger one first, with the difference of their strengths and its interval.

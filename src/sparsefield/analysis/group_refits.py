@@ -97,7 +97,7 @@ class _Loss:
 
 
 @dataclass(frozen=True)
-class RefitProblem:
+class SubsetProblem:
     """The pseudo-likelihood of any subset of the rows of a table, with an L1 penalty on all candidate pairs."""
 
     rows: CompletedRowSet

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from sparsefield.analysis.completed_rows import CompletedRowSet
-from sparsefield.analysis.group_refits import LossModel, RefitProblem
+from sparsefield.analysis.group_refits import LossModel, SubsetProblem
 from sparsefield.analysis.group_statistics import CandidateEdges, GroupStatistics
 from sparsefield.compute import Engine
 from sparsefield.data import Layout
@@ -126,13 +126,13 @@ class PermutationTest:
         return np.flatnonzero(np.isin(self.numbers, self.comparison.groups))
 
     @cached_property
-    def _problem(self) -> RefitProblem:
+    def _problem(self) -> SubsetProblem:
         chosen = np.zeros(self.rows.n_rows, dtype=bool)
         chosen[self._compared] = True
         place = np.cumsum(chosen) - 1
         owner = place[self.rows.owner[chosen[self.rows.owner]]]
         rows = CompletedRowSet(self.rows.subset(chosen), owner, len(self._compared))
-        return RefitProblem(rows, self.layout, self.candidates, self.l2)
+        return SubsetProblem(rows, self.layout, self.candidates, self.l2)
 
     @cached_property
     def _starts(self) -> tuple[_Start, ...]:

@@ -12,7 +12,7 @@ from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.cli.input_data import linked_inputs
 from sparsefield.cli.model_input import open_model
-from sparsefield.cli.report import read_rows
+from sparsefield.cli.model_rows import read_rows
 from sparsefield.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs

@@ -12,9 +12,8 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.cli.model_input import open_model, require_estimator
+from sparsefield.cli.model_rows import model_parts, read_rows
 from sparsefield.cli.remembered_reading import read_weights_for_model
-from sparsefield.cli.report import read_rows
-from sparsefield.cli.stability import model_parts
 from sparsefield.cli.table_files import check_output, write_table
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions

@@ -65,7 +65,8 @@ Groups = Annotated[
     typer.Option(
         "--groups",
         metavar="CSV",
-        help="Color the columns by a table with column and group, instead of communities.",
+        help="Color the columns by a table with column and group, or community, as 'centrality' writes it, instead of "
+        "communities.",
         rich_help_panel=STYLE,
     ),
 ]
@@ -74,7 +75,8 @@ Rings = Annotated[
     typer.Option(
         "--rings",
         metavar="CSV",
-        help="Fill rings around the columns by a table with column and value, from 0 to 1.",
+        help="Fill rings around the columns, from 0 to 1, by a table with column and value, or predictability, as "
+        "'centrality' writes it.",
         rich_help_panel=STYLE,
     ),
 ]

@@ -8,16 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.basket_data import BasketOptions, orders_of_model
-from sparsefield.cli.console import StatusLine, show
-from sparsefield.cli.input_data import is_linked, is_matrix, linked_inputs, read_linked
-from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.console import StatusLine, note, show
+from sparsefield.cli.input_data import linked_inputs
 from sparsefield.cli.model_input import OpenModel, open_model
-from sparsefield.cli.remembered_reading import read_for_model
+from sparsefield.cli.model_rows import model_parts, read_rows
+from sparsefield.cli.remembered_reading import read_weights_for_model
 from sparsefield.cli.table_files import check_output
-from sparsefield.cli.table_filling import prepare_table
-from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io.files import list_columns
+from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
@@ -41,6 +39,13 @@ Rows = Annotated[
         "linked tables, their TOML file or its folder. Without it, sections that need rows are empty.",
     ),
 ]
+Intervals = Annotated[
+    bool,
+    typer.Option(
+        "--intervals",
+        help="Draw 95% confidence intervals of the weights, for which --data must have the rows of training.",
+    ),
+]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")]
 
 
@@ -51,6 +56,7 @@ def report(
     *,
     data: Rows = None,
     title: Title = None,
+    intervals: Intervals = False,
     reading: ReadOptions,
     orders: BasketOptions,
     jobs: opt.Jobs = None,
@@ -70,35 +76,21 @@ def report(
     refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading, orders)
+    weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
     field = saved.load(jobs)
     with StatusLine("Writing the report"):
-        field.write_report(output, rows, title=title or f"What {model.name} has learned")
+        found = _find_intervals(field, saved, rows, weights) if intervals else None
+        field.write_report(output, rows, title=title or f"What {model.name} has learned", intervals=found)
     show(f"Wrote {output}.")
 
 
-def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
-    """Read the data with the columns and types of the model."""
-    source = model.field_.record.source
-    if orders is None or not orders.given:
-        orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
-    if orders.given:
-        return orders_of_model(data, reading, orders, model.load())
-    if is_linked(data) != model.linked:
-        what = "linked tables" if is_linked(data) else "one table"
-        raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")
-    if is_linked(data):
-        return prepare_linked(model, read_linked(data, reading)).data
-    if is_matrix(data):
-        from sparsefield.io.matrix_files import read_matrix
-
-        return read_matrix(data)
-    source, schema = read_for_model(data, reading, model), model.field_.schema
-    table = source.table
-    absent = [name for name in schema.input_names if name not in table.columns]
-    if absent:
-        raise DataError(
-            f"{data}: {len(absent):,} of {len(schema.input_names):,} columns of the model are not in the table, "
-            f"which lacks {list_columns(absent)}."
-        )
-    others = [name for name in table.columns if name not in schema.index_of_name]
-    return prepare_table(table, schema, source.format).table.with_columns(table.select(others))
+def _find_intervals(field: Any, saved: OpenModel, rows: Any, weights: Any) -> Any:
+    """Return the confidence intervals of the weights, estimated from the rows."""
+    if not hasattr(field, "confidence_intervals"):
+        raise DataError(f"A {saved.estimator} has no confidence intervals: remove --intervals.")
+    if rows is None:
+        raise DataError("--intervals needs the rows of training: add --data.")
+    X, y = model_parts(field, rows)
+    if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
+        note("Intervals are estimated from the rows without missing values.")
+    return field.confidence_intervals(X, y, sample_weight=weights, drop_incomplete=True)

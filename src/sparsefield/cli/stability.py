@@ -12,8 +12,8 @@ from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.cli.input_data import linked_inputs
 from sparsefield.cli.model_input import open_model
+from sparsefield.cli.model_rows import model_parts, read_rows
 from sparsefield.cli.remembered_reading import read_weights_for_model
-from sparsefield.cli.report import read_rows
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
@@ -75,19 +75,6 @@ def stability(
         return
     _show(field)
     show(f"\nWrote {target}.")
-
-
-def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
-    """Return X and the labels of a classifier, both without columns that the model does not have."""
-    from sparsefield import CRFClassifier, RelationalField
-
-    if isinstance(field, RelationalField) or not hasattr(rows, "select"):
-        return rows, None
-    schema = field.field_.schema
-    if not isinstance(field, CRFClassifier):
-        return rows.select(schema.input_names), None
-    labels = [variable.name for variable in schema.targets]
-    return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
 
 
 def _content(field: Field) -> dict[str, Any]:

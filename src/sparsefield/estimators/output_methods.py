@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import networkx
     from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
+    from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
     from sparsefield.viz.figure_options import NameStyle
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
@@ -71,10 +72,10 @@ class OutputMethods:
             Drawn above the network; a figure without one has its legend only.
         layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
             Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
-        groups : {column: group}, a frame or a CSV file with column and group
+        groups : {column: group}, a frame or a CSV file with column and group, or community
             Groups that color the columns, instead of communities; over linked tables, instead of tables.
-        rings : {column: share}, a frame or a CSV file with column and value
-            Shares from 0 to 1 that fill a ring around each column.
+        rings : {column: share}, a frame or a CSV file with column and value, or with a column named ``ring_title``
+            Shares from 0 to 1 that fill a ring around each column; the result of `predictability` is such a frame.
         ring_title : what the rings show, for the legend
         edge_labels : whether edges have their weights as labels
         names : "auto", "inside" or "beside"
@@ -105,10 +106,11 @@ class OutputMethods:
 
         check_is_fitted(self)
         places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
-        given = read_column_values(groups, "groups", "group")
+        given = read_column_values(groups, "groups", "group", "community")
         view = build_view(self.field_, extra, groups=check_groups(self.field_, given))
+        shares = read_column_values(rings, "rings", "value", ring_title)
         options = FigureOptions(
-            places, read_column_values(rings, "rings", "value"), ring_title, edge_labels, names, width_mm, height_mm,
+            places, shares, ring_title, edge_labels, names, width_mm, height_mm,
             max_edges, legend, seed,
         ).checked(view.whole.network.labels)  # fmt: skip
         return NetworkPlot(view, title or "", options, f"Network of a {type(self).__name__}")
@@ -137,7 +139,7 @@ class OutputMethods:
         title: str | None = None,
         data_name: str | None = None,
         extra: ExtraColumns | None = None,
-        intervals: WeightIntervals | None = None,
+        intervals: ConfidenceIntervals | WeightIntervals | None = None,
     ) -> None:
         """Write one HTML file about the field, which works offline.
 
@@ -154,7 +156,7 @@ class OutputMethods:
         extra : {title: {name of a feature: value}}
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
             ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
-        intervals : {name of a feature: (lower end, upper end)}
+        intervals : `ConfidenceIntervals`, or {name of a feature: (lower end, upper end)}
             Intervals of weights, which are drawn as whiskers.
         """
         from sparsefield.analysis.centrality import find_centrality
@@ -174,7 +176,7 @@ class OutputMethods:
             title=title,
             scored=scored,
             extra=extra,
-            intervals=intervals,
+            intervals=getattr(intervals, "by_feature", intervals),
             centrality=find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS),
             predictability=None if scored is None else find_predictability(self.field_, scored),
         )

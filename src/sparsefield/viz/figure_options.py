@@ -96,20 +96,23 @@ def read_positions(layout: Any) -> dict[str, Position] | None:
             return {str(name): (float(place[0]), float(place[1])) for name, place in layout.items()}
         except (TypeError, ValueError, IndexError):
             raise DataError("layout must have two numbers for each column, as in {'age': (0.2, 1.5)}.") from None
-    names, x, y = _read_columns(layout, "layout", ("column", "x", "y"))
+    place, frame = _open_frame(layout, "layout", ("column", "x", "y"))
+    names, x, y = _read_columns(frame, place, ("column", "x", "y"))
     return {str(name): (float(a), float(b)) for name, a, b in zip(names, x, y, strict=True)}
 
 
-def read_column_values(given: Any, what: str, value: str) -> dict[str, Any] | None:
-    """Return {column: value} of a mapping, a frame or a file with the columns "column" and ``value``."""
+def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | None:
+    """Return {column: value} of a mapping, or of a frame or file with "column" and one of ``values``, the first it has."""
     if given is None or isinstance(given, Mapping):
         return None if given is None else {str(name): value for name, value in given.items()}
-    names, values = _read_columns(given, what, ("column", value))
-    return dict(zip(map(str, names), values, strict=True))
+    place, frame = _open_frame(given, what, ("column", values[0]))
+    value = next((name for name in values if name in frame.columns), values[0])
+    names, found = _read_columns(frame, place, ("column", value))
+    return dict(zip(map(str, names), found, strict=True))
 
 
-def _read_columns(given: Any, what: str, wanted: Sequence[str]) -> list[list[Any]]:
-    """Return some columns of a frame or file as lists."""
+def _open_frame(given: Any, what: str, wanted: Sequence[str]) -> tuple[str, Any]:
+    """Return a frame or file as a frame of narwhals, and what to call it in messages."""
     import narwhals as nw
 
     place = what
@@ -118,11 +121,15 @@ def _read_columns(given: Any, what: str, wanted: Sequence[str]) -> list[list[Any
 
         place, given = str(given), read_table(str(given))
     try:
-        frame = nw.from_native(given, eager_only=True)
+        return place, nw.from_native(given, eager_only=True)
     except TypeError:
         raise DataError(
             f"{what} must be a mapping, a frame or a file with {', '.join(wanted)}, not {given!r}."
         ) from None
+
+
+def _read_columns(frame: Any, place: str, wanted: Sequence[str]) -> list[list[Any]]:
+    """Return some columns of a frame as lists."""
     absent = [name for name in wanted if name not in frame.columns]
     if absent:
         raise DataError(

@@ -75,7 +75,7 @@ class BeliefChange:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BeliefChanges:
     """Beliefs before and after evidence, the largest changes first, and how they were computed."""
 
     changes: list[BeliefChange]
@@ -129,7 +129,7 @@ class ConditionalBeliefs:
         names = tuple(sorted(evidence))
         return self._infer(method, names, *(evidence[name] for name in names))
 
-    def compare(self, evidence: Mapping[str, Any], method: str) -> Comparison:
+    def compare(self, evidence: Mapping[str, Any], method: str) -> BeliefChanges:
         """Return the beliefs before and after evidence about all other variables.
 
         The largest changes come first; variables without a change are in column order.
@@ -137,7 +137,7 @@ class ConditionalBeliefs:
         names = tuple(sorted(evidence))
         return self._compared(method, names, *(evidence[name] for name in names))
 
-    def _compare_row(self, method: str, names: tuple[str, ...], *values: Any) -> Comparison:
+    def _compare_row(self, method: str, names: tuple[str, ...], *values: Any) -> BeliefChanges:
         evidence = dict(zip(names, values, strict=True))
         before, after = self.given({}, method), self.given(evidence, method)
         found = []
@@ -147,7 +147,7 @@ class ConditionalBeliefs:
                 found.append(belief_change(variable, before.values[name], after.values[name]))
         found.sort(key=lambda change: -change.distance)
         lines = tuple(dict.fromkeys((*before.warnings, *after.warnings)))
-        return Comparison(found, before.methods | after.methods, lines)
+        return BeliefChanges(found, before.methods | after.methods, lines)
 
     def _infer_row(self, method: str, names: tuple[str, ...], *values: Any) -> RowBeliefs:
         evidence = dict(zip(names, values, strict=True))

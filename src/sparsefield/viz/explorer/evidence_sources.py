@@ -15,7 +15,7 @@ from sparsefield.errors import DataError
 from sparsefield.viz.explorer.cell_beliefs import TableBeliefs, missing_beliefs
 from sparsefield.viz.explorer.conditional_beliefs import (
     BeliefChange,
-    Comparison,
+    BeliefChanges,
     ConditionalBeliefs,
     belief_change,
     collect_warnings,
@@ -71,7 +71,7 @@ class EvidenceSource(Protocol):
         """Return the node of a cell's variable in the network."""
         ...
 
-    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> BeliefChanges:
         """Return the beliefs before and after evidence."""
         ...
 
@@ -107,7 +107,7 @@ class PlainEvidence:
     def node(self, key: str) -> int:
         return int(key)
 
-    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> BeliefChanges:
         return self.beliefs.compare(self._values(evidence), method)
 
     def shares(self, evidence: Evidence) -> Shares:
@@ -164,9 +164,9 @@ class LinkedEvidence:
         entity, name = split_key(key)
         return self.network.number(name, entity.table)
 
-    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> Comparison:
+    def compare(self, evidence: Evidence, entity: RowKey | None, method: str) -> BeliefChanges:
         if entity is None or not self._has(entity):
-            return Comparison([])
+            return BeliefChanges([])
         values, accepted = tuple(chosen_values(evidence).items()), tuple(self.rows.accepted.values())
         (before, warned), (after, more) = self._answer(method, (), accepted), self._answer(method, values, accepted)
         known, found = dict(values), []
@@ -181,7 +181,7 @@ class LinkedEvidence:
                 old = new if is_unset else before.values[cell.table][name][cell.row]
                 found.append(belief_change(variable, old, new, cell.table, cell.row))
         found.sort(key=lambda change: (change.table != entity.table or change.row != entity.row, -change.distance))
-        return Comparison(found, before.methods | after.methods, tuple(dict.fromkeys((*warned, *more))))
+        return BeliefChanges(found, before.methods | after.methods, tuple(dict.fromkeys((*warned, *more))))
 
     def shares(self, evidence: Evidence) -> Shares:
         def count(change: BeliefChange) -> StateShares | None:

@@ -64,7 +64,10 @@ def render_features(
     if COLUMN_TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
     if known:
-        text += " Whiskers show the intervals of the weights."
+        text += (
+            " Whiskers show the intervals of the weights; those of estimates without L1 may exclude a weight that L1 "
+            "has shrunk."
+        )
     table = render_table(heads, rows, sortable=True, name="features")
     return section(name, title, paragraph(text, "note"), table)
 
