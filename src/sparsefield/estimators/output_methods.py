@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -171,12 +171,13 @@ class OutputMethods:
         if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
             extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
         network = Network(self.field_)
+        found = cast("WeightIntervals | None", getattr(intervals, "by_feature", intervals))
         page = make_report(
             fitted,
             title=title,
             scored=scored,
             extra=extra,
-            intervals=getattr(intervals, "by_feature", intervals),
+            intervals=found,
             centrality=find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS),
             predictability=None if scored is None else find_predictability(self.field_, scored),
         )

@@ -102,7 +102,7 @@ def read_positions(layout: Any) -> dict[str, Position] | None:
 
 
 def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | None:
-    """Return {column: value} of a mapping, or of a frame or file with "column" and one of ``values``, the first found."""
+    """Return {column: value} of a mapping, or of a frame or file with "column" and one of ``values``, by preference."""
     if given is None or isinstance(given, Mapping):
         return None if given is None else {str(name): value for name, value in given.items()}
     place, frame = _open_frame(given, what, ("column", values[0]))

@@ -9,7 +9,7 @@ from dash import html
 
 from sparsefield.data.number_text import write_number
 from sparsefield.data.schema import Variable
-from sparsefield.viz.explorer.conditional_beliefs import METHODS, BeliefChange, Comparison
+from sparsefield.viz.explorer.conditional_beliefs import METHODS, BeliefChange, BeliefChanges
 from sparsefield.viz.explorer.data_shares import StateShares
 from sparsefield.viz.explorer.page_pieces import MAX_ORDERED, MAX_STATES, link, more_items, quiet, text_piece
 from sparsefield.viz.network import Network
@@ -41,7 +41,7 @@ def method_used(method: str, used: Collection[str]) -> list[Any]:
     return [html.P(text, className="quiet method-used")]
 
 
-def beliefs_list(network: Network, found: Comparison, limit: int, shares: Shares, label: Any = None) -> list[Any]:
+def beliefs_list(network: Network, found: BeliefChanges, limit: int, shares: Shares, label: Any = None) -> list[Any]:
     """Return beliefs before and after evidence, in the given order; ``label`` names the cell of a change."""
     parts = [_change(network, change, shares(change), label) for change in found.changes[:limit]]
     if not parts:

@@ -10,7 +10,7 @@ from typing import Any
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
 from sparsefield.viz.explorer.community_bubbles import CommunityBubbles, find_bubbles
-from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, Comparison, ConditionalBeliefs
+from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, BeliefChanges, ConditionalBeliefs
 from sparsefield.viz.explorer.data_shares import DataShares
 from sparsefield.viz.explorer.evidence_sources import (
     Evidence,
@@ -67,14 +67,14 @@ class Session:
         """Return the table of the states of the two columns of an edge."""
         return make_pair_table(self.network, edge, self.shares)
 
-    def compare(self, evidence: Evidence, method: str, entity: RowKey | None = None) -> Comparison:
+    def compare(self, evidence: Evidence, method: str, entity: RowKey | None = None) -> BeliefChanges:
         """Return the changes that evidence makes, largest first; the error where a method refuses is a warning."""
         assert self.evidence is not None
         try:
             with self.lock:
                 return self.evidence.compare(evidence, entity, method)
         except DataError as error:
-            return Comparison([], warnings=(str(error),))
+            return BeliefChanges([], warnings=(str(error),))
 
     def evidence_nodes(self, evidence: Evidence) -> list[int]:
         """Return the nodes of the variables that are set, or are about to be."""
