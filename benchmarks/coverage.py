@@ -28,6 +28,7 @@ SWEEPS = 30
 """Gibbs sweeps before a row is taken; every row has a chain of its own, so rows are independent."""
 
 Kind = Literal["binary", "nominal", "ordinal", "numeric"]
+SEVERAL: tuple[Kind, ...] = ("binary", "ordinal", "numeric", "nominal")
 VALUES = {"binary": np.arange(2.0), "ordinal": np.arange(5.0), "numeric": np.linspace(-4.0, 4.0, 41)}
 STATES = 3
 """States of a nominal column."""
@@ -100,7 +101,8 @@ def _base(kind: Kind) -> np.ndarray:
 def make_known_field(title: str, kinds: Sequence[Kind], size: float, seed: int = 1) -> KnownField:
     """Return a field in which every column depends on two others of a ring, and some on a third."""
     rng, n = np.random.default_rng(seed), len(kinds)
-    edges = sorted({tuple(sorted((k, (k + step) % n))) for step in (1, 3) for k in range(0, n, step)})
+    pairs = [(k, (k + step) % n) for step in (1, 3) for k in range(0, n, step)]
+    edges = sorted({(min(pair), max(pair)) for pair in pairs})
     weights = []
     for edge in edges:
         shape = tuple(STATES if kinds[k] == "nominal" else 1 for k in edge)
@@ -110,11 +112,11 @@ def make_known_field(title: str, kinds: Sequence[Kind], size: float, seed: int =
 
 
 FIELDS = {
-    "ising": make_known_field("Ising", ["binary"] * 10, 1.0),
-    "nominal": make_known_field("nominal, 3 states", ["nominal"] * 6, 1.0),
-    "ordinal": make_known_field("ordinal, 5 levels", ["ordinal"] * 8, 0.5),
-    "gaussian": make_known_field("Gaussian", ["numeric"] * 8, 0.5),
-    "mixed": make_known_field("mixed kinds", ["binary", "ordinal", "numeric", "nominal"] * 2, 0.6),
+    "ising": make_known_field("Ising", 10 * SEVERAL[0:1], 1.0),
+    "nominal": make_known_field("nominal, 3 states", 6 * SEVERAL[3:4], 1.0),
+    "ordinal": make_known_field("ordinal, 5 levels", 8 * SEVERAL[1:2], 0.5),
+    "gaussian": make_known_field("Gaussian", 8 * SEVERAL[2:3], 0.5),
+    "mixed": make_known_field("mixed kinds", 2 * SEVERAL, 0.6),
 }
 
 
