@@ -69,7 +69,7 @@ def test_recommendations_are_rows(run, tmp_path: Path) -> None:
 
 def test_every_command_that_prints_a_table_has_the_option() -> None:
     """The result of the others is a file, a page or a folder."""
-    without = {"demo", "predict", "impute", "sample", "report", "explore", "export", "import"}
+    without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export", "import"}
     for command in app.registered_commands:
         assert command.callback is not None
         assert ("as_json" in inspect.signature(command.callback).parameters) != (command.name in without), command.name

@@ -21,7 +21,7 @@ from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import Trainer, TrainingOptions
 from sparsefield.solver.checkpoint import Checkpoint
 from sparsefield.solver.model_selection import _observed_shares
-from sparsefield.viz.explorer.conditional_beliefs import ConditionalBeliefs
+from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)
@@ -281,8 +281,8 @@ def test_pages_say_what_the_score_says() -> None:
     field = MarkovField(l1=0.1, l2=0.1, n_jobs=1).fit(Y)
     lonely = pl.DataFrame({"a": [1], "b": [None]}, schema=Y.schema)
     assert field.score(lonely) == pytest.approx(np.log(0.5), abs=0.01)
-    beliefs, _ = ConditionalBeliefs(field).given({"a": 1}, "auto")
-    assert beliefs["a"] == pytest.approx([0.5, 0.5], abs=0.01)
+    beliefs = cell_beliefs(field, lonely).values[""]
+    assert beliefs["a"][0] == pytest.approx([0.5, 0.5], abs=0.01)
     scored = field._score_rows(lonely)
     (column,) = score_columns(scored.sample, scored.answers)
     assert column.cll == pytest.approx(field.score(lonely))

@@ -206,8 +206,9 @@ def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named
 def test_a_report_begins_with_the_findings(model, answers) -> None:
     page = make_report(model._as_fitted(), title="T", scored=model._score_rows(answers))
     assert page.index('id="findings"') < page.index('id="summary"')
+    text = re.sub("</?strong>", "", page)
     for sentence in model.findings(answers):
-        assert sentence in page
+        assert sentence in text
     assert "Values are predicted better than by column frequencies in " in page
 
 

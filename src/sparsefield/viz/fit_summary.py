@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.data.column_types import family_of
-from sparsefield.data.number_text import write_number
 from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
@@ -105,6 +103,9 @@ def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
 
 def describe_number(variable: Variable) -> str:
     """Return mean, standard deviation, levels and scores of a numeric column; two levels have no scores."""
+    from sparsefield.data.column_types import family_of
+    from sparsefield.data.number_text import write_number
+
     scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""
     levels = count(len(variable.states), "level")
     days = " days" if family_of(variable.dtype) else ""
