@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from known_tables import several_kinds
+from scipy.stats import kstest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
@@ -49,6 +51,23 @@ def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
     assert edge["sign"] == 0
     assert edge["estimate"] == pytest.approx(np.linalg.norm(mine["estimate"].to_numpy()))
     assert edge["low"] >= 0.0
+
+
+def test_p_values_of_all_states_are_uniform_under_independence_and_tiny_under_dependence() -> None:
+    rng = np.random.default_rng(0)
+    first, noise = rng.choice(["x", "y", "z"], (2, 300), p=[0.5, 0.3, 0.2])
+    table = pl.DataFrame({"a": first, "b": np.where(rng.random(300) < 0.5, first, noise)})
+    field = MarkovField(l1=0.05, penalty="group", n_jobs=1).fit(table)
+    assert len(field.field_.weights) == 9
+    assert field.confidence_intervals(table).edges["p_value"][0] < 1e-12
+    few = field.confidence_intervals(table, method="bootstrap", n=3, selections=0)
+    assert few.edges["p_value"][0] < 1e-12
+    found = []
+    for _ in range(25):
+        apart = table.with_columns(b=pl.Series(rng.permutation(table["b"].to_numpy())))
+        found.append(field.confidence_intervals(apart).edges["p_value"][0])
+    assert kstest(found, "uniform").pvalue > 0.01
+    assert np.mean(np.array(found) < 0.05) < 0.2
 
 
 def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:
