@@ -113,6 +113,20 @@ def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept(
     assert found.correlations["mean"][0] == 1.0
 
 
+def test_a_constant_reference_has_no_correlation() -> None:
+    assert np.isnan(correlate(np.array([[1.0, 2.0]]), np.array([3.0, 3.0]))).all()
+    rng = np.random.default_rng(1)
+    letters = rng.choice(["x", "y", "z"], 100)
+    table = pl.DataFrame({"a": letters, "b": np.where(rng.random(100) < 0.5, letters, "x")})
+    found = MarkovField(l1=2.0, n_jobs=1).fit(table).centrality_stability(table, n=3, shares=[0.2])
+    assert np.isnan(list(found.coefficients.values())).all()
+    assert found.undefined == {
+        "strength": "it is the same for all columns",
+        "expected_influence": "no edge has a sign",
+    }
+    assert np.isnan(found.correlations["mean"].to_numpy()).all()
+
+
 def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.ndarray) -> None:
     few = field.centrality_stability(samples, n=10, shares=[0.05, 0.9])
     assert few.values[:, 0].min() > 0.9

@@ -178,8 +178,13 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
 def _describe_centrality(found: CentralityStability) -> list[str]:
     """Return a sentence for each index of centrality."""
     names = {"strength": "strength", "expected_influence": "expected influence"}
-    return [
-        f"Of the rows, {share:.0%} can be dropped such that the {names[index]} of columns keeps a correlation of "
-        f"{found.correlation:g} with a probability of {found.probability:.0%}."
-        for index, share in found.coefficients.items()
-    ]
+    lines = []
+    for index, share in found.coefficients.items():
+        if index in found.undefined:
+            lines.append(f"The stability of the {names[index]} of columns is not defined: {found.undefined[index]}.")
+        else:
+            lines.append(
+                f"Of the rows, {share:.0%} can be dropped such that the {names[index]} of columns keeps a correlation "
+                f"of {found.correlation:g} with a probability of {found.probability:.0%}."
+            )
+    return lines

@@ -156,7 +156,8 @@ class UncertaintyMethods:
 
         The indices are strength, the sum of the strengths of the edges of a column, and expected influence, the sum of
         their signed weights. The correlation stability coefficient is the largest share that can be dropped such that
-        the correlation with the index from all rows is kept.
+        the correlation with the index from all rows is kept. It is NaN for an index that is the same for all columns,
+        as that of two columns, and for the expected influence of a field whose edges have no signs.
 
         Parameters
         ----------
@@ -201,7 +202,8 @@ class UncertaintyMethods:
                 values = centrality.indices(drawn)
             found.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
         values = np.array(found).swapaxes(0, 1)
-        return CentralityStability(np.array(shares, dtype=float), values, correlation, probability, self.kind_)
+        ways = (correlation, probability, centrality.signed, self.kind_)
+        return CentralityStability(np.array(shares, dtype=float), values, *ways)
 
     def _learned_centrality(
         self, sample: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
