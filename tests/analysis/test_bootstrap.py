@@ -83,3 +83,13 @@ def test_an_interrupted_bootstrap_continues_with_the_same_result(
         field.confidence_intervals(X, **options, progress=interrupt_at(16))
     with pytest.raises(ValueError, match="belongs to a fit of other data or options"):
         field.confidence_intervals(X, **options, seed=1)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_model_without_features_has_empty_frames(columns: int) -> None:
+    X = np.random.default_rng(0).integers(0, 2, (60, columns))
+    found = MarkovField(l1=1e4, n_jobs=1).fit(X).confidence_intervals(X, method="bootstrap", n=3, selections=2)
+    assert found.draws is not None
+    assert found.draws.shape == (3, 0)
+    assert [len(frame) for frame in (found.weights, found.edges, found.differences())] == [0, 0, 0]
+    assert "frequency" in found.weights.columns

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from known_tables import several_kinds
+from scipy.stats import kstest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
@@ -51,6 +53,23 @@ def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
     assert edge["low"] >= 0.0
 
 
+def test_p_values_of_all_states_are_uniform_under_independence_and_tiny_under_dependence() -> None:
+    rng = np.random.default_rng(0)
+    first, noise = rng.choice(["x", "y", "z"], (2, 300), p=[0.5, 0.3, 0.2])
+    table = pl.DataFrame({"a": first, "b": np.where(rng.random(300) < 0.5, first, noise)})
+    field = MarkovField(l1=0.05, penalty="group", n_jobs=1).fit(table)
+    assert len(field.field_.weights) == 9
+    assert field.confidence_intervals(table).edges["p_value"][0] < 1e-12
+    few = field.confidence_intervals(table, method="bootstrap", n=3, selections=0)
+    assert few.edges["p_value"][0] < 1e-12
+    found = []
+    for _ in range(25):
+        apart = table.with_columns(b=pl.Series(rng.permutation(table["b"].to_numpy())))
+        found.append(field.confidence_intervals(apart).edges["p_value"][0])
+    assert kstest(found, "uniform").pvalue > 0.01
+    assert np.mean(np.array(found) < 0.05) < 0.2
+
+
 def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:
     names = [(row["variable_a"], row["variable_b"]) for row in found.weights.iter_rows(named=True)][:2]
     (row,) = found.differences(names).iter_rows(named=True)
@@ -92,6 +111,20 @@ def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept(
     found = CentralityStability(np.array([0.2, 0.4, 0.6, 0.8]), np.stack([kept, 0.0 * kept]))
     assert found.coefficients == {"strength": 0.4, "expected_influence": 0.0}
     assert found.correlations["mean"][0] == 1.0
+
+
+def test_a_constant_reference_has_no_correlation() -> None:
+    assert np.isnan(correlate(np.array([[1.0, 2.0]]), np.array([3.0, 3.0]))).all()
+    rng = np.random.default_rng(1)
+    letters = rng.choice(["x", "y", "z"], 100)
+    table = pl.DataFrame({"a": letters, "b": np.where(rng.random(100) < 0.5, letters, "x")})
+    found = MarkovField(l1=2.0, n_jobs=1).fit(table).centrality_stability(table, n=3, shares=[0.2])
+    assert np.isnan(list(found.coefficients.values())).all()
+    assert found.undefined == {
+        "strength": "it is the same for all columns",
+        "expected_influence": "no edge has a sign",
+    }
+    assert np.isnan(found.correlations["mean"].to_numpy()).all()
 
 
 def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.ndarray) -> None:

@@ -49,6 +49,16 @@ def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Pa
     assert "not adjusted" in run(*words, "--differences").out
 
 
+def test_a_model_without_features_is_said_in_one_sentence(run, table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "none.safetensors"
+    assert run("fit", table, "-o", path, "--l1", "10000", "--no-check").code == 0
+    done = run("confidence", path, table, "--method", "bootstrap", "--n", "3")
+    assert done.code == 0, done.err
+    assert done.out.strip() == "The model has no features of two columns, so there is nothing to estimate."
+    done = run("confidence", path, table, "--centrality")
+    assert "The stability of the expected influence of columns is not defined: no edge has a sign." in done.out
+
+
 def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path) -> None:
     frame = pl.read_csv(table)
     frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,9 @@ INDICES = ("strength", "expected_influence")
 
 SHARES = tuple(np.round(np.arange(0.05, 0.951, 0.05), 2).tolist())
 """Shares of the rows that are dropped."""
+
+CONSTANT = 1e-12
+"""Values whose deviation from their mean is a smaller share of them than this are constant but for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +38,15 @@ class CentralityStability:
     """Correlation that has to be kept, ..."""
     probability: float = 0.95
     """... with this probability."""
+    signed: bool = True
+    """Whether an edge of the field has a sign; without one, there is no expected influence."""
     kind: str = "polars"
 
     @cached_property
     def coefficients(self) -> dict[str, float]:
         """The largest share of rows that can be dropped such that the correlation is kept with the probability.
 
-        It is kept for all smaller shares, too; 0 if it is for none. Below 0.25, the order of the columns by an index
+        It is kept for all smaller shares, too; 0 if it is for none, and NaN where `undefined` has a reason. Below 0.25, the order of the columns by an index
         means little, and it should be above 0.5 (Epskamp, Borsboom and Fried, 2018).
         """
         found = {}
@@ -48,7 +54,16 @@ class CentralityStability:
             kept = np.mean(values >= self.correlation, axis=1) >= self.probability
             count = len(kept) if kept.all() else int(np.argmin(kept))
             found[name] = float(self.shares[count - 1]) if count else 0.0
-        return found
+        return found | dict.fromkeys(self.undefined, math.nan)
+
+    @property
+    def undefined(self) -> dict[str, str]:
+        """The reason for each index that has no correlations, because it does not vary among the columns."""
+        reasons = {name: "it is the same for all columns" for name in INDICES}
+        if not self.signed:
+            reasons["expected_influence"] = "no edge has a sign"
+        missing = np.isnan(self.values).all(axis=(1, 2))
+        return {name: reasons[name] for name, none in zip(INDICES, missing, strict=True) if none}
 
     @property
     def correlations(self) -> Frame:
@@ -77,6 +92,11 @@ class EdgeCentrality:
         weights = np.concatenate([field.weights, field.conjunction_weights])
         self._directions = weights[self._feature] / np.repeat(network.strengths, sizes)
 
+    @property
+    def signed(self) -> bool:
+        """Whether any edge has a sign."""
+        return bool(self._signs.any())
+
     def indices(self, weights: np.ndarray) -> np.ndarray:
         """Return `INDICES` (indices, draws, columns) for weights (draws, features).
 
@@ -101,7 +121,13 @@ class EdgeCentrality:
 
 
 def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return the correlation of each row of values (draws, columns) with a reference (columns,); 0 for constants."""
+    """Return the correlation of each row of values (draws, columns) with a reference (columns,).
+
+    It is NaN where the reference is constant, since nothing could correlate with it, and 0 for constant rows.
+    """
     a, b = values - values.mean(axis=1, keepdims=True), reference - reference.mean()
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b)
-    return np.divide(a @ b, norms, out=np.zeros(len(values)), where=norms > 1e-12)
+    if np.linalg.norm(b) <= CONSTANT * np.linalg.norm(reference):
+        return np.full(len(values), np.nan)
+    norms = np.linalg.norm(a, axis=1)
+    varying = norms > CONSTANT * np.linalg.norm(values, axis=1)
+    return np.divide(a @ b, norms * np.linalg.norm(b), out=np.zeros(len(values)), where=varying)

@@ -40,6 +40,9 @@ class ConfidenceIntervals:
     """(features,): the weights of the selected features without L1."""
     covariance: np.ndarray
     """(features, features)"""
+    godambe_covariance: np.ndarray | None = None
+    """(features, features), for tests of several weights, where `covariance` is that of draws: few draws have too low a
+    rank."""
     draws: np.ndarray | None = None
     """(replicates, features): estimates from resampled rows; None for the method "godambe"."""
     frequencies: np.ndarray | None = None
@@ -170,7 +173,8 @@ class ConfidenceIntervals:
         return low, high
 
     def _p_value(self, features: list[int]) -> float:
-        statistic, degrees = wald_test(self.estimates[features], self.covariance[np.ix_(features, features)])
+        covariance = self.covariance if self.godambe_covariance is None else self.godambe_covariance
+        statistic, degrees = wald_test(self.estimates[features], covariance[np.ix_(features, features)])
         return float(chi2.sf(statistic, degrees))
 
     def _edge_names(self, edges: np.ndarray, names: tuple[str, str]) -> dict[str, Any]:

@@ -64,4 +64,4 @@ def select_again(
             progress(len(selected), count)
         if saved is not None and (len(selected) % FITS_BETWEEN_SAVES == 0 or len(selected) == count):
             saved.save({"selected": np.array(selected, dtype=np.uint8)}, {})
-    return np.array(selected, dtype=bool).reshape(-1, len(field.features))
+    return np.array(selected, dtype=bool).reshape(len(selected), len(field.features))

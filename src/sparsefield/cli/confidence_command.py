@@ -141,11 +141,13 @@ def _print(found: Any, summary: list[str], output: Path | None, as_json: bool, m
     table = new_table(*(name.replace("_", " ") for name in frame.columns), left=len(names) if names else 1)
     for row in frame.head(SHOWN_ROWS).iter_rows():
         table.add_row(*map(_format, row))
-    show(table)
+    if frame.height:
+        show(table)
+        show()
     if frame.height > SHOWN_ROWS:
         rest = f"{frame.height - SHOWN_ROWS:,} more rows"
-        show(f"\n{rest}: -o FILE writes all." if output is None else f"\n{rest} are in {output}.")
-    show("\n" + "\n".join(summary))
+        show(f"{rest}: -o FILE writes all.\n" if output is None else f"{rest} are in {output}.\n")
+    show("\n".join(summary))
     if output is not None:
         show(f"\nWrote {output}.")
 
@@ -158,6 +160,8 @@ def _format(value: Any) -> str:
 
 def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
     """Return sentences on what the intervals are."""
+    if not len(found.estimates):
+        return ["The model has no features of two columns, so there is nothing to estimate."]
     how = (
         "the sandwich covariance of the pseudo-likelihood"
         if found.draws is None
@@ -174,8 +178,13 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
 def _describe_centrality(found: CentralityStability) -> list[str]:
     """Return a sentence for each index of centrality."""
     names = {"strength": "strength", "expected_influence": "expected influence"}
-    return [
-        f"Of the rows, {share:.0%} can be dropped such that the {names[index]} of columns keeps a correlation of "
-        f"{found.correlation:g} with a probability of {found.probability:.0%}."
-        for index, share in found.coefficients.items()
-    ]
+    lines = []
+    for index, share in found.coefficients.items():
+        if index in found.undefined:
+            lines.append(f"The stability of the {names[index]} of columns is not defined: {found.undefined[index]}.")
+        else:
+            lines.append(
+                f"Of the rows, {share:.0%} can be dropped such that the {names[index]} of columns keeps a correlation "
+                f"of {found.correlation:g} with a probability of {found.probability:.0%}."
+            )
+    return lines

@@ -134,8 +134,8 @@ class UncertaintyMethods:
         draws = resampling.draw(n, self._n_threads, _count_from(progress, 0, options.total), files[0])
         frequencies = self._selection_frequencies(sample, resampling, options, progress, files[1])
         _delete(files)
-        covariance = np.cov(draws, rowvar=False).reshape(2 * [draws.shape[1]])
-        return replace(found, covariance=covariance, draws=draws, frequencies=frequencies)
+        covariances = {"covariance": _covariance(draws), "godambe_covariance": found.covariance}
+        return replace(found, **covariances, draws=draws, frequencies=frequencies)
 
     def centrality_stability(
         self,
@@ -156,7 +156,8 @@ class UncertaintyMethods:
 
         The indices are strength, the sum of the strengths of the edges of a column, and expected influence, the sum of
         their signed weights. The correlation stability coefficient is the largest share that can be dropped such that
-        the correlation with the index from all rows is kept.
+        the correlation with the index from all rows is kept. It is NaN for an index that is the same for all columns,
+        as that of two columns, and for the expected influence of a field whose edges have no signs.
 
         Parameters
         ----------
@@ -201,7 +202,8 @@ class UncertaintyMethods:
                 values = centrality.indices(drawn)
             found.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
         values = np.array(found).swapaxes(0, 1)
-        return CentralityStability(np.array(shares, dtype=float), values, correlation, probability, self.kind_)
+        ways = (correlation, probability, centrality.signed, self.kind_)
+        return CentralityStability(np.array(shares, dtype=float), values, *ways)
 
     def _learned_centrality(
         self, sample: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
@@ -334,6 +336,12 @@ def _check_shares(n: Any, shares: Sequence[float], correlation: float, probabili
         if not 0.0 < value < 1.0:
             problems.append(f"{name} must be between 0 and 1, got {value!r}.")
     raise_problems(problems)
+
+
+def _covariance(draws: np.ndarray) -> np.ndarray:
+    """Return the covariance (features, features) of draws (draws, features), also of no features."""
+    centered = draws - draws.mean(axis=0)
+    return centered.T @ centered / (len(draws) - 1)
 
 
 def _with_theta(field: Field, theta: np.ndarray) -> Field:

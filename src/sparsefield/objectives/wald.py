@@ -21,8 +21,9 @@ from sparsefield.objectives.variable_regressions import (
 RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 
-MIN_INFORMATION = 1e-6
-"""Share of the largest information of a group of weights, below which a combination of them is not determined."""
+MIN_VARIANCE = 1e-6
+"""Share of the largest variance of a group of weights, below which a combination of them is not determined: penalty or
+ridge alone hold it, so that it does not vary with the rows."""
 
 
 def wald_statistics(
@@ -70,15 +71,14 @@ def wald_statistics(
 def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     """Return the Wald statistic of weights with a covariance, and its degrees of freedom.
 
-    Combinations of weights whose variance is much larger than the smallest do not count: see `MIN_INFORMATION`.
+    Combinations of weights that the rows do not determine do not count: see `MIN_VARIANCE`.
     """
     tiny = np.finfo(float).tiny
     if len(weights) == 1:
         return float(weights[0] ** 2 / max(covariance[0, 0], tiny)), 1.0
     variances, directions = np.linalg.eigh(covariance)
-    information = 1.0 / np.maximum(variances, tiny)
-    known = information > MIN_INFORMATION * information.max()
-    return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
+    known = variances > max(MIN_VARIANCE * variances.max(initial=0.0), tiny)
+    return float((np.square(weights @ directions)[known] / variances[known]).sum()), float(known.sum())
 
 
 def _curvature(
