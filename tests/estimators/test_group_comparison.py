@@ -171,6 +171,18 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
         compare(survey(80, seed=1), "country", **options)
 
 
+def test_a_checkpoint_of_other_candidates_is_refused(tmp_path: Path) -> None:
+    options = {"l1": 4.0, "l1_difference": 4.0, "permutations": 40, "checkpoint": tmp_path}
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(survey(80), "country", induction=FixedGraph([("mood", "tired")]), progress=stop, **options)
+    with pytest.raises(DataError, match="other data or options"):
+        compare(survey(80), "country", induction=FixedGraph([("mood", "smiles")]), **options)
+
+
 @pytest.mark.slow
 def test_without_a_difference_p_values_are_about_uniform() -> None:
     p = []

@@ -317,7 +317,9 @@ class _Plan:
         if checkpoint is None:
             return None
         facts = np.array([self.estimator.l1_, self.estimator.l2, self.seed, self.permutations, number])
-        mark = fingerprint(DenseDataset.single(self.rows.table), self.groups.numbers, facts)
+        pooled = self.estimator.field_
+        given = self.groups.numbers, facts, self.candidates, pooled.features, pooled.theta
+        mark = fingerprint(DenseDataset.single(self.rows.table), *given)
         return CheckpointFile(make_folder(checkpoint) / f"comparison-{number}.safetensors", mark)
 
     def finish(
