@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from sparsefield import FixedGraph, MarkovField, compare, load
 from sparsefield.analysis import permutation_tests
 from sparsefield.errors import DataError
+from sparsefield.estimators.compared_groups import read_compared_groups
 
 
 def survey(n_rows: int = 300, *, strength: float = 0.8, seed: int = 0, groups: int = 2) -> pl.DataFrame:
@@ -181,6 +183,26 @@ def test_a_checkpoint_of_other_candidates_is_refused(tmp_path: Path) -> None:
         compare(survey(80), "country", induction=FixedGraph([("mood", "tired")]), progress=stop, **options)
     with pytest.raises(DataError, match="other data or options"):
         compare(survey(80), "country", induction=FixedGraph([("mood", "smiles")]), **options)
+
+
+@pytest.mark.parametrize("form", ["frame", "pandas", "array", "list", "nanoseconds"])
+def test_groups_that_are_dates_have_dates_as_names(form: str) -> None:
+    days = pl.Series("day", [date(2020, 1, 1 + k % 2) for k in range(40)])
+    rows = survey(40).drop("country")
+    given = {
+        "frame": (rows.with_columns(days), "day"),
+        "pandas": (rows.with_columns(days).to_pandas(), "day"),
+        "array": (rows, days.to_numpy()),
+        "list": (rows, days.to_list()),
+        "nanoseconds": (rows, days.to_numpy().astype("M8[ns]")),
+    }[form]
+    assert read_compared_groups(*given).labels == ("2020-01-01", "2020-01-02")
+
+
+def test_groups_that_are_times_keep_the_time_of_day() -> None:
+    times = [datetime(2020, 1, 1, 3 * (k % 2)) for k in range(40)]
+    labels = read_compared_groups(survey(40).drop("country"), times).labels
+    assert labels == ("2020-01-01 00:00:00", "2020-01-01 03:00:00")
 
 
 @pytest.mark.slow
