@@ -205,6 +205,13 @@ def test_groups_that_are_times_keep_the_time_of_day() -> None:
     assert labels == ("2020-01-01 00:00:00", "2020-01-01 03:00:00")
 
 
+def test_columns_without_values_in_a_group_are_refused() -> None:
+    in_one = pl.when(pl.col("country") == "g0")
+    frame = survey(60).with_columns(in_one.then("mood").alias("mood"), in_one.then("color").alias("color"))
+    with pytest.raises(DataError, match="Column 'color' has no values in group 'g1': drop it. Column 'mood' has no"):
+        compare(frame, "country", l1=4.0)
+
+
 @pytest.mark.slow
 def test_without_a_difference_p_values_are_about_uniform() -> None:
     p = []

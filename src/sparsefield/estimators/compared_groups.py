@@ -105,6 +105,17 @@ def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
             f"{name}: a group needs at least {FEWEST_ROWS} rows, but {', '.join(small)}: leave such rows out, or merge "
             "groups."
         )
+    yield from _empty_columns(groups)
+
+
+def _empty_columns(groups: ComparedGroups) -> Iterator[str]:
+    """Yield a sentence for each column that has values in some groups only."""
+    source = as_source(groups.X)
+    for name in source.names:
+        known = np.bincount(groups.numbers[source.column(name).present], minlength=len(groups.labels)) > 0
+        if known.any() and not known.all():
+            empty = [repr(label) for label, is_known in zip(groups.labels, known, strict=True) if not is_known]
+            yield f"Column {name!r} has no values in group {', '.join(empty)}: drop it."
 
 
 def refuse_unsupported(parameters: Mapping[str, Any]) -> None:
