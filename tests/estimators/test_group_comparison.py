@@ -148,6 +148,7 @@ def test_a_sparse_matrix_is_refused() -> None:
         ({"rows": (pl.col("country") == "g0") | (pl.int_range(pl.len()) < 6)}, "at least 10 rows, but 'g1' has 3"),
         ({"missing": True}, "Column 'country' has 1 missing value.*first in row 2"),
         ({"options": {"latent": {"topic": 2}, "refit": True}}, "refit=True is not possible.*latent="),
+        ({"options": {"sample_weight": np.ones(60)}}, "leave sample_weight out"),
         ({"options": {"l1_difference": 0.0, "permutations": -1}}, "l1_difference must be.*permutations must be"),
     ],
 )

@@ -205,6 +205,8 @@ def compare(
     (('north', 'south'), 0.01)
     """
     _check_parameters(l1_difference, permutations, adjust, seed)
+    if "sample_weight" in options:
+        raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
     estimator = MarkovField(**{"random_state": seed, **options})
     refuse_unsupported(estimator.get_params(deep=False))
     groups = read_compared_groups(X, group)
