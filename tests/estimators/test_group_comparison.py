@@ -98,6 +98,23 @@ def test_three_groups_are_compared_in_pairs_and_all_together() -> None:
     p = found.tests.filter(pl.col("test") == "structure")["p"].to_list()
     assert p[0] > 0.05
     assert p[1:] == [0.05, 0.05, 0.05]
+    assert found.edges["p_adjusted"].min() == 0.05
+    assert (found.edges["p_adjusted"] >= found.edges["p"]).all()
+    assert "edges have different weights in the joint fit, over all pairs" in found.summary()
+
+
+def test_holm_says_how_many_permutations_it_needs_and_counts_all_pairs_of_groups() -> None:
+    found = compare(survey(90, groups=3), "country", l1=4.0, l1_difference=4.0, permutations=39, adjust="holm")
+    # six edges in each of three pairs of groups
+    assert "the smallest possible p-value is 0.45. Take at least 359 permutations, or" in found.summary()
+
+
+def test_the_plain_maximum_serves_where_statistics_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutation_tests, "MOST_NUMBERS", 10)
+    found = compare(survey(200), "country", l1=4.0, l1_difference=4.0, permutations=39)
+    assert found.results[0].singles.shape == (39, 0)
+    assert found.edges["p_adjusted"][0] == found.tests["p"][1] == 0.025
+    assert (found.nodes["p_adjusted"] >= found.nodes["p"]).all()
 
 
 def test_an_array_with_missing_cells_and_an_array_of_groups() -> None:
@@ -121,7 +138,8 @@ def test_groups_without_any_edge_are_alike(tmp_path: Path) -> None:
     assert found.tests["p"].to_list() == [1.0, 1.0]
     assert found.l1_difference == np.inf
     found.write_report(tmp_path / "page.html")
-    assert "No edge differs" in found.summary()
+    assert "No edge can differ" in found.summary()
+    assert "the smallest possible p-value is 0.25. Take at least 19 permutations." in found.summary()
 
 
 def test_a_fixed_graph_and_observed_columns_restrict_the_edges() -> None:
@@ -209,7 +227,7 @@ def test_groups_that_are_times_keep_the_time_of_day() -> None:
 def test_columns_without_values_in_a_group_are_refused() -> None:
     in_one = pl.when(pl.col("country") == "g0")
     frame = survey(60).with_columns(in_one.then("mood").alias("mood"), in_one.then("color").alias("color"))
-    with pytest.raises(DataError, match="Column 'color' has no values in group 'g1': drop it. Column 'mood' has no"):
+    with pytest.raises(DataError, match=r"Column 'color' has no values in group 'g1': drop it\. Column 'mood' has no"):
         compare(frame, "country", l1=4.0)
 
 
