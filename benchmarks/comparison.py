@@ -84,7 +84,7 @@ def _compare(X: np.ndarray, rows: int, permutations: int, seed: int, n_jobs: int
     return {
         "test of global strength": float(strength <= LEVEL),
         "test of structure": float(structure <= LEVEL),
-        "tests of edges (Holm), any": float(found.edges["p_adjusted"].min() <= LEVEL),
+        "tests of edges (adjusted), any": float(found.edges["p_adjusted"].min() <= LEVEL),
         "joint fit, any edge differs": float(len(found.difference_field().weights) > 0),
         "two separate fits, any edge in one only": float(alone[0] != alone[1]),
         "seconds of a comparison": seconds,

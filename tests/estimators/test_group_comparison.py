@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from sparsefield import FixedGraph, MarkovField, compare, load
 from sparsefield.analysis import permutation_tests
 from sparsefield.errors import DataError
+from sparsefield.estimators.compared_groups import read_compared_groups
 
 
 def survey(n_rows: int = 300, *, strength: float = 0.8, seed: int = 0, groups: int = 2) -> pl.DataFrame:
@@ -96,6 +98,23 @@ def test_three_groups_are_compared_in_pairs_and_all_together() -> None:
     p = found.tests.filter(pl.col("test") == "structure")["p"].to_list()
     assert p[0] > 0.05
     assert p[1:] == [0.05, 0.05, 0.05]
+    assert found.edges["p_adjusted"].min() == 0.05
+    assert (found.edges["p_adjusted"] >= found.edges["p"]).all()
+    assert "edges have different weights in the joint fit, over all pairs" in found.summary()
+
+
+def test_holm_says_how_many_permutations_it_needs_and_counts_all_pairs_of_groups() -> None:
+    found = compare(survey(90, groups=3), "country", l1=4.0, l1_difference=4.0, permutations=39, adjust="holm")
+    # six edges in each of three pairs of groups
+    assert "the smallest possible p-value is 0.45. Take at least 359 permutations, or" in found.summary()
+
+
+def test_the_plain_maximum_serves_where_statistics_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutation_tests, "MOST_NUMBERS", 10)
+    found = compare(survey(200), "country", l1=4.0, l1_difference=4.0, permutations=39)
+    assert found.results[0].singles.shape == (39, 0)
+    assert found.edges["p_adjusted"][0] == found.tests["p"][1] == 0.025
+    assert (found.nodes["p_adjusted"] >= found.nodes["p"]).all()
 
 
 def test_an_array_with_missing_cells_and_an_array_of_groups() -> None:
@@ -119,7 +138,8 @@ def test_groups_without_any_edge_are_alike(tmp_path: Path) -> None:
     assert found.tests["p"].to_list() == [1.0, 1.0]
     assert found.l1_difference == np.inf
     found.write_report(tmp_path / "page.html")
-    assert "No edge differs" in found.summary()
+    assert "No edge can differ" in found.summary()
+    assert "the smallest possible p-value is 0.25. Take at least 19 permutations." in found.summary()
 
 
 def test_a_fixed_graph_and_observed_columns_restrict_the_edges() -> None:
@@ -146,6 +166,7 @@ def test_a_sparse_matrix_is_refused() -> None:
         ({"rows": (pl.col("country") == "g0") | (pl.int_range(pl.len()) < 6)}, "at least 10 rows, but 'g1' has 3"),
         ({"missing": True}, "Column 'country' has 1 missing value.*first in row 2"),
         ({"options": {"latent": {"topic": 2}, "refit": True}}, "refit=True is not possible.*latent="),
+        ({"options": {"sample_weight": np.ones(60)}}, "leave sample_weight out"),
         ({"options": {"l1_difference": 0.0, "permutations": -1}}, "l1_difference must be.*permutations must be"),
     ],
 )
@@ -169,6 +190,45 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
         compare(survey(80), "country", progress=stop, **options)
     with pytest.raises(DataError, match="other data or options"):
         compare(survey(80, seed=1), "country", **options)
+
+
+def test_a_checkpoint_of_other_candidates_is_refused(tmp_path: Path) -> None:
+    options = {"l1": 4.0, "l1_difference": 4.0, "permutations": 40, "checkpoint": tmp_path}
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(survey(80), "country", induction=FixedGraph([("mood", "tired")]), progress=stop, **options)
+    with pytest.raises(DataError, match="other data or options"):
+        compare(survey(80), "country", induction=FixedGraph([("mood", "smiles")]), **options)
+
+
+@pytest.mark.parametrize("form", ["frame", "pandas", "array", "list", "nanoseconds"])
+def test_groups_that_are_dates_have_dates_as_names(form: str) -> None:
+    days = pl.Series("day", [date(2020, 1, 1 + k % 2) for k in range(40)])
+    rows = survey(40).drop("country")
+    given = {
+        "frame": (rows.with_columns(days), "day"),
+        "pandas": (rows.with_columns(days).to_pandas(), "day"),
+        "array": (rows, days.to_numpy()),
+        "list": (rows, days.to_list()),
+        "nanoseconds": (rows, days.to_numpy().astype("M8[ns]")),
+    }[form]
+    assert read_compared_groups(*given).labels == ("2020-01-01", "2020-01-02")
+
+
+def test_groups_that_are_times_keep_the_time_of_day() -> None:
+    times = [datetime(2020, 1, 1, 3 * (k % 2)) for k in range(40)]
+    labels = read_compared_groups(survey(40).drop("country"), times).labels
+    assert labels == ("2020-01-01 00:00:00", "2020-01-01 03:00:00")
+
+
+def test_columns_without_values_in_a_group_are_refused() -> None:
+    in_one = pl.when(pl.col("country") == "g0")
+    frame = survey(60).with_columns(in_one.then("mood").alias("mood"), in_one.then("color").alias("color"))
+    with pytest.raises(DataError, match=r"Column 'color' has no values in group 'g1': drop it\. Column 'mood' has no"):
+        compare(frame, "country", l1=4.0)
 
 
 @pytest.mark.slow

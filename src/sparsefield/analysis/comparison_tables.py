@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges, adjust
+from sparsefield.analysis.max_adjustment import adjust_by_maximum, adjust_by_plain_maximum
 from sparsefield.analysis.permutation_tests import PermutationResult
 from sparsefield.data import Label
 from sparsefield.data.frame_building import make_frame
@@ -69,6 +70,8 @@ class ComparisonTables:
     test_rows: tuple[NetworkTest, ...]
     edge_rows: tuple[ComparedEdge, ...]
     node_rows: tuple[ComparedNode, ...]
+    n_tested: int
+    """Tests of edges, of all pairs of groups, for which p-values are adjusted."""
     kind: str
     """Kind of the frames."""
 
@@ -113,6 +116,8 @@ def make_tables(
     tests: list[NetworkTest] = []
     edge_rows: list[ComparedEdge] = []
     node_rows: list[ComparedNode] = []
+    pairs = [result for result in results if len(result.comparison.groups) == 2]
+    adjusted = iter(_adjusted(pairs, adjustment))
     for result in results:
         p = result.p_values if tested else np.full(len(result.counts), np.nan)
         groups = result.comparison.groups
@@ -124,10 +129,40 @@ def make_tables(
             for test in zip((GLOBAL_STRENGTH, STRUCTURE), statistics, p[:2].tolist(), strict=True)
         ]
         if two:
-            pair, n = [fields[group] for group in groups], len(edges.ends)
-            edge_rows += _edge_rows(names, pair, edges, result, p[2 : 2 + n], adjustment)
-            node_rows += _node_rows(names, pair, result, p[2 + n :], adjustment)
-    return ComparisonTables(tuple(tests), tuple(edge_rows), tuple(node_rows), kind)
+            pair, n, (of_edges, of_nodes) = [fields[group] for group in groups], len(edges.ends), next(adjusted)
+            edge_rows += _edge_rows(names, pair, edges, result, p[2 : 2 + n], of_edges)
+            node_rows += _node_rows(names, pair, result, p[2 + n :], of_nodes)
+    n_tested = len(pairs) * len(edges.ends)
+    return ComparisonTables(tuple(tests), tuple(edge_rows), tuple(node_rows), n_tested, kind)
+
+
+def _adjusted(pairs: Sequence[PermutationResult], adjustment: Adjustment) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the adjusted p-values of the edges and of the nodes of each pair of groups.
+
+    Edges are adjusted for the edges of all pairs of groups, and nodes for all nodes.
+    """
+    if not len(pairs[0].drawn):
+        return [(np.full(len(r.edge_p), np.nan), np.full(len(r.node_p), np.nan)) for r in pairs]
+    edges, nodes = [r.observed.edges for r in pairs], [r.observed.nodes for r in pairs]
+    if adjustment != "max":
+        both = [_adjust_all([r.edge_p for r in pairs], adjustment), _adjust_all([r.node_p for r in pairs], adjustment)]
+    elif pairs[0].singles.shape[1]:
+        n = len(edges[0])
+        both = [
+            adjust_by_maximum(edges, [r.singles[:, :n] for r in pairs]),
+            adjust_by_maximum(nodes, [r.singles[:, n:] for r in pairs]),
+        ]
+    else:
+        both = [
+            adjust_by_plain_maximum(edges, [r.drawn[:, 1] for r in pairs]),
+            adjust_by_plain_maximum(nodes, [r.drawn[:, 2] for r in pairs]),
+        ]
+    return list(zip(*both, strict=True))
+
+
+def _adjust_all(p: Sequence[np.ndarray], method: Literal["holm", "bh", "none"]) -> list[np.ndarray]:
+    """Return p-values of several pairs of groups, adjusted for their number in all of them."""
+    return np.split(adjust(np.concatenate(p), method), np.cumsum([len(part) for part in p])[:-1])
 
 
 def signed_weights(field: Field) -> dict[tuple[int, int], float]:
@@ -150,14 +185,14 @@ def _edge_rows(
     edges: CandidateEdges,
     result: PermutationResult,
     p: np.ndarray,
-    adjustment: Adjustment,
+    adjusted: np.ndarray,
 ) -> list[ComparedEdge]:
     """Return the edges that have a weight in a field, or differ in the test; smallest p first."""
     one, two = (signed_weights(field) for field in fields)
     difference, schema = signed_weights(difference_field(*fields)), fields[0].schema
-    adjusted, statistics = adjust(p, adjustment), result.observed.edges
+    statistics = result.observed.edges
     found = []
-    for k in np.lexsort((-statistics, p)).tolist():
+    for k in np.lexsort((-statistics, adjusted, p)).tolist():
         a, b = edges.ends[k].tolist()
         weights = one.get((a, b), 0.0), two.get((a, b), 0.0)
         if any(weights) or statistics[k] > 0.0:
@@ -171,14 +206,14 @@ def _node_rows(
     fields: Sequence[Field],
     result: PermutationResult,
     p: np.ndarray,
-    adjustment: Adjustment,
+    adjusted: np.ndarray,
 ) -> list[ComparedNode]:
     """Return the strength centrality of all columns, smallest p first."""
     schema = fields[0].schema
     sums = [node_strengths(field) for field in fields]
-    adjusted, statistics = adjust(p, adjustment), result.observed.nodes
+    statistics = result.observed.nodes
     found = []
-    for k in np.lexsort((-statistics, p)).tolist():
+    for k in np.lexsort((-statistics, adjusted, p)).tolist():
         strengths, name = (float(sums[0][k]), float(sums[1][k])), variable_at(schema, k).name
         tested = float(statistics[k]), float(p[k]), float(adjusted[k])
         found.append(ComparedNode(*names, name, *strengths, *tested))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from sparsefield.analysis.comparison_tables import ComparedEdge, ComparisonTables, NetworkTest
 from sparsefield.analysis.group_statistics import Adjustment
@@ -13,7 +14,12 @@ from sparsefield.viz.fit_summary import count
 LEVEL = 0.05
 """Level of significance at which an edge counts as different."""
 
-ADJUSTED = {"holm": "after Holm's adjustment", "bh": "after the adjustment of Benjamini and Hochberg", "none": ""}
+ADJUSTED = {
+    "max": "after the adjustment by the largest statistic",
+    "holm": "after Holm's adjustment",
+    "bh": "after the adjustment of Benjamini and Hochberg",
+    "none": "",
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class ComparisonFacts:
     def differing_edges(self) -> list[ComparedEdge]:
         """Return the edges whose adjusted p-value is at most `LEVEL`."""
         return [edge for edge in self.tables.edge_rows if edge.p_adjusted <= LEVEL]
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest adjusted p-value that an edge can have."""
+        return (self.tables.n_tested if self.adjustment == "holm" else 1) / (1 + self.permutations)
 
 
 def describe_comparison(facts: ComparisonFacts) -> list[str]:
@@ -52,7 +63,7 @@ def describe_penalties(facts: ComparisonFacts) -> str:
     of_pairs = "" if len(facts.groups) == 2 else ", over all pairs of groups"
     return (
         f"Fitted together with l1 = {facts.l1:.3g} and l1_difference = {facts.l1_difference:.3g}: "
-        f"{different:,} of {count(weighted, 'edge')} differ{of_pairs}."
+        f"{different:,} of {count(weighted, 'edge')} have different weights in the joint fit{of_pairs}."
     )
 
 
@@ -71,9 +82,21 @@ def describe_differing(facts: ComparisonFacts) -> str:
     found = facts.differing_edges()
     how = ADJUSTED[facts.adjustment]
     at = f"p <= {LEVEL:g}" + (f" {how}" if how else "")
+    if facts.smallest_p > LEVEL:
+        return f"No edge can differ ({at}): {_describe_resolution(facts)}"
     if not found:
         return f"No edge differs ({at})."
     return f"{count(len(found), 'edge')} {'differs' if len(found) == 1 else 'differ'} ({at}): {list_edges(found)}."
+
+
+def _describe_resolution(facts: ComparisonFacts) -> str:
+    """Return why no edge can have a small p-value, and what to do."""
+    needed = ceil(facts.smallest_p * (1 + facts.permutations) / LEVEL) - 1
+    other = ", or adjust by the largest statistic ('max')" if facts.adjustment == "holm" else ""
+    return (
+        f"with {count(facts.permutations, 'permutation')} the smallest possible p-value is "
+        f"{min(facts.smallest_p, 1.0):.3g}. Take at least {needed:,} permutations{other}."
+    )
 
 
 def list_edges(edges: Sequence[ComparedEdge], most: int = 8) -> str:

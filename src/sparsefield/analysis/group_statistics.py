@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsefield.data import Schema
 
-Adjustment = Literal["holm", "bh", "none"]
+Adjustment = Literal["max", "holm", "bh", "none"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class GroupStatistics:
         return np.concatenate([[self.global_strength, self.structure], self.edges, self.nodes])
 
 
-def adjust(p: np.ndarray, method: Adjustment) -> np.ndarray:
-    """Return p-values adjusted for multiple tests.
+def adjust(p: np.ndarray, method: Literal["holm", "bh", "none"]) -> np.ndarray:
+    """Return p-values adjusted for multiple tests, without the statistics that "max" needs.
 
     "holm" bounds the probability of any false rejection, "bh" (Benjamini and Hochberg) the expected share of false ones
     among the rejections.

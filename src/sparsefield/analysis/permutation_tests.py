@@ -24,6 +24,9 @@ CHUNK = 32
 SLACK = 1e-9
 """Relative difference below which two statistics count as equal."""
 
+MOST_NUMBERS = 5 * 10**7
+"""Statistics of edges and nodes in all permutations of a test that are kept, at most."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +48,9 @@ class PermutationResult:
     counts: np.ndarray
     """(statistics,): permutations with at least the observed value, in the order of `GroupStatistics.as_vector`."""
     drawn: np.ndarray
-    """(permutations, 2): global strength and structure of each permutation."""
+    """(permutations, 3): global strength, structure and the largest difference of a node of each permutation."""
+    singles: np.ndarray
+    """(permutations, edges + nodes), in single precision; (permutations, 0) where these would be too many."""
     unconverged: int
     """Number of fits that did not converge."""
 
@@ -53,6 +58,16 @@ class PermutationResult:
     def p_values(self) -> np.ndarray:
         """(statistics,): (1 + count) / (1 + permutations)."""
         return (1.0 + self.counts) / (1.0 + len(self.drawn))
+
+    @property
+    def edge_p(self) -> np.ndarray:
+        """(edges,)"""
+        return self.p_values[2 : 2 + len(self.observed.edges)]
+
+    @property
+    def node_p(self) -> np.ndarray:
+        """(variables,)"""
+        return self.p_values[2 + len(self.observed.edges) :]
 
 
 @dataclass(frozen=True)
@@ -93,22 +108,28 @@ class PermutationTest:
         """Return the result of a number of permutations, a multiple of which is saved on the way."""
         observed, converged = self._statistics(self._labels)
         threshold = observed.as_vector() * (1.0 - SLACK)
-        counts, drawn, unconverged = np.zeros(len(threshold), dtype=np.int64), np.empty((0, 2)), int(not converged)
+        counts, drawn, unconverged = np.zeros(len(threshold), dtype=np.int64), np.empty((0, 3)), int(not converged)
+        two_groups = len(self.comparison.groups) == 2
+        width = len(threshold) - 2 if two_groups and permutations * (len(threshold) - 2) <= MOST_NUMBERS else 0
+        singles, n_edges = np.empty((0, width), dtype=np.float32), len(observed.edges)
         found = None if saved is None else saved.load()
         if found is not None:
-            counts, drawn, unconverged = found[0]["counts"], found[0]["drawn"], found[1]["unconverged"]
+            counts, drawn, singles = found[0]["counts"], found[0]["drawn"], found[0]["singles"]
+            unconverged = found[1]["unconverged"]
         while len(drawn) < permutations:
             numbers = range(len(drawn), min(len(drawn) + CHUNK, permutations))
             chunk = engine.map(self._permuted, numbers)
             vectors = np.array([statistics.as_vector() for statistics, _ in chunk])
             counts = counts + (vectors >= threshold).sum(axis=0)
-            drawn = np.concatenate([drawn, vectors[:, :2]])
+            node = vectors[:, 2 + n_edges :].max(axis=1, initial=0.0)
+            drawn = np.concatenate([drawn, np.column_stack([vectors[:, :2], node])])
+            singles = np.concatenate([singles, vectors[:, 2 : 2 + width].astype(np.float32)])
             unconverged += sum(not converged for _, converged in chunk)
             if saved is not None:
-                saved.save({"counts": counts, "drawn": drawn}, {"unconverged": unconverged})
+                saved.save({"counts": counts, "drawn": drawn, "singles": singles}, {"unconverged": unconverged})
             if progress is not None:
                 progress(len(drawn), permutations)
-        return PermutationResult(self.comparison, observed, counts, drawn, unconverged)
+        return PermutationResult(self.comparison, observed, counts, drawn, singles, unconverged)
 
     def selected_pairs(self) -> np.ndarray:
         """Return the candidates that have a weight in the fit of a group, (pairs, 2)."""

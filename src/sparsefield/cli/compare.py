@@ -45,7 +45,8 @@ Difference = Annotated[
     ),
 ]
 Adjust = Annotated[
-    str, typer.Option("--adjust", metavar="holm|bh|none", help="How p-values of edges are adjusted for their number.")
+    str,
+    typer.Option("--adjust", metavar="max|holm|bh|none", help="How p-values of edges are adjusted for their number."),
 ]
 Models = Annotated[
     Path | None, typer.Option("--models", metavar="FOLDER", help="Write the model of each group into this folder.")
@@ -72,7 +73,7 @@ def compare(
     output: Output = None,
     permutations: Permutations = 1000,
     l1_difference: Difference = "auto",
-    adjust: Adjust = "holm",
+    adjust: Adjust = "max",
     models: Models = None,
     report: Report = None,
     as_json: Json = False,

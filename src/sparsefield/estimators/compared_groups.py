@@ -21,6 +21,9 @@ FEWEST_ROWS = 10
 
 MOST_GROUPS = 20
 
+MIDNIGHT = " 00:00:00"
+"""How the text of a time ends that is a date."""
+
 
 @dataclass(frozen=True)
 class ComparedGroups:
@@ -53,14 +56,28 @@ def read_compared_groups(X: Any, group: Any) -> ComparedGroups:
     n_rows = as_source(X).n_rows
     if cells.shape != (n_rows,):
         raise DataError(f"group.shape == {cells.shape}, expected ({n_rows},): one group per row.")
-    found = read_categories(as_source(cells.reshape(-1, 1), what="group"), "x0")
+    source = as_source(cells.reshape(-1, 1), what="group")
+    found = read_categories(source, "x0")
     own_name = group if isinstance(group, str) else getattr(group, "name", None)
     name = f"Column {own_name!r}" if own_name else "group"
-    groups = ComparedGroups(X, tuple(unify_labels([*found.labels], found.are_objects)), found.codes)
+    in_days = source.column("x0").in_days
+    labels = _date_texts(cells, found.codes) if in_days else unify_labels([*found.labels], found.are_objects)
+    groups = ComparedGroups(X, tuple(labels), found.codes)
     problems = list(_problems(groups, name))
     if problems:
         raise DataError(" ".join(problems))
     return groups
+
+
+def _date_texts(cells: np.ndarray, codes: np.ndarray) -> list[Label]:
+    """Return the dates, times or durations of the labels with the codes 0, 1, ... as text."""
+    places = [int(np.argmax(codes == code)) for code in range(int(codes.max(initial=-1)) + 1)]
+    if cells.dtype.kind in "mM":
+        # Python has no dates or durations of nanoseconds, and NumPy would return integers.
+        cells = cells.astype(f"{cells.dtype.kind}8[us]")
+    texts = [str(cell) for cell in cells[places].tolist()]
+    at_midnight = all(text.endswith(MIDNIGHT) for text in texts)
+    return [text.removesuffix(MIDNIGHT) if at_midnight else text for text in texts]
 
 
 def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
@@ -88,6 +105,17 @@ def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
             f"{name}: a group needs at least {FEWEST_ROWS} rows, but {', '.join(small)}: leave such rows out, or merge "
             "groups."
         )
+    yield from _empty_columns(groups)
+
+
+def _empty_columns(groups: ComparedGroups) -> Iterator[str]:
+    """Yield a sentence for each column that has values in some groups only."""
+    source = as_source(groups.X)
+    for name in source.names:
+        known = np.bincount(groups.numbers[source.column(name).present], minlength=len(groups.labels)) > 0
+        if known.any() and not known.all():
+            empty = [repr(label) for label, is_known in zip(groups.labels, known, strict=True) if not is_known]
+            yield f"Column {name!r} has no values in group {', '.join(empty)}: drop it."
 
 
 def refuse_unsupported(parameters: Mapping[str, Any]) -> None:

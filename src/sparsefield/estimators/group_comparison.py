@@ -38,7 +38,7 @@ from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, make_fold
 if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
 
-ADJUSTMENTS = ("holm", "bh", "none")
+ADJUSTMENTS = ("max", "holm", "bh", "none")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GroupComparison:
     nodes : frame
         For each pair of groups and each column, its strength centrality in the fields, and the test of its difference.
     permutations : int
-    adjustment : "holm", "bh" or "none"
+    adjustment : "max", "holm", "bh" or "none"
     results : tuple of `PermutationResult`
     """
 
@@ -152,7 +152,7 @@ def compare(
     observed: Sequence[str | int] | str | None = None,
     l1_difference: float | str = "auto",
     permutations: int = 1000,
-    adjust: Adjustment = "holm",
+    adjust: Adjustment = "max",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -177,8 +177,9 @@ def compare(
         are fitted by themselves with this penalty.
     permutations : int
         Number of permutations of each test; 0 tests nothing.
-    adjust : {"holm", "bh", "none"}
-        How p-values of edges and nodes are adjusted for their number: Holm, or Benjamini and Hochberg.
+    adjust : {"max", "holm", "bh", "none"}
+        How p-values of edges and nodes are adjusted for their number, over all pairs of groups: by the largest
+        statistic of each permutation (Westfall and Young), or as Holm, or Benjamini and Hochberg do.
     seed : int
         Seed of everything random.
     checkpoint : folder
@@ -205,6 +206,8 @@ def compare(
     (('north', 'south'), 0.01)
     """
     _check_parameters(l1_difference, permutations, adjust, seed)
+    if "sample_weight" in options:
+        raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
     estimator = MarkovField(**{"random_state": seed, **options})
     refuse_unsupported(estimator.get_params(deep=False))
     groups = read_compared_groups(X, group)
@@ -317,7 +320,9 @@ class _Plan:
         if checkpoint is None:
             return None
         facts = np.array([self.estimator.l1_, self.estimator.l2, self.seed, self.permutations, number])
-        mark = fingerprint(DenseDataset.single(self.rows.table), self.groups.numbers, facts)
+        pooled = self.estimator.field_
+        given = self.groups.numbers, facts, self.candidates, pooled.features, pooled.theta
+        mark = fingerprint(DenseDataset.single(self.rows.table), *given)
         return CheckpointFile(make_folder(checkpoint) / f"comparison-{number}.safetensors", mark)
 
     def finish(
