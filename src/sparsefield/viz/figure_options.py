@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
 from sparsefield.viz.svg import PIXELS_PER_MM
 
@@ -27,8 +28,8 @@ class FigureOptions:
 
     layout: Mapping[str, Position] | None = None
     """{column: (x, y)}: positions on any scale, y downward; None for a layout of the network's own."""
-    rings: Mapping[str, float] | None = None
-    """{column: share from 0 to 1} of the ring around its circle that is filled."""
+    rings: Mapping[str, float | None] | None = None
+    """{column: share from 0 to 1} of the ring around its circle that is filled; no ring where it is missing."""
     ring_title: str = "predictability"
     """What the rings show."""
     edge_labels: bool = False
@@ -68,9 +69,10 @@ class FigureOptions:
             problems.append(f"names must be 'auto', 'inside' or 'beside', not {self.names!r}")
         if self.max_edges is not None and self.max_edges < 1:
             problems.append(f"max_edges must be at least 1, not {self.max_edges!r}")
-        rings = self.rings or {}
-        problems += unknown_columns("rings", rings, columns)
-        wrong = [name for name, value in rings.items() if not 0.0 <= float(value) <= 1.0]
+        problems += unknown_columns("rings", self.rings or {}, columns)
+        shares = {name: _as_share(value) for name, value in (self.rings or {}).items()}
+        rings = {name: share for name, share in shares.items() if not math.isnan(share)}
+        wrong = [name for name, share in rings.items() if not 0.0 <= share <= 1.0]
         if wrong:
             problems.append(f"rings must be between 0 and 1, but {_some(wrong)} {_is(wrong)} not")
         lost = [name for name, place in (self.layout or {}).items() if not all(map(math.isfinite, place))]
@@ -78,7 +80,17 @@ class FigureOptions:
             problems.append(f"positions must be finite numbers, but {_some(lost)} has none")
         if problems:
             raise DataError(f"The figure cannot be drawn: {'; '.join(problems)}.")
-        return replace(self, rings={name: float(value) for name, value in rings.items()} or None)
+        return replace(self, rings=rings or None)
+
+
+def _as_share(value: Any) -> float:
+    """Return a number, NaN for a missing one, and infinity for what is none, so that it is refused."""
+    if is_missing(value) or value == "":
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.inf
 
 
 def unknown_columns(what: str, given: Mapping[str, Any], columns: Collection[str]) -> list[str]:
