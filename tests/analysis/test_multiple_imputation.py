@@ -190,6 +190,22 @@ def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> N
     assert shares.estimate[:2].sum() == pytest.approx(1.0)
 
 
+def test_columns_that_stay_incomplete_have_no_mean_and_no_proportion() -> None:
+    rng = np.random.default_rng(0)
+    cells = {"x": rng.normal(size=60), "seen": rng.normal(size=60), "town": rng.choice(["Oslo", "Rome"], 60)}
+    frame = pl.DataFrame(cells | {"place": cells["town"], "count": rng.integers(0, 2, 60)}).with_columns(
+        pl.when(pl.int_range(60) % 30 == 0).then(None).otherwise(pl.all()).name.keep()
+    )
+    found = MarkovField(l1=20.0, observed=["seen", "place"]).fit(frame).impute(frame, 2, proper=False)
+    assert found.mean().names == ("x", "count")
+    assert found.proportion().names == ("town=Oslo", "town=Rome")
+    assert found.proportion("count").names == ("count=0", "count=1")
+    with pytest.raises(DataError, match="still missing in 'seen', since"):
+        found.mean(["x", "seen"])
+    with pytest.raises(DataError, match="still missing in 'seen', 'place', since"):
+        found.proportion(["seen", "place"])
+
+
 def test_an_analysis_of_each_table_is_pooled(imputations) -> None:
     class Fitted:
         def __init__(self, frame: pd.DataFrame) -> None:

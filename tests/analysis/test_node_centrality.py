@@ -165,6 +165,12 @@ def test_communities_are_found() -> None:
     assert found.bridge_betweenness.tolist() == [0.0, 0.0, 6.0, 6.0, 0.0, 0.0, 0.0]
 
 
+def test_an_empty_community_means_none() -> None:
+    network = Network(make_field(4, {(0, 1): 1.0, (1, 2): 1.0}))
+    given = {"a": 1, "b": None, "c": float("nan"), "d": ""}
+    assert name_communities(network, given) == ["1", None, None, None]
+
+
 def test_wrong_communities_are_refused_with_all_names() -> None:
     field = MarkovField.from_field(make_field(3, {(0, 1): 1.0}))
     with pytest.raises(DataError, match=r"lacks 'b', 'c': every.* has 'q', which the field does not have"):

@@ -7,6 +7,8 @@ import subprocess
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -61,6 +63,19 @@ def test_mappings_variances_and_covariances_say_the_same() -> None:
     assert pool(array, variances=variances).names == ("x0", "x1")
 
 
+@pytest.mark.parametrize("library", [pd, pl])
+def test_frames_have_a_row_for_each_imputation(library) -> None:
+    values, errors = np.array([[1.0, 2.0], [1.5, 2.5], [2.0, 2.0]]), np.full((3, 2), 0.1)
+    errors[:, 1] = 0.2
+    frame = library.DataFrame({"a": values[:, 0], "b": values[:, 1]})
+    swapped = library.DataFrame({"b": errors[:, 1], "a": errors[:, 0]})
+    expected = pool(values, errors, names=["a", "b"]).to_frame()
+    assert pool(frame, swapped).to_frame().equals(expected)
+    assert pool(frame, variances=np.square(errors)).to_frame().equals(expected)
+    with pytest.raises(ValueError, match="lack 'a'"):
+        pool(frame, library.DataFrame({"b": [0.1] * 3, "c": [0.1] * 3}))
+
+
 def test_fitted_models_pairs_and_covariances_are_results_of_an_analysis() -> None:
     model = SimpleNamespace(params=np.array([1.0, 2.0]), bse=np.array([0.1, 0.2]))
     assert coefficients_of(model) == ({"x0": 1.0, "x1": 2.0}, pytest.approx({"x0": 0.01, "x1": 0.04}))
@@ -83,6 +98,14 @@ def test_fitted_models_pairs_and_covariances_are_results_of_an_analysis() -> Non
         (lambda: pool([{"a": 1.0}, {"b": 1.0}], [{"a": 0.1}, {"b": 0.1}]), "lack 'a'"),
         (lambda: pool([1.0, 2.0]), "standard_errors or variances"),
         (lambda: pool([1.0, 2.0], [0.1, 0.1], names=["a", "b"]), "names"),
+        (lambda: pool([], variances=[]), "at least 2 imputations"),
+        (lambda: pool(3.0, 0.1), "a number or a row for each imputation"),
+        (lambda: pool(np.ones((3, 2)), variances=np.ones((2, 3))), "shape 3 x 2 .* 2 x 3"),
+        (lambda: pool(np.ones((3, 2)), variances=np.ones(6)), "shape 3 x 2 .* 6 x 1"),
+        (lambda: pool(np.ones((3, 2)), variances=np.ones((3, 2, 3))), "square"),
+        (lambda: pool([[[1.0]], [[2.0]]], [0.1, 0.1]), "2 dimensions"),
+        (lambda: pool({"a": [1.0, 2.0]}, [0.1, 0.1]), "one mapping"),
+        (lambda: pool(["high", "low"], [0.1, 0.1]), "not all numbers"),
         (lambda: coefficients_of(3.0), "params and bse"),
         (lambda: coefficients_of(([1.0, 2.0], [0.1, 0.2, 0.3])), "fit together"),
     ],

@@ -88,10 +88,20 @@ def test_wrong_words_are_refused(run, folder: Path, words: tuple[str, ...], mess
 
 def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "communities.csv"
-    file.write_text("column,community\na,1\na,2\nb,\n")
+    file.write_text("column,community\na,1\na,2\n,3\n")
     done = run("centrality", folder / "m.safetensors", "--communities", file)
     assert done.code == 2
-    assert "row 3 has an empty cell and column 'a' has several rows" in done.err
+    assert "row 3 names no column and column 'a' has several rows" in done.err
     file.write_text("name,group\na,1\n")
     done = run("centrality", folder / "m.safetensors", "--communities", file)
-    assert "needs the columns 'column' and 'community'" in done.err
+    assert "needs the columns column, community" in done.err
+
+
+def test_found_communities_can_be_given_again(run, folder: Path, tmp_path: Path) -> None:
+    found, again = tmp_path / "found.csv", tmp_path / "again.csv"
+    assert run("centrality", folder / "m.safetensors", "--communities", "auto", "-o", found).code == 0
+    assert pl.read_csv(found)["community"].null_count() > 0  # a column without edges is in no community
+    done = run("centrality", folder / "m.safetensors", "--communities", found, "-o", again)
+    assert done.code == 0, done.err
+    assert again.read_text() == found.read_text()
+    run("centrality", folder / "m.safetensors", "--communities", found, "-o", found).one_error("found.csv")

@@ -55,6 +55,21 @@ def test_groups_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Pat
     assert all(f">{word}</text>" in picture for word in ("sky", "ground", "R\u00b2", "rain"))
 
 
+def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"rain": rng.integers(0, 2, 80), "day": rng.normal(size=80)})
+    table = table.with_columns(wet=pl.col("rain")).head(60)
+    MarkovField(l1=2.0, observed=["day"]).fit(table).save(tmp_path / "w.safetensors")
+    table.head(50).write_csv(tmp_path / "t.csv")
+    rings, picture = tmp_path / "c.csv", tmp_path / "n.svg"
+    assert run("centrality", tmp_path / "w.safetensors", tmp_path / "t.csv", "-o", rings).code == 0
+    assert pl.read_csv(rings).filter(column="day")["predictability"].to_list() == [None]
+    done = run("plot", tmp_path / "w.safetensors", "-o", picture, "--rings", rings)
+    assert done.code == 0, done.err
+    assert ">rain: " in picture.read_text(encoding="utf-8")
+    assert ">day: " not in picture.read_text(encoding="utf-8")
+
+
 def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("name,group\nrain,sky\n")
     picture = tmp_path / "n.svg"

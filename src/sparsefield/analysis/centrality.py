@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sparsefield.compute import Threads
 from sparsefield.errors import DataError
 from sparsefield.kernels.shortest_paths import sum_over_paths
-from sparsefield.viz.communities import find_communities
+from sparsefield.viz.communities import find_communities, name_community
 from sparsefield.viz.network import Network
 
 Array = np.ndarray
@@ -115,7 +115,8 @@ def find_centrality(
     ----------
     network : Network
     communities : {column: community}, "auto" or None
-        For bridge centrality. A mapping has all columns; "auto" finds communities by greedy modularity.
+        For bridge centrality. A mapping has all columns, with None for those in no community; "auto" finds communities
+        by greedy modularity.
     paths : whether measures of shortest paths are computed, which takes long for thousands of columns
     n_jobs : number of threads, which changes nothing else
     seed : seed of the columns at which paths begin in a large network
@@ -175,7 +176,7 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     """
     labels = network.labels[: network.n_variables]
     if isinstance(communities, Mapping):
-        return [*_read_communities(communities, labels)]
+        return _read_communities(communities, labels)
     if communities != "auto":
         raise DataError(
             f"communities must be a mapping of columns to communities, 'auto' or None; got {communities!r}."
@@ -188,17 +189,17 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     return found
 
 
-def _read_communities(given: Mapping[str, Any], labels: Sequence[str]) -> list[str]:
-    """Return the communities of columns as text; columns without one, and names that are no columns, are refused."""
+def _read_communities(given: Mapping[str, Any], labels: Sequence[str]) -> list[str | None]:
+    """Return the communities of columns as text; columns that are not named, and names of no columns, are refused."""
     problems = []
     lacking, unknown = [name for name in labels if name not in given], sorted(map(str, set(given) - set(labels)))
     if lacking:
-        problems.append(f"communities lacks {_list_names(lacking)}: every column needs one.")
+        problems.append(f"communities lacks {_list_names(lacking)}: every column needs one, or None.")
     if unknown:
         problems.append(f"communities has {_list_names(unknown)}, which the field does not have.")
     if problems:
         raise DataError(" ".join(problems))
-    return [str(given[name]) for name in labels]
+    return [name_community(given[name]) for name in labels]
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -155,18 +155,18 @@ class Imputations:
         return pool(values, variances=variances, complete_df=complete_df, confidence=confidence)
 
     def mean(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
-        """Return the pooled means of columns of numbers; None takes all of them, those of dates excepted."""
+        """Return the pooled means of columns of numbers; None takes all that are complete, those of dates excepted."""
         names = self._columns(columns, numbers=True)
         n = self.source.n_rows
         means, variances = np.empty((2, self.m, len(names)))
         for j, name in enumerate(names):
             for k in range(self.m):
                 values = self._values(name, k).astype(float)
-                means[k, j], variances[k, j] = np.nanmean(values), np.nanvar(values, ddof=1) / n
+                means[k, j], variances[k, j] = values.mean(), values.var(ddof=1) / n
         return pool(means, variances=variances, complete_df=n - 1, confidence=confidence, names=names)
 
     def proportion(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
-        """Return the pooled proportions of the values of columns; None takes all columns that do not hold numbers.
+        """Return the pooled proportions of the values of columns; None takes complete columns other than numbers.
 
         The names of the estimates are such as "answer=yes".
         """
@@ -174,7 +174,7 @@ class Imputations:
         for name in self._columns(columns, numbers=False):
             tables = [self._values(name, k) for k in range(self.m)]
             states = sorted({value for values in tables for value in values.tolist()}, key=lambda v: (str(type(v)), v))
-            labels += [f"{name}={state}" for state in states]
+            labels += [f"{name}={_without_point(state)}" for state in states]
             shares += [[float(np.mean(values == state)) for values in tables] for state in states]
         found = np.array(shares).T
         variances = found * (1.0 - found) / (n - 1)
@@ -199,14 +199,26 @@ class Imputations:
             found[name] = values
         return found
 
+    @cached_property
+    def _incomplete(self) -> set[str]:
+        """The columns with missing values that were not imputed, as those of observed columns."""
+        found = set()
+        for name, values in self._known.items():
+            missing = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, None)
+            drawn = len(self.cells[name].rows) if name in self.cells else 0
+            if np.count_nonzero(missing) > drawn:
+                found.add(name)
+        return found
+
     def _columns(self, columns: Sequence[str] | str | None, *, numbers: bool) -> list[str]:
         """Return the columns that were asked for, after checks of their names and kinds."""
         if columns is None:
             dated = {name for name in self.source.names if self.source.column(name).in_days}
             found = [name for name, values in self._known.items() if (values.dtype.kind == "f") == numbers]
-            found = [name for name in found if name not in dated]
+            found = [name for name in found if name not in dated and name not in self._incomplete]
             if not found:
-                raise DataError(f"The table has no columns {'of numbers' if numbers else 'other than numbers'}.")
+                kind = "of numbers" if numbers else "other than numbers"
+                raise DataError(f"The imputed table has no complete columns {kind}.")
             return found
         names = [columns] if isinstance(columns, str) else list(columns)
         unknown = [name for name in names if name not in self._known]
@@ -215,6 +227,12 @@ class Imputations:
         text = [name for name in names if numbers and self._known[name].dtype.kind != "f"]
         if text:
             raise DataError(f"Column {text[0]!r} does not hold numbers, so that it has no mean: use proportion.")
+        incomplete = [repr(name) for name in names if name in self._incomplete]
+        if incomplete:
+            raise DataError(
+                f"Values are still missing in {', '.join(incomplete)}, since observed columns are not imputed: leave "
+                "these columns out, or fit them as targets."
+            )
         return names
 
     def _check_names(self, names: Sequence[str]) -> None:
@@ -226,3 +244,8 @@ class Imputations:
                 f"The table has a column {clash[0]!r}, which the long form needs for itself: give other names, such as "
                 "to_frame(names=('.imp', '.id'))."
             )
+
+
+def _without_point(state: Any) -> Any:
+    """Return a whole number as an integer, and other states as they are."""
+    return int(state) if isinstance(state, float) and state.is_integer() else state

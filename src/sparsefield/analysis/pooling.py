@@ -83,13 +83,14 @@ def pool(
 
     Parameters
     ----------
-    estimates : (imputations,) numbers, (imputations, estimates) array, or a mapping or Series for each imputation
+    estimates : (imputations,) numbers, (imputations, estimates) array or frame, or a mapping or Series for each
+        A frame has a row for each imputation, and the names of the estimates as its columns.
     standard_errors : standard errors in the same form
     variances : squares of the standard errors, in place of these; or a covariance matrix for each imputation
     complete_df : degrees of freedom of the analysis of a complete table
         Rows less coefficients, for a regression. None is infinitely many: intervals are too narrow in small tables.
     confidence : confidence level of the intervals
-    names : names of the estimates; None takes those of mappings, and else "estimate" or x0, x1, ...
+    names : names of the estimates; None takes those of mappings and frames, and else "estimate" or x0, x1, ...
 
     Examples
     --------
@@ -104,7 +105,7 @@ def pool(
     if variances is None:
         squares = np.square(_as_matrix(standard_errors, "standard_errors", found)[0])
     else:
-        squares = _variances(variances, values.shape, found)
+        squares = _variances(variances, found)
     _check(values, squares, complete_df, confidence)
     own = tuple(map(str, names)) if names is not None else found or _default_names(values.shape[1])
     if len(own) != values.shape[1]:
@@ -190,20 +191,27 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 def _as_vector(value: Any, what: str, names: tuple[str, ...] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return numbers, in the order of names if these are given, and the names of a mapping or Series."""
-    if isinstance(value, Mapping) or hasattr(value, "items"):
+    if isinstance(value, Mapping) or (hasattr(value, "items") and np.ndim(value) == 1):
         named = {str(name): number for name, number in value.items()}
-        if names and set(names) != set(named):
-            odd = sorted(set(names) ^ set(named))[0]
-            raise DataError(f"The {what} of some imputations lack {odd!r}: all imputations need the same names.")
-        found = names or tuple(named)
-        return np.array([named[name] for name in found], dtype=float), found
-    return np.atleast_1d(np.asarray(value, dtype=float)), ()
+        found = _same_names(tuple(named), names, what)
+        return _as_numbers([named[name] for name in found], what), found
+    numbers = np.atleast_1d(_as_numbers(value, what))
+    if numbers.ndim > 1:
+        raise DataError(f"The {what} of an imputation have {numbers.ndim} dimensions: pass a row of numbers for each.")
+    return numbers, ()
 
 
 def _as_matrix(values: Any, what: str, names: tuple[str, ...] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return (imputations, estimates), and the names of the estimates, if they have any."""
+    frame = _as_frame(values)
+    if frame is not None:
+        return _read_frame(frame, what, names)
+    if isinstance(values, Mapping):
+        raise DataError(f"The {what} are one mapping: pass a list that has a mapping for each imputation.")
     if isinstance(values, np.ndarray) or not isinstance(values, Iterable):
-        array = np.asarray(values, dtype=float)
+        array = _as_numbers(values, what)
+        if array.ndim not in (1, 2):
+            raise DataError(f"The {what} have {array.ndim} dimensions: pass a number or a row for each imputation.")
         return (array[:, None] if array.ndim == 1 else array), names
     rows = []
     for value in values:
@@ -212,26 +220,64 @@ def _as_matrix(values: Any, what: str, names: tuple[str, ...] = ()) -> tuple[np.
         rows.append(row)
     if len({len(row) for row in rows}) > 1:
         raise DataError(f"The {what} differ in their number between imputations.")
-    return np.array(rows, dtype=float).reshape(len(rows), -1), names
+    return np.array(rows) if rows else np.empty((0, 1)), names
 
 
-def _variances(variances: Any, shape: tuple[int, ...], names: tuple[str, ...]) -> np.ndarray:
-    if not isinstance(variances, np.ndarray):
-        variances = list(variances)
-        if not isinstance(variances[0], Mapping) and np.ndim(variances[0]) == 2:
-            variances = np.array(variances, dtype=float)
+def _as_frame(values: Any) -> Any:
+    """Return a frame of narwhals, or None for anything that is no frame."""
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(values, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _read_frame(frame: Any, what: str, names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the numbers of a frame with a row for each imputation, in the order of names if these are given."""
+    own = tuple(map(str, frame.columns))
+    found = _same_names(own, names, what)
+    return _as_numbers(frame.to_numpy(), what)[:, [own.index(name) for name in found]], found
+
+
+def _same_names(own: tuple[str, ...], names: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """Return the order of names: the given one, if there is any, which must have the same names."""
+    if names and set(names) != set(own):
+        odd = sorted(set(names) ^ set(own))[0]
+        raise DataError(f"The {what} of some imputations lack {odd!r}: all imputations need the same names.")
+    return names or own
+
+
+def _as_numbers(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"The {what} are not all numbers: pass a number or a row of them for each imputation."
+        ) from None
+
+
+def _variances(variances: Any, names: tuple[str, ...]) -> np.ndarray:
+    """Return (imputations, estimates) from variances, or from a covariance matrix for each imputation."""
+    if _as_frame(variances) is None and not isinstance(variances, np.ndarray | Mapping):
+        variances = list(variances) if isinstance(variances, Iterable) else variances
+        if isinstance(variances, list) and variances and all(np.ndim(each) == 2 for each in variances):
+            variances = _as_numbers(variances, "covariance matrices")
     if isinstance(variances, np.ndarray) and variances.ndim == 3:
+        if variances.shape[1] != variances.shape[2]:
+            raise DataError(f"Covariance matrices must be square, but are {variances.shape[1]} x {variances.shape[2]}.")
         return variances.diagonal(axis1=1, axis2=2)
-    found = _as_matrix(variances, "variances", names)[0]
-    return found.reshape(shape) if found.size == np.prod(shape) else found
+    return _as_matrix(variances, "variances", names)[0]
 
 
 def _check(values: np.ndarray, squares: np.ndarray, complete_df: float | None, confidence: float) -> None:
     problems = []
-    if values.ndim != 2 or len(values) < 2:
+    if len(values) < 2:
         problems.append("Rubin's rules need the estimates of at least 2 imputations.")
     if values.shape != squares.shape:
-        problems.append(f"There are estimates of shape {values.shape}, but standard errors of shape {squares.shape}.")
+        (rows, columns), (m, k) = values.shape, squares.shape
+        problems.append(
+            f"Estimates have the shape {rows} x {columns} (imputations x estimates), but standard errors or variances "
+            f"{m} x {k}: both need a row for each imputation."
+        )
     if not np.isfinite(values).all() or not np.isfinite(squares).all() or (squares < 0.0).any():
         problems.append("Estimates and variances must be finite numbers, and variances not negative.")
     if complete_df is not None and not complete_df > 0.0:

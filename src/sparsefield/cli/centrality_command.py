@@ -62,7 +62,8 @@ CommunityWords = Annotated[
         "--communities",
         metavar="WORDS",
         help="Communities for bridge centrality: 'auto' finds them; a file with a row for each column of the model has "
-        "them in its columns 'column' and 'community'; or column=community, ... with commas between. May be repeated.",
+        "them in its columns 'column' and 'community', which may be empty; or column=community, ... with commas "
+        "between. May be repeated.",
     ),
 ]
 Standardized = Annotated[
@@ -100,7 +101,9 @@ def centrality(
         )
     if output is not None:
         check_table_output(output)
-        refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
+        refuse_overwriting_inputs(
+            [output], [model, data, *filter(_is_file, map(Path, communities or [])), *linked_inputs(data)]
+        )
     given = read_communities(communities)
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading, orders)
@@ -119,18 +122,32 @@ def centrality(
     _show(found)
 
 
-def read_communities(words: list[str] | None) -> dict[str, str] | Literal["auto"] | None:
+def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
     """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
+    from sparsefield.viz.figure_options import read_column_values
+
     if not words:
         return None
     if AUTO in words:
         if len(words) > 1:
             raise DataError("--communities auto finds the communities of all columns: remove the others.")
         return AUTO
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for word in words:
-        found |= _pairs(word) if "=" in word and not Path(word).is_file() else _read_file(Path(word))
+        if _is_file(Path(word)):
+            found |= read_column_values(word, "--communities", "community") or {}
+        elif "=" in word:
+            found |= _pairs(word)
+        else:
+            raise DataError(f"--communities {word}: this is no file, no column=community, and not 'auto'.")
     return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # many pairs are longer than a name of a file may be
+        return False
 
 
 def _pairs(word: str) -> dict[str, str]:
@@ -139,24 +156,6 @@ def _pairs(word: str) -> dict[str, str]:
     if bad:
         raise DataError(f"--communities has {bad[0]!r}: write column=community, with commas between, or name a file.")
     return {column.strip(): community.strip() for column, _, community in pairs}
-
-
-def _read_file(path: Path) -> dict[str, str]:
-    from sparsefield.io.files import list_columns, read_table
-
-    if not path.is_file():
-        raise DataError(f"--communities {path}: this is no file, no column=community, and not 'auto'.")
-    table = read_table(path, as_text=True)
-    if not {"column", "community"} <= set(table.columns):
-        raise DataError(f"{path}: needs the columns 'column' and 'community'; {list_columns(table.columns)}.")
-    rows = table.select("column", "community").rows()
-    empty = [k for k, row in enumerate(rows, start=1) if None in row]
-    repeated = sorted({name for k, (name, _) in enumerate(rows) if name in [one for one, _ in rows[:k]]} - {None})
-    if empty or repeated:
-        problems = [f"row {empty[0]:,} has an empty cell"] if empty else []
-        problems += [f"column {repeated[0]!r} has several rows"] if repeated else []
-        raise DataError(f"{path}: {' and '.join(problems)}: give one community for each column.")
-    return dict(rows)
 
 
 def _as_table(frame: Any) -> pl.DataFrame:

@@ -35,8 +35,8 @@ class CentralityMethods:
         table : table, or `Relational` for a field over linked tables
             Rows for the columns of `predictability`, which are added to the frame.
         communities : {column: community}, "auto" or None
-            For bridge centrality: a community for every column, or "auto", which finds communities by greedy
-            modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
+            For bridge centrality: a community for every column, None for a column in none; or "auto", which finds
+            communities by greedy modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
         standardized : bool
             Whether measures are in standard deviations from their means over columns.
 

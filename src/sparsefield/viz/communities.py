@@ -7,13 +7,22 @@ result is deterministic.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+
+from sparsefield.data.cell_values import is_missing
 
 MIN_GAIN = 1e-12
 """Smallest gain of modularity, as a share of the total weight: smaller ones are rounding and could cycle."""
 
 MAX_ROUNDS = 100
+
+
+def name_community(given: Any) -> str | None:
+    """Return the name of a given community as text; None where it is empty or missing: the column is in none."""
+    return None if is_missing(given) or given == "" else str(given)
 
 
 def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.ndarray:

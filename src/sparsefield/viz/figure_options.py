@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
+from sparsefield.io.missing_words import DEFAULT_MISSING
 from sparsefield.viz.svg import PIXELS_PER_MM
 
 NameStyle = Literal["auto", "inside", "beside"]
@@ -27,8 +30,8 @@ class FigureOptions:
 
     layout: Mapping[str, Position] | None = None
     """{column: (x, y)}: positions on any scale, y downward; None for a layout of the network's own."""
-    rings: Mapping[str, float] | None = None
-    """{column: share from 0 to 1} of the ring around its circle that is filled."""
+    rings: Mapping[str, float | None] | None = None
+    """{column: share from 0 to 1} of the ring around its circle that is filled; no ring where it is missing."""
     ring_title: str = "predictability"
     """What the rings show."""
     edge_labels: bool = False
@@ -68,9 +71,10 @@ class FigureOptions:
             problems.append(f"names must be 'auto', 'inside' or 'beside', not {self.names!r}")
         if self.max_edges is not None and self.max_edges < 1:
             problems.append(f"max_edges must be at least 1, not {self.max_edges!r}")
-        rings = self.rings or {}
-        problems += unknown_columns("rings", rings, columns)
-        wrong = [name for name, value in rings.items() if not 0.0 <= float(value) <= 1.0]
+        problems += unknown_columns("rings", self.rings or {}, columns)
+        shares = {name: _as_share(value) for name, value in (self.rings or {}).items()}
+        rings = {name: share for name, share in shares.items() if not math.isnan(share)}
+        wrong = [name for name, share in rings.items() if not 0.0 <= share <= 1.0]
         if wrong:
             problems.append(f"rings must be between 0 and 1, but {_some(wrong)} {_is(wrong)} not")
         lost = [name for name, place in (self.layout or {}).items() if not all(map(math.isfinite, place))]
@@ -78,7 +82,17 @@ class FigureOptions:
             problems.append(f"positions must be finite numbers, but {_some(lost)} has none")
         if problems:
             raise DataError(f"The figure cannot be drawn: {'; '.join(problems)}.")
-        return replace(self, rings={name: float(value) for name, value in rings.items()} or None)
+        return replace(self, rings=rings or None)
+
+
+def _as_share(value: Any) -> float:
+    """Return a number, NaN for a missing one, and infinity for what is none, so that it is refused."""
+    if is_missing(value) or value == "":
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.inf
 
 
 def unknown_columns(what: str, given: Mapping[str, Any], columns: Collection[str]) -> list[str]:
@@ -98,17 +112,40 @@ def read_positions(layout: Any) -> dict[str, Position] | None:
             raise DataError("layout must have two numbers for each column, as in {'age': (0.2, 1.5)}.") from None
     place, frame = _open_frame(layout, "layout", ("column", "x", "y"))
     names, x, y = _read_columns(frame, place, ("column", "x", "y"))
-    return {str(name): (float(a), float(b)) for name, a, b in zip(names, x, y, strict=True)}
+    _check_once(names, place)
+    try:
+        return {str(name): (float(a), float(b)) for name, a, b in zip(names, x, y, strict=True)}
+    except (TypeError, ValueError):
+        raise DataError(f"{place}: x and y must be numbers in every row.") from None
 
 
 def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | None:
-    """Return {column: value} of a mapping, or of a frame or file with "column" and one of ``values``, by preference."""
+    """Return {column: value} of a mapping, or of a frame or file with "column" and one of ``values``, by preference.
+
+    Values of a text file are text; None where they are missing.
+    """
     if given is None or isinstance(given, Mapping):
         return None if given is None else {str(name): value for name, value in given.items()}
     place, frame = _open_frame(given, what, ("column", values[0]))
     value = next((name for name in values if name in frame.columns), values[0])
     names, found = _read_columns(frame, place, ("column", value))
-    return dict(zip(map(str, names), found, strict=True))
+    _check_once(names, place)
+    return {str(name): _none_if_missing(own) for name, own in zip(names, found, strict=True)}
+
+
+def _none_if_missing(value: Any) -> Any:
+    is_word = isinstance(value, str) and value.strip() in DEFAULT_MISSING
+    return None if is_word or is_missing(value) else value
+
+
+def _check_once(names: Sequence[Any], place: str) -> None:
+    """Refuse rows without the name of a column, and columns with several rows."""
+    empty = [row for row, name in enumerate(names, start=1) if is_missing(name)]
+    repeated = [name for name, times in Counter(names).items() if times > 1 and not is_missing(name)]
+    problems = [f"row {empty[0]:,} names no column"] if empty else []
+    problems += [f"column {repeated[0]!r} has several rows"] if repeated else []
+    if problems:
+        raise DataError(f"{place}: {' and '.join(problems)}: give one row for each column.")
 
 
 def _open_frame(given: Any, what: str, wanted: Sequence[str]) -> tuple[str, Any]:
@@ -119,7 +156,7 @@ def _open_frame(given: Any, what: str, wanted: Sequence[str]) -> tuple[str, Any]
     if isinstance(given, (str, os.PathLike)):
         from sparsefield.io import read_table
 
-        place, given = str(given), read_table(str(given))
+        place, given = str(given), read_table(str(given), as_text=True)
     try:
         return place, nw.from_native(given, eager_only=True)
     except TypeError:

@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field
-from sparsefield.viz.communities import find_communities, modularity
+from sparsefield.viz.communities import find_communities, modularity, name_community
 from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.figure_options import unknown_columns
 from sparsefield.viz.fit_summary import describe_number, describe_states
@@ -186,7 +186,8 @@ def check_groups(field: Field, groups: Mapping[str, Any] | None) -> dict[str, st
     problems = unknown_columns("groups", groups, set(Network(field).labels))
     if problems:
         raise DataError(f"The groups cannot be used: {problems[0]}.")
-    return {name: str(group) for name, group in groups.items() if group is not None}
+    named = {name: name_community(group) for name, group in groups.items()}
+    return {name: group for name, group in named.items() if group is not None}
 
 
 def count_initial(shown: Subgraph) -> int:
