@@ -53,5 +53,9 @@ class SelectionWarning(UserWarning):
     """The score still rises at the smallest l1 that was tried: the data support a smaller one."""
 
 
+class PenaltyWarning(UserWarning):
+    """The L2 penalty determines some weights more than the rows do; their confidence intervals can be too narrow."""
+
+
 class CheckpointWarning(UserWarning):
     """The state of a fit could not be saved; the fit goes on."""

@@ -13,6 +13,8 @@ from sparsefield.analysis import bootstrap, resampled_selection
 from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
 from sparsefield.analysis.godambe import minimize
 
+pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
+
 
 @pytest.fixture(scope="module")
 def mixed() -> MarkovField:

@@ -7,12 +7,14 @@ import polars as pl
 import pytest
 from known_tables import several_kinds
 from scipy.stats import kstest
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import MarkovField
+from sparsefield.analysis import godambe
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.datasets import make_markov_field
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, PenaltyWarning
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,7 @@ def test_an_edge_of_one_weight_has_the_interval_of_this_weight(found: Confidence
         assert (edge["p_value"] < 0.05) == (edge["low"] * edge["high"] > 0)
 
 
+@pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
 def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
     table = several_kinds()
     found = MarkovField(l1=4.0, penalty="group").fit(table).confidence_intervals(table)
@@ -111,6 +114,22 @@ def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept(
     found = CentralityStability(np.array([0.2, 0.4, 0.6, 0.8]), np.stack([kept, 0.0 * kept]))
     assert found.coefficients == {"strength": 0.4, "expected_influence": 0.0}
     assert found.correlations["mean"][0] == 1.0
+
+
+def test_weights_that_the_penalty_holds_are_named() -> None:
+    column = np.random.default_rng(0).integers(0, 2, 200)
+    X = np.column_stack([column, column])
+    field = MarkovField(l1=1.0, n_jobs=1).fit(X)
+    with pytest.warns(PenaltyWarning, match="l2 = 1 holds weights of x0=1 & x1=1, which"):
+        field.confidence_intervals(X)
+
+
+def test_estimates_that_did_not_converge_are_said(
+    field: MarkovField, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(godambe, "MAX_STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match="estimates without L1 did not converge"):
+        field.confidence_intervals(samples)
 
 
 def test_a_constant_reference_has_no_correlation() -> None:

@@ -14,6 +14,8 @@ from sparsefield.data.frames import as_source
 from sparsefield.data.sparse_table import SparseTable, read_nonzero_cells
 from sparsefield.errors import DataError
 
+pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
+
 
 @pytest.fixture(scope="module")
 def mixed() -> MarkovField:

@@ -31,7 +31,8 @@ def test_intervals_are_printed_and_written(run, model: Path, table: Path, tmp_pa
     output = tmp_path / "intervals.csv"
     done = run("confidence", model, table, "-o", output)
     assert done.code == 0, done.err
-    assert "95% intervals from the sandwich covariance" in done.out
+    assert "Estimates without L1, with l2 = 1, and 95% intervals from the sandwich covariance" in done.out
+    assert "resampled rows" not in done.err
     written = pl.read_csv(output)
     assert written.columns[-4:] == ["estimate", "standard_error", "low", "high"]
     assert set(written.row(0)[:4]) == {"rain", "wet", 1}

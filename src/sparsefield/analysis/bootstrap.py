@@ -7,11 +7,13 @@ with its own Hessian.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.analysis.godambe import Estimate, minimize, pseudo_inverse
 from sparsefield.analysis.refit_problem import RefitProblem
@@ -84,12 +86,19 @@ class Resampling:
         starts = range(len(found), count, self.batch_size)
         with Threads(n_jobs) as engine:
             batches = engine.stream(lambda start: self._solve(start, min(start + self.batch_size, count)), starts)
-            for number, batch in enumerate(batches, start=1):
-                found = np.concatenate([found, batch])
+            unfinished = 0
+            for number, (batch, converged) in enumerate(batches, start=1):
+                found, unfinished = np.concatenate([found, batch]), unfinished + int((~converged).sum())
                 if progress is not None:
                     progress(len(found), count)
                 if saved is not None and (number % BATCHES_BETWEEN_SAVES == 0 or len(found) == count):
                     saved.save({"draws": found}, {})
+        if unfinished:
+            warnings.warn(
+                f"The estimates from {unfinished:,} of {count:,} resamples did not converge: raise l2 or l1.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return found
 
     @property
@@ -104,8 +113,8 @@ class Resampling:
         nothing = np.empty((0, len(self.estimate.theta) - self.problem.n_biases))
         return nothing if found is None else found[0]["draws"]
 
-    def _solve(self, start: int, stop: int) -> np.ndarray:
-        """Return the estimated weights of some resamples, (resamples, features)."""
+    def _solve(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the estimated weights of some resamples, (resamples, features), and which converged."""
         problem = self.problem
         weights = np.stack([self.weighting(number) for number in range(start, stop)], axis=1)
         weights *= problem.block.weight[:, None]
@@ -113,8 +122,9 @@ class Resampling:
         for k in np.flatnonzero(~converged):
             points = self.estimate.theta, thetas[:, k]
             losses = [problem.loss(point, weights[:, k]) for point in points]
-            thetas[:, k] = minimize(problem, points[int(np.argmin(losses))], weights[:, k], TOLERANCE).theta
-        return thetas[problem.n_biases :].T
+            found = minimize(problem, points[int(np.argmin(losses))], weights[:, k], TOLERANCE)
+            thetas[:, k], converged[k] = found.theta, found.converged
+        return thetas[problem.n_biases :].T, converged
 
     def _shared_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the parameters (parameters, resamples) after steps with a common Hessian, and which converged."""

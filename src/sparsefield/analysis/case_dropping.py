@@ -46,8 +46,9 @@ class CentralityStability:
     def coefficients(self) -> dict[str, float]:
         """The largest share of rows that can be dropped such that the correlation is kept with the probability.
 
-        It is kept for all smaller shares, too; 0 if it is for none, and NaN where `undefined` has a reason. Below 0.25, the order of the columns by an index
-        means little, and it should be above 0.5 (Epskamp, Borsboom and Fried, 2018).
+        It is kept for all smaller shares, too; 0 if it is for none, and NaN where `undefined` has a reason. Below 0.25,
+        the order of the columns by an index means little, and it should be above 0.5 (Epskamp, Borsboom and Fried,
+        2018).
         """
         found = {}
         for name, values in zip(INDICES, self.values, strict=True):
@@ -59,7 +60,7 @@ class CentralityStability:
     @property
     def undefined(self) -> dict[str, str]:
         """The reason for each index that has no correlations, because it does not vary among the columns."""
-        reasons = {name: "it is the same for all columns" for name in INDICES}
+        reasons = dict.fromkeys(INDICES, "it is the same for all columns")
         if not self.signed:
             reasons["expected_influence"] = "no edge has a sign"
         missing = np.isnan(self.values).all(axis=(1, 2))

@@ -28,7 +28,7 @@ DIFFERENCES_AT_A_TIME = 256
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceIntervals:
-    """The weights of a field, estimated without L1, with their uncertainty.
+    """The weights of a field, estimated without L1 but with L2, with their uncertainty.
 
     `weights` and `edges` are frames; `differences` tests whether edges differ in strength.
     """
@@ -47,6 +47,8 @@ class ConfidenceIntervals:
     """(replicates, features): estimates from resampled rows; None for the method "godambe"."""
     frequencies: np.ndarray | None = None
     """(features,): share of the resamples at the same l1 that select each feature; None where none was drawn."""
+    l2: float = 0.0
+    """L2 penalty of the estimates."""
     kind: str = "polars"
     """Kind of the frames."""
 

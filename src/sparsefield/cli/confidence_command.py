@@ -99,10 +99,11 @@ def confidence(
 ) -> None:
     """Confidence intervals of the weights or the edges of a model, or tests of differences between edges.
 
-    DATA is the table that the model was learned from. Weights are estimated without L1, and intervals hold for the
-    selected features as if these had been given. --differences compares the strengths of all pairs of edges.
-    --centrality is case dropping, as in R's bootnet: the coefficient is the largest share of rows that can be dropped
-    such that the centrality keeps a correlation of 0.7 with that of all rows, with a probability of 95%.
+    DATA is the table that the model was learned from. Weights are estimated without L1, with the l2 of the model (at
+    least 0.01), and intervals hold for the selected features as if these had been given. --differences compares the
+    strengths of all pairs of edges. --centrality is case dropping, as in R's bootnet: the coefficient is the largest
+    share of rows that can be dropped such that the centrality keeps a correlation of 0.7 with that of all rows, with a
+    probability of 95%.
     """
     if output is not None:
         check_output(output)
@@ -114,7 +115,8 @@ def confidence(
     field = saved.load(jobs)
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
-    with ProgressBar("Learning from resampled rows") as meter:
+    drawn = centrality or method is Method.BOOTSTRAP
+    with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
             stability = field.centrality_stability(X, y, **shared)
@@ -167,8 +169,8 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
         if found.draws is None
         else f"percentiles of {len(found.draws):,} bootstrap resamples"
     )
-    what = "Differences of strengths" if differences else "Estimates without L1"
-    lines = [f"{what}, with {found.level:.0%} intervals from {how}."]
+    what = "Differences of strengths" if differences else "Estimates"
+    lines = [f"{what} without L1, with l2 = {found.l2:g}, and {found.level:.0%} intervals from {how}."]
     lines.append("Intervals hold for the selected features; that these were selected with the same rows is left out.")
     if differences:
         lines.append("P-values are not adjusted for the number of comparisons.")

@@ -15,6 +15,7 @@ from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, drop
 from sparsefield.analysis.case_dropping import SHARES, CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
 from sparsefield.analysis.godambe import minimize, sandwich
+from sparsefield.analysis.interval_warnings import warn_if_not_converged, warn_of_penalty
 from sparsefield.analysis.refit_problem import RefitProblem, densify
 from sparsefield.analysis.resampled_selection import learn_again, select_again
 from sparsefield.compute import Engine, Threads
@@ -72,11 +73,12 @@ class UncertaintyMethods:
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> ConfidenceIntervals:
-        """Estimate the weights of the selected features without L1, and their uncertainty.
+        """Estimate the weights of the selected features without L1, with l2 = max(l2, 0.01), and their uncertainty.
 
-        The estimates are those of a refit (``refit=True``), also where the field has the smaller weights of an L1 fit,
-        which have no valid interval. Intervals hold for the features of the field as if these had been given: that they
-        were selected with the same rows is not taken into account.
+        A `PenaltyWarning` names features whose weights this l2 holds more than the rows do, as where two columns
+        determine each other. The estimates are those of a refit (``refit=True``), also where the field has the smaller
+        weights of an L1 fit, which have no valid interval. Intervals hold for the features of the field as if these had
+        been given: that they were selected with the same rows is not taken into account.
 
         Parameters
         ----------
@@ -121,10 +123,11 @@ class UncertaintyMethods:
         with Threads(1):  # products of matrices that run on several threads differ in their last bits
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
             covariance = sandwich(problem, estimate, problem.block.weight)
+        warn_of_penalty(self.field_, problem, estimate, covariance)
+        warn_if_not_converged(estimate)
         mine = slice(problem.n_biases, None)
-        found = ConfidenceIntervals(
-            self.field_, method, level, estimate.theta[mine], covariance[mine, mine], kind=self.kind_
-        )
+        how = {"l2": self._refit_l2, "kind": self.kind_}
+        found = ConfidenceIntervals(self.field_, method, level, estimate.theta[mine], covariance[mine, mine], **how)
         if method == "godambe":
             return found
         resampling = Resampling(problem, estimate, resampled_rows(problem.n_rows, seed))
@@ -188,6 +191,7 @@ class UncertaintyMethods:
         sample, problem = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
+        warn_if_not_converged(estimate)
         field = self.field_ if select else _with_theta(self.field_, estimate.theta)
         centrality = EdgeCentrality(field)
         reference = centrality.indices(field.theta[None, problem.n_biases :])[:, 0]
@@ -243,6 +247,11 @@ class UncertaintyMethods:
         estimator: Any = self
         return estimator.n_jobs
 
+    @property
+    def _refit_l2(self) -> float:
+        estimator: Any = self
+        return max(float(estimator.l2), MIN_REFIT_L2)
+
     def _selecting_trainer(self, sample: LocalDataset, engine: Engine) -> Trainer:
         """Return a trainer that selects features as the fit did, and starts from its field."""
         estimator: Any = self
@@ -276,8 +285,7 @@ class UncertaintyMethods:
             raise DataError(
                 f"Confidence intervals need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}."
             )
-        l2 = max(estimator.l2, MIN_REFIT_L2)
-        return sample, RefitProblem.of(self.field_, table, l2, penalize_biases=estimator.penalize_biases)
+        return sample, RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
 
     def _uncertainty_refusals(self) -> Iterator[str]:
         """Yield a sentence for each reason why the field has no intervals."""
