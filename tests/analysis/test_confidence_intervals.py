@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from known_tables import several_kinds
 
-from sparsefield import MarkovField
+from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.datasets import make_markov_field
@@ -49,6 +49,18 @@ def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
     assert edge["sign"] == 0
     assert edge["estimate"] == pytest.approx(np.linalg.norm(mine["estimate"].to_numpy()))
     assert edge["low"] >= 0.0
+
+
+def test_columns_of_a_frame_are_found_by_name() -> None:
+    table = several_kinds()
+    field = MarkovField(l1=4.0).fit(table)
+    wider = table.select(reversed(table.columns)).with_columns(extra=0.0)
+    assert field.confidence_intervals(wider).weights.equals(field.confidence_intervals(table).weights)
+    one, two = (field.centrality_stability(each, n=2, shares=[0.1]).correlations for each in (wider, table))
+    assert np.array_equal(one, two)
+    classifier = CRFClassifier(l1=4.0).fit(table.drop("yes"), table["yes"])
+    intervals = [classifier.confidence_intervals(each, table["yes"]).weights for each in (wider, table.drop("yes"))]
+    assert intervals[0].equals(intervals[1])
 
 
 def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:
