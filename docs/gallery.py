@@ -40,7 +40,7 @@ def _learn_items(rows: pl.DataFrame, l1: float) -> MarkovField:
 def draw_bfi() -> NetworkPlot:
     """Draw the items of a personality test, colored by the trait that each measures."""
     field = _learn_items(_items(), 60.0)
-    return field.plot(groups=_traits(), width_mm=150)
+    return field.plot(communities=_traits(), width_mm=150)
 
 
 def draw_men() -> NetworkPlot:
@@ -56,7 +56,7 @@ def draw_women() -> NetworkPlot:
 def _draw_gender(code: int, title: str) -> NetworkPlot:
     field = _learn_items(_items().filter(pl.col("gender") == code), 30.0)
     return field.plot(
-        title=title, layout=draw_bfi(), groups=_traits(), legend=False, width_mm=100, max_edges=60
+        title=title, layout=draw_bfi(), communities=_traits(), legend=False, width_mm=100, max_edges=60
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def draw_digits() -> NetworkPlot:
     field = MarkovField(l1=20.0).fit(dark)
     places = {f"x{k}": (k % 8, k // 8) for k in range(64)}
     same = dict.fromkeys(places, "pixel")
-    return field.plot(layout=places, groups=same, width_mm=110, height_mm=110, names="inside", max_edges=150)
+    return field.plot(layout=places, communities=same, width_mm=110, height_mm=110, names="inside", max_edges=150)
 
 
 def draw_nations() -> NetworkPlot:

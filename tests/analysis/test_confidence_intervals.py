@@ -9,7 +9,7 @@ from known_tables import several_kinds
 from scipy.stats import kstest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import MarkovField
+from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis import godambe
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
@@ -71,6 +71,18 @@ def test_p_values_of_all_states_are_uniform_under_independence_and_tiny_under_de
         found.append(field.confidence_intervals(apart).edges["p_value"][0])
     assert kstest(found, "uniform").pvalue > 0.01
     assert np.mean(np.array(found) < 0.05) < 0.2
+
+
+def test_columns_of_a_frame_are_found_by_name() -> None:
+    table = several_kinds()
+    field = MarkovField(l1=4.0).fit(table)
+    wider = table.select(reversed(table.columns)).with_columns(extra=0.0)
+    assert field.confidence_intervals(wider).weights.equals(field.confidence_intervals(table).weights)
+    one, two = (field.centrality_stability(each, n=2, shares=[0.1]).correlations for each in (wider, table))
+    assert np.array_equal(one, two)
+    classifier = CRFClassifier(l1=4.0).fit(table.drop("yes"), table["yes"])
+    intervals = [classifier.confidence_intervals(each, table["yes"]).weights for each in (wider, table.drop("yes"))]
+    assert intervals[0].equals(intervals[1])
 
 
 def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:

@@ -238,6 +238,17 @@ def test_new_rows_are_imputed_with_the_uncertainty_of_the_rows_of_the_fit(
     assert len(field.impute(new, 2, proper=False)[1]) == 3
 
 
+def test_columns_are_found_by_name_and_others_stay_as_they_are(
+    field: MarkovField, table: pd.DataFrame, imputations
+) -> None:
+    wider = table[table.columns[::-1]].assign(id=np.arange(len(table)))
+    found = field.impute(wider, 3, seed=1, iterations=2)
+    assert list(found[0].columns) == list(wider.columns)
+    pd.testing.assert_frame_equal(found[2][table.columns], imputations[2])
+    with pytest.raises(DataError, match="lacks columns that the field was learned from: 'x', 'age'"):
+        field.impute(table.drop(columns=["x", "age"]))
+
+
 def test_an_assumed_shift_of_missing_cells_shifts_the_imputations() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 300), "other": rng.choice(["a", "b"], 300)})
@@ -264,7 +275,7 @@ def test_bad_numbers_are_refused(field: MarkovField, table: pd.DataFrame, change
 def test_tables_that_cannot_be_imputed_are_refused(field: MarkovField, table: pd.DataFrame, imputations) -> None:
     with pytest.raises(DataError, match="no missing cells"):
         field.impute(imputations[0])
-    with pytest.raises(ValueError, match="weight"):
+    with pytest.raises(DataError, match="learned from: 'x'"):
         field.impute(table.rename(columns={"x": "weight"}))
     given = MarkovField.from_field(field.field_)
     with pytest.raises(DataError, match="proper=False"):

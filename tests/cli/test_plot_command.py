@@ -45,11 +45,29 @@ def test_tables_are_written_beside_the_figure(run, weather: Path, tmp_path: Path
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "n.svg").read_bytes()
 
 
-def test_groups_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Path) -> None:
-    (tmp_path / "groups.csv").write_text("column,group\nrain,sky\nsun,sky\nwet,ground\n")
+def test_communities_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Path) -> None:
+    (tmp_path / "communities.csv").write_text("column,community\nrain,sky\nsun,sky\nwet,ground\n")
     (tmp_path / "rings.csv").write_text("column,value\nrain,0.5\n")
-    words = ["--groups", tmp_path / "groups.csv", "--rings", tmp_path / "rings.csv", "--ring-title", "R\u00b2"]
-    done = run("plot", weather, "-o", tmp_path / "n.svg", *words, "--edge-labels", "--names", "beside")
+    words = [
+        "--communities",
+        tmp_path / "communities.csv",
+        "--rings",
+        tmp_path / "rings.csv",
+        "--ring-title",
+        "R\u00b2",
+    ]
+    done = run(
+        "plot",
+        weather,
+        "-o",
+        tmp_path / "n.svg",
+        *words,
+        "--ring-title",
+        "R\u00b2",
+        "--edge-labels",
+        "--names",
+        "beside",
+    )
     assert done.code == 0, done.err
     picture = (tmp_path / "n.svg").read_text(encoding="utf-8")
     assert all(f">{word}</text>" in picture for word in ("sky", "ground", "R\u00b2", "rain"))
@@ -71,10 +89,10 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
 
 
 def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("name,group\nrain,sky\n")
+    (tmp_path / "bad.csv").write_text("name,community\nrain,sky\n")
     picture = tmp_path / "n.svg"
     run("plot", weather, "-o", tmp_path / "n.gif").one_error("n.gif", ".svg")
-    run("plot", weather, "-o", picture, "--groups", tmp_path / "bad.csv").one_error("bad.csv", "has no column")
+    run("plot", weather, "-o", picture, "--communities", tmp_path / "bad.csv").one_error("bad.csv", "has no column")
     run("plot", weather, "-o", picture, "--signed").one_error("--adjacency")
     run("plot", weather, "-o", picture, "--width-mm", 3).one_error("width_mm")
     run("plot", weather, "-o", picture, "--edges", tmp_path / "e.txt").one_error("e.txt", ".csv")

@@ -74,9 +74,9 @@ def test_the_seed_fixes_the_picture(field: MarkovField) -> None:
     assert field.plot(seed=1).to_svg() == field.plot(seed=1).to_svg() != field.plot().to_svg()
 
 
-def test_given_groups_color_the_columns(field: MarkovField) -> None:
-    groups = {"age": "person", "smokes": "habit", "sport": "habit"}
-    plot = field.plot(groups=groups)
+def test_given_communities_color_the_columns(field: MarkovField) -> None:
+    communities = {"age": "person", "smokes": "habit", "sport": "habit"}
+    plot = field.plot(communities=communities)
     fills = {node.findtext(f"{SVG}title"): node.attrib["fill"] for node in parse(plot).iter(f"{SVG}circle")}
     assert fills["age"] == GROUPS[0]
     assert fills["smokes"] == fills["sport"] == GROUPS[1]
@@ -146,7 +146,7 @@ def test_titles_are_drawn_only_if_given(field: MarkovField) -> None:
         ({"rings": {"smoke": 0.5}}, "rings names 'smoke', which is not in the field"),
         ({"rings": {"smokes": 1.5}, "width_mm": 5}, "width_mm must be from 20 to 2000, not 5; rings must be between"),
         ({"names": "above"}, "names must be 'auto', 'inside' or 'beside'"),
-        ({"groups": {"nobody": "a"}}, "groups names 'nobody'"),
+        ({"communities": {"nobody": "a"}}, "communities names 'nobody'"),
         ({"layout": {"age": (0, 1)}, "title": "x"}, "The layout has no position of"),
         ({"layout": {"age": 3}}, "two numbers for each column"),
         ({"layout": pl.DataFrame({"name": ["age"], "x": [1], "y": [2]})}, "layout: .* has no column"),

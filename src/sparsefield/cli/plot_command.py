@@ -60,13 +60,13 @@ Layout = Annotated[
         rich_help_panel=STYLE,
     ),
 ]
-Groups = Annotated[
+CommunityFile = Annotated[
     Path | None,
     typer.Option(
-        "--groups",
+        "--communities",
         metavar="CSV",
-        help="Color the columns by a table with column and group, or community, as 'centrality' writes it, instead of "
-        "communities.",
+        help="Color the columns by a table with column and community, as 'centrality' writes it, instead of the "
+        "communities that are found.",
         rich_help_panel=STYLE,
     ),
 ]
@@ -131,7 +131,7 @@ def plot(
     height_mm: Height = None,
     dpi: Resolution = 300,
     layout: Layout = None,
-    groups: Groups = None,
+    communities: CommunityFile = None,
     rings: Rings = None,
     ring_title: RingTitle = "predictability",
     names: NamesOption = Names.auto,
@@ -159,9 +159,9 @@ def plot(
         from sparsefield.viz.matplotlib_figure import import_matplotlib
 
         import_matplotlib()
-    refuse_overwriting_inputs([output, *tables], [model, layout, groups, rings])
+    refuse_overwriting_inputs([output, *tables], [model, layout, communities, rings])
     drawn = open_model(model).load().plot(
-        title=title, layout=layout, groups=groups, rings=rings, ring_title=ring_title, names=names.value,
+        title=title, layout=layout, communities=communities, rings=rings, ring_title=ring_title, names=names.value,
         edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
     )  # fmt: skip
     drawn.save(output, dpi=dpi)

@@ -353,7 +353,7 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         return super()._score_rows(data)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        source, schema = self._read(X), self.field_.schema
+        source, schema = self._read_by_name(X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         if isinstance(schema, CovariateSchema):

@@ -236,6 +236,23 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source if reset else self._with_learned_names(source)
 
+    def _read_by_name(self, X: Any) -> Source:
+        """Return the columns that the field was learned from: of a frame by name, in any order and beside others."""
+        check_is_fitted(self)
+        learned = getattr(self, "feature_names_in_", None)
+        if learned is None or is_dask_collection(X):
+            return self._read(X)
+        source = as_source(X)
+        if source.kind in ("array", "sparse"):
+            return self._read(X)
+        place = {name: k for k, name in enumerate(source.names)}
+        absent = [repr(name) for name in learned if name not in place]
+        if absent:
+            raise DataError(f"The table lacks columns that the field was learned from: {', '.join(absent)}.")
+        return replace(
+            source, names=tuple(learned), native=source.native[:, [place[name] for name in learned]], keys=()
+        )
+
     def _with_learned_names(self, source: Source) -> Source:
         """Return an array or a sparse matrix with the names of the columns that the field was learned from."""
         if source.kind not in ("array", "sparse") or hasattr(self, "feature_names_in_"):

@@ -13,13 +13,14 @@ from sparsefield.analysis.imputation_chains import ImputationOptions, draw_imput
 from sparsefield.analysis.imputations import Imputations, ImputedCells
 from sparsefield.analysis.linear_features import add_linear_features, supports_all_edges
 from sparsefield.compute import Threads
-from sparsefield.data import Schema, Source, Table, compile_table
+from sparsefield.data import Schema, Source, Table, as_source, compile_table
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.errors import DataError
 from sparsefield.estimators.number_answers import labels_of_codes
 from sparsefield.estimators.training import MIN_REFIT_L2
 from sparsefield.estimators.validation import check_weights
 from sparsefield.induction import FixedGraph
+from sparsefield.io.row_blocks import is_stream
 from sparsefield.model import Field
 from sparsefield.objectives import EM
 
@@ -36,7 +37,8 @@ class ImputationMethods:
     field_: Field
     l2: float
     n_jobs: int | None
-    _read_rows: Callable[[Any], Source]
+    _read_by_name: Callable[[Any], Source]
+    _with_learned_names: Callable[[Source], Source]
     _resolve: Callable[[str], Any]
 
     def impute(
@@ -61,6 +63,7 @@ class ImputationMethods:
         Parameters
         ----------
         X : table with missing cells, usually that of `fit`
+            A frame may have further columns, which stay as they are, and another order of columns.
         m : number of imputations, at least 2
         seed : seed of all draws; the result does not depend on the number of threads
         iterations : how often weights and cells are drawn in turn, for each imputation
@@ -101,8 +104,7 @@ class ImputationMethods:
         if edges not in get_args(Edges):
             raise ValueError(f"edges must be one of {', '.join(get_args(Edges))}, got {edges!r}.")
         self._check_imputation(proper)
-        source = self._read_rows(X)
-        table = compile_table(source, self.field_.schema)
+        table = compile_table(self._read_imputed(X), self.field_.schema)
         cells = _missing_cells(table)
         if not cells:
             raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
@@ -115,7 +117,13 @@ class ImputationMethods:
         with Threads(self.n_jobs) as engine:
             field = self._field_to_draw_from(rows, edges, proper)
             codes = draw_imputations(field, rows, options, engine, progress)[:, :, -table.n_rows :]
+        source = self._with_learned_names(as_source(X))
         return Imputations(X, source, _label_cells(table.schema, cells, codes, options), int(m))
+
+    def _read_imputed(self, X: Any) -> Source:
+        if is_stream(X):
+            raise DataError("The rows to impute must all be in memory; X is a stream of blocks.")
+        return self._read_by_name(X)
 
     def _check_imputation(self, proper: bool) -> None:
         """Refuse fields whose weights cannot be drawn."""
@@ -149,7 +157,7 @@ class ImputationMethods:
         if learn_from is None:
             weight = check_weights(sample_weight, table.n_rows)
             return table if weight is None else _join(table.schema, [(table, weight)])
-        others = compile_table(self._read_rows(learn_from), table.schema)
+        others = compile_table(self._read_imputed(learn_from), table.schema)
         weight = check_weights(sample_weight, others.n_rows)
         weight = np.ones(others.n_rows) if weight is None else weight
         return _join(table.schema, [(others, weight), (table, np.zeros(table.n_rows))])

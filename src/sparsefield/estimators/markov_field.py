@@ -434,7 +434,7 @@ class MarkovField(
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
             raise DataError("Rows are halved, so all of them must be in memory; X is a stream of blocks.")
-        source = self._read(X)
+        source = self._read_by_name(X)
         return self._compile_rows(source, self.field_.schema, check_weights(sample_weight, source.n_rows))
 
     def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:

@@ -50,7 +50,7 @@ class OutputMethods:
         *,
         title: str | None = None,
         layout: Any = None,
-        groups: Any = None,
+        communities: Any = None,
         rings: Any = None,
         ring_title: str = "predictability",
         edge_labels: bool = False,
@@ -72,8 +72,8 @@ class OutputMethods:
             Drawn above the network; a figure without one has its legend only.
         layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
             Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
-        groups : {column: group}, a frame or a CSV file with column and group, or community
-            Groups that color the columns, instead of communities; over linked tables, instead of tables.
+        communities : {column: community}, or a frame or a CSV file with column and community
+            Communities that color the columns, instead of those that are found; over linked tables, instead of tables.
         rings : {column: share}, a frame or a CSV file with column and value, or with a column named ``ring_title``
             Shares from 0 to 1 that fill a ring around each column; the result of `predictability` is such a frame.
         ring_title : what the rings show, for the legend
@@ -102,12 +102,12 @@ class OutputMethods:
         """
         from sparsefield.viz.figure_options import FigureOptions, read_column_values, read_positions
         from sparsefield.viz.network_plot import NetworkPlot
-        from sparsefield.viz.network_view import build_view, check_groups
+        from sparsefield.viz.network_view import build_view, check_communities
 
         check_is_fitted(self)
         places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
-        given = read_column_values(groups, "groups", "group", "community")
-        view = build_view(self.field_, extra, groups=check_groups(self.field_, given))
+        given = read_column_values(communities, "communities", "community")
+        view = build_view(self.field_, extra, given_communities=check_communities(self.field_, given))
         shares = read_column_values(rings, "rings", "value", ring_title)
         options = FigureOptions(
             places, shares, ring_title, edge_labels, names, width_mm, height_mm,

@@ -81,7 +81,7 @@ class NetworkFigure:
         items.append(LegendItem("text", self._describe_edges()))
         present = set(self.groups.tolist())
         groups = [(k, name) for k, name in enumerate(self.view.groups) if k in present]
-        if len(groups) > 1 or self.view.given_groups is not None:
+        if len(groups) > 1 or self.view.given_communities is not None:
             items += [LegendItem("dot", name, group_color(k)) for k, name in groups]
         if options.rings:
             items.append(LegendItem("ring", options.ring_title))

@@ -121,8 +121,8 @@ class NetworkPlot:
 
 def render_network(view: NetworkView, figure: NetworkFigure) -> str:
     """Return the network with its controls; a static figure where no script runs."""
-    group = "table" if view.whole.network.linked else "community"
-    group = "group" if view.given_groups is not None else group
+    by_table = view.whole.network.linked and view.given_communities is None
+    group = "table" if by_table else "community"
     hidden = "" if len(view.initial.edges) < len(view.shown.edges) else ' hidden="hidden"'
     return f"""<div id="static">{figure.draw().render()}</div>
 <div id="interactive" class="net" hidden="hidden">

@@ -59,8 +59,8 @@ class NetworkView:
     """The part of ``shown`` that a page shows at first, which has a layout of its own: its nodes are the first ones."""
     tree: frozenset[int]
     """Edges of the backbone, which keep the columns of a large network connected."""
-    given_groups: Mapping[str, str] | None = None
-    """{column: group}, instead of tables or communities."""
+    given_communities: Mapping[str, str] | None = None
+    """{column: community}, instead of tables or communities that are found."""
 
     @cached_property
     def communities(self) -> np.ndarray:
@@ -130,8 +130,8 @@ class NetworkView:
     def groups(self) -> list[str]:
         """Names of the groups that color the nodes: tables, or the communities of at least three nodes."""
         network = self.whole.network
-        if self.given_groups is not None:
-            return list(dict.fromkeys(self.given_groups.values()))
+        if self.given_communities is not None:
+            return list(dict.fromkeys(self.given_communities.values()))
         if network.linked:
             return list(dict.fromkeys(network.table_of(node) for node in self.whole.nodes))
         sizes = np.bincount(self.communities)[: len(GROUPS)]
@@ -140,9 +140,9 @@ class NetworkView:
     def group_of(self, part: Subgraph) -> np.ndarray:
         """Return (nodes,) the number of the group of each node of a part of the network; beyond all groups if none."""
         network = self.whole.network
-        if self.given_groups is not None:
+        if self.given_communities is not None:
             number = {name: k for k, name in enumerate(self.groups)}
-            given = [self.given_groups.get(name) for name in part.names]
+            given = [self.given_communities.get(name) for name in part.names]
             return np.array([len(number) if own is None else number[own] for own in given], dtype=np.int64)
         if network.linked:
             number = {name: k for k, name in enumerate(self.groups)}
@@ -158,11 +158,12 @@ def build_view(
     extra: ExtraColumns | None = None,
     *,
     features: Sequence[Feature] | None = None,
-    groups: Mapping[str, str] | None = None,
+    given_communities: Mapping[str, str] | None = None,
 ) -> NetworkView:
     """Return the network of a field, of which a page shows the strongest edges; with stability where it is known.
 
-    ``features`` are all features of the field, if they are already listed. ``groups`` are {column: group}.
+    ``features`` are all features of the field, if they are already listed. ``given_communities`` are {column:
+    community}.
     """
     features = list_features(field) if features is None else features
     network = Network(field)
@@ -176,18 +177,18 @@ def build_view(
     stability = stability_column(field, features)
     columns = {**({COLUMN_TITLE: stability} if stability else {}), **(extra or {})}
     by_number = {feature.number: feature for feature in features}
-    return NetworkView(whole, shown, columns, by_number, initial, frozenset(tree.tolist()), groups)
+    return NetworkView(whole, shown, columns, by_number, initial, frozenset(tree.tolist()), given_communities)
 
 
-def check_groups(field: Field, groups: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Return {column: name of its group}, or refuse groups of columns that the field does not have."""
-    if groups is None:
+def check_communities(field: Field, given: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Return {column: name of its community}, or refuse columns that the field does not have."""
+    if given is None:
         return None
-    problems = unknown_columns("groups", groups, set(Network(field).labels))
+    problems = unknown_columns("communities", given, set(Network(field).labels))
     if problems:
-        raise DataError(f"The groups cannot be used: {problems[0]}.")
-    named = {name: name_community(group) for name, group in groups.items()}
-    return {name: group for name, group in named.items() if group is not None}
+        raise DataError(f"The communities cannot be used: {problems[0]}.")
+    named = {name: name_community(community) for name, community in given.items()}
+    return {name: community for name, community in named.items() if community is not None}
 
 
 def count_initial(shown: Subgraph) -> int:
