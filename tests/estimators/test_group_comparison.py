@@ -113,7 +113,7 @@ def test_the_plain_maximum_serves_where_statistics_are_too_many(monkeypatch: pyt
     monkeypatch.setattr(permutation_tests, "MOST_NUMBERS", 10)
     found = compare(survey(200), "country", l1=4.0, l1_difference=4.0, permutations=39)
     assert found.results[0].singles.shape == (39, 0)
-    assert found.edges["p_adjusted"][0] == found.tests["p"][1] == 0.025
+    assert found.edges["p_adjusted"].min() == found.tests["p"][1]
     assert (found.nodes["p_adjusted"] >= found.nodes["p"]).all()
 
 
