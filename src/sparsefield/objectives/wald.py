@@ -21,6 +21,9 @@ from sparsefield.objectives.variable_regressions import (
 RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 
+MIN_INFORMATION = 1e-6
+"""Share of the largest information of a group of averaged weights, below which a combination of them is left out."""
+
 MIN_VARIANCE = 1e-6
 """Share of the largest variance of a group of weights, below which a combination of them is not determined: penalty or
 ridge alone hold it, so that it does not vary with the rows."""
@@ -63,7 +66,7 @@ def wald_statistics(
     groups = np.arange(len(weights)) if groups is None else groups
     members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
     covariances = parts.sum(_covariances, layout, arcs, regressions, inverses, share, members)
-    tests = [wald_test(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
+    tests = [_test_averaged(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
     statistics, degrees = np.array(tests, dtype=float).reshape(-1, 2).T
     return statistics[groups], degrees[groups]
 
@@ -79,6 +82,21 @@ def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float
     variances, directions = np.linalg.eigh(covariance)
     known = variances > max(MIN_VARIANCE * variances.max(initial=0.0), tiny)
     return float((np.square(weights @ directions)[known] / variances[known]).sum()), float(known.sum())
+
+
+def _test_averaged(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """Return the statistic and its degrees of freedom from the averaged estimates of two regressions.
+
+    Their covariance has small variances in directions that the rows do not determine, which `wald_test` would count as
+    known. Here the most certain directions decide, so that groups of all states of two variables are kept too readily.
+    """
+    tiny = np.finfo(float).tiny
+    if len(weights) == 1:
+        return wald_test(weights, covariance)
+    variances, directions = np.linalg.eigh(covariance)
+    information = 1.0 / np.maximum(variances, tiny)
+    known = information > MIN_INFORMATION * information.max()
+    return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
 
 
 def _curvature(
