@@ -64,7 +64,7 @@ class CentralityStability:
         if not self.signed:
             reasons["expected_influence"] = "no edge has a sign"
         missing = np.isnan(self.values).all(axis=(1, 2))
-        return {name: reasons[name] for name, none in zip(INDICES, missing, strict=True) if none}
+        return {name: reasons[name] for name, none in zip(INDICES, missing.tolist(), strict=True) if none}
 
     @property
     def correlations(self) -> Frame:

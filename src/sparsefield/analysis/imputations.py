@@ -204,7 +204,7 @@ class Imputations:
         """The columns with missing values that were not imputed, as those of observed columns."""
         found = set()
         for name, values in self._known.items():
-            missing = np.isnan(values) if values.dtype.kind == "f" else np.equal(values, None)
+            missing = np.isnan(values) if values.dtype.kind == "f" else np.array([value is None for value in values])
             drawn = len(self.cells[name].rows) if name in self.cells else 0
             if np.count_nonzero(missing) > drawn:
                 found.add(name)

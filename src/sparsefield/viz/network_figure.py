@@ -238,8 +238,9 @@ class NetworkFigure:
         for k, name in enumerate(self.part.names):
             (x, y), radius = self.places[k].tolist(), float(self.radii[k])
             drawing.circle(x, y, radius, fill=self.colors[k], stroke=WHITE, stroke_width=1.2, hint=name)
-            if name in rings:
-                draw_ring(drawing, x, y, radius, rings[name], f"{name}: {rings[name]:.0%}")
+            share = rings.get(name)
+            if share is not None:
+                draw_ring(drawing, x, y, radius, share, f"{name}: {share:.0%}")
 
     def _draw_names(self, drawing: Drawing) -> None:
         if self.inside_size is not None:
