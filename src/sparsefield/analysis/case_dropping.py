@@ -63,8 +63,8 @@ class CentralityStability:
         reasons = dict.fromkeys(INDICES, "it is the same for all columns")
         if not self.signed:
             reasons["expected_influence"] = "no edge has a sign"
-        missing = np.isnan(self.values).all(axis=(1, 2))
-        return {name: reasons[name] for name, none in zip(INDICES, missing.tolist(), strict=True) if none}
+        missing = [bool(np.isnan(part).all()) for part in self.values]
+        return {name: reasons[name] for name, none in zip(INDICES, missing, strict=True) if none}
 
     @property
     def correlations(self) -> Frame:
