@@ -20,9 +20,9 @@ pytest.importorskip("selenium")
 sys.path.append(str(Path(__file__).resolve().parents[1] / "viz"))
 
 from explorer_pages import ExplorerPage, served
-from surveys import make_survey, with_missing
+from surveys import make_linked, make_survey, with_missing
 
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import MarkovField
 from sparsefield.viz.explorer.conditional_beliefs import METHODS
 from sparsefield.viz.explorer.session import open_session
 from sparsefield.viz.explorer.table_rows import InputTable, TableRows
@@ -191,19 +191,7 @@ def test_accepted_values_are_in_the_download(page: ExplorerPage, explored: Explo
 
 
 def test_linked_tables_are_shown_by_table_and_entity(driver: Any) -> None:
-    person = pl.DataFrame(
-        {"id": [f"n{k}" for k in range(40)], "smokes": [str(k % 20 < 10) for k in range(39)] + [None]}
-    )
-    visit = pl.DataFrame({"who": [f"n{k % 40}" for k in range(80)], "fun": [str(k % 20 < 10) for k in range(80)]})
-    links: dict[str, Any] = {"who": ("visit", "who", "person")}
-    data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.5).fit(data)
-    missing = {"smokes": person["smokes"].is_null()}
-    tables = {
-        "person": InputTable(person, person.select("smokes"), missing, key="id"),
-        "visit": InputTable(visit, visit.select("fun")),
-    }
-    rows = TableRows(field, tables, data)
+    field, data, rows = make_linked()
     with served(open_session("linked", field, rows)) as address:
         page = ExplorerPage(driver, address)
         assert {"person.smokes", "visit.fun"} <= set(page.nodes())

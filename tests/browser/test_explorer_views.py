@@ -18,9 +18,9 @@ pytest.importorskip("selenium")
 sys.path.append(str(Path(__file__).resolve().parents[1] / "viz"))
 
 from explorer_pages import CY, ExplorerPage, served
-from surveys import make_survey, with_missing
+from surveys import make_linked, make_survey, with_missing
 
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import MarkovField
 from sparsefield.datasets import make_markov_field
 from sparsefield.viz.explorer.session import open_session
 from sparsefield.viz.explorer.table_rows import InputTable, TableRows
@@ -208,22 +208,6 @@ def test_many_columns_are_shown_as_communities_that_open(driver: Any) -> None:
         page.one("#overview").click()
         wait(lambda: page.nodes() == names, "the communities")
         assert console_errors(driver) == []
-
-
-def make_linked() -> tuple[RelationalField, Relational, TableRows]:
-    person = pl.DataFrame(
-        {"id": [f"n{k}" for k in range(40)], "smokes": [str(k % 20 < 10) for k in range(39)] + [None]}
-    )
-    visit = pl.DataFrame({"who": [f"n{k % 40}" for k in range(80)], "fun": [str(k % 20 < 10) for k in range(80)]})
-    links: dict[str, Any] = {"who": ("visit", "who", "person")}
-    data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.5).fit(data)
-    missing = {"smokes": person["smokes"].is_null()}
-    tables = {
-        "person": InputTable(person, person.select("smokes"), missing, key="id"),
-        "visit": InputTable(visit, visit.select("fun")),
-    }
-    return field, data, TableRows(field, tables, data)
 
 
 def test_values_of_linked_entities_can_be_set(driver: Any) -> None:

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield.errors import PenaltyWarning
 
 
 @pytest.fixture
@@ -144,3 +145,26 @@ def test_a_report_of_a_weighted_fit_says_that_its_scores_are_not_weighted(run, t
         assert done.code == 0, done.err
         page = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert ("row weights of column “&lt;w&gt;”, but here every row counts once" in page) is told
+
+
+def test_intervals_are_those_of_the_complete_rows(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    done = run("report", weather, "--data", table, "--intervals", "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    assert "Intervals are estimated from the rows without missing values." in done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Whiskers show the intervals of the weights" in page
+    rows = pl.read_csv(table, null_values="?").select("rain", "wet", "mood")
+    with pytest.warns(PenaltyWarning):
+        found = load(weather).confidence_intervals(rows, drop_incomplete=True).by_feature
+    assert found
+    for low, high in found.values():
+        assert f"{low:+.2f} to {high:+.2f}".replace("-", "\u2212") in page
+
+
+def test_intervals_need_rows_and_a_model_of_one_table(run, weather: Path, school: Path, model: Path, tmp_path) -> None:
+    done = run("report", weather, "--intervals", "-o", tmp_path / "r.html")
+    assert done.code != 0
+    assert "--intervals needs the rows of training: add --data." in done.err
+    done = run("report", model, "--data", school, "--intervals", "-o", tmp_path / "r.html")
+    assert done.code != 0
+    assert "only a MarkovField or a CRFClassifier has confidence intervals" in done.err

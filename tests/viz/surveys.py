@@ -1,11 +1,15 @@
-"""A small survey with missing values, for tests of pages."""
+"""A small survey with missing values, and two linked tables, for tests of pages."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sparsefield import Relational, RelationalField
 from sparsefield.model import StabilityRecord
+from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
 
 def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
@@ -46,3 +50,20 @@ def stability_of(frequencies: list[float]) -> StabilityRecord:
     return StabilityRecord(
         tuple(frequencies), resamples=40, seed=0, l1=1.0, halved="rows", given_graph=False, mean_pairs=2.0
     )
+
+
+def make_linked(people: int = 40, period: int = 20) -> tuple[RelationalField, Relational, TableRows]:
+    """Return a field over people and their visits, the tables, and their rows; one answer is missing."""
+    smokes = [str(k % period < period // 2) for k in range(people - 1)]
+    person = pl.DataFrame({"id": [f"n{k}" for k in range(people)], "smokes": [*smokes, None]})
+    fun = [str(k % period < period // 2) for k in range(2 * people)]
+    visit = pl.DataFrame({"who": [f"n{k % people}" for k in range(2 * people)], "fun": fun})
+    links: dict[str, Any] = {"who": ("visit", "who", "person")}
+    data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
+    field = RelationalField(l1=0.5).fit(data)
+    missing = {"smokes": person["smokes"].is_null()}
+    tables = {
+        "person": InputTable(person, person.select("smokes"), missing, key="id"),
+        "visit": InputTable(visit, visit.select("fun")),
+    }
+    return field, data, TableRows(field, tables, data)

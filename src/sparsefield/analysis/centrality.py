@@ -14,7 +14,7 @@ from sparsefield.compute import Threads
 from sparsefield.errors import DataError
 from sparsefield.kernels.shortest_paths import sum_over_paths
 from sparsefield.viz.communities import find_communities, name_community
-from sparsefield.viz.network import Network
+from sparsefield.viz.network import Network, sum_by_node
 
 Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
@@ -99,8 +99,7 @@ class _Edges(NamedTuple):
 
     def sum_by_node(self, values: Array) -> Array:
         """Return (columns,) the sums of the values of the edges of each column."""
-        # Without edges bincount would return whole numbers.
-        return np.bincount(self.ends.ravel(), np.repeat(values, 2), self.n).astype(float)
+        return sum_by_node(self.ends, values, self.n)
 
     def where(self, kept: Array) -> _Edges:
         return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])

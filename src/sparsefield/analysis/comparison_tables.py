@@ -15,7 +15,7 @@ from sparsefield.data import Label
 from sparsefield.data.frame_building import make_frame
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
-from sparsefield.viz.network import Network, variable_at
+from sparsefield.viz.network import Network, sum_by_node, variable_at
 
 GLOBAL_STRENGTH, STRUCTURE = "global strength", "structure"
 """Names of the tests of whole networks."""
@@ -174,9 +174,8 @@ def signed_weights(field: Field) -> dict[tuple[int, int], float]:
 
 def node_strengths(field: Field) -> np.ndarray:
     """Return the strength centrality of each column, (variables,)."""
-    network, count = Network(field), field.schema.n_variables
-    one, two = network.ends.T
-    return np.bincount(one, network.strengths, count) + np.bincount(two, network.strengths, count)
+    network = Network(field)
+    return sum_by_node(network.ends, network.strengths, network.n_variables)
 
 
 def _edge_rows(

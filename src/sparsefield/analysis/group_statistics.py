@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from sparsefield.data import Schema
+from sparsefield.viz.network import sum_by_node
 
 Adjustment = Literal["max", "holm", "bh", "none"]
 
@@ -35,7 +36,7 @@ class CandidateEdges:
 
     def node_sums(self, strengths: np.ndarray) -> np.ndarray:
         """Return the sum of the strengths of the edges of each variable, (variables,)."""
-        return sum(np.bincount(end, strengths, self.n_variables) for end in self.ends.T)  # pyright: ignore[reportReturnType]
+        return sum_by_node(self.ends, strengths, self.n_variables)
 
 
 @dataclass(frozen=True)

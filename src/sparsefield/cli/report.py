@@ -11,7 +11,7 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
 from sparsefield.cli.console import StatusLine, note, show
 from sparsefield.cli.input_data import linked_inputs
-from sparsefield.cli.model_input import OpenModel, open_model
+from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.model_rows import model_parts, read_rows
 from sparsefield.cli.remembered_reading import read_weights_for_model
 from sparsefield.cli.table_files import check_output
@@ -73,23 +73,23 @@ def report(
         raise DataError(
             "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
         )
+    if intervals and data is None:
+        raise DataError("--intervals needs the rows of training: add --data.")
     refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
     saved = open_model(model, data)
+    if intervals:
+        require_estimator(saved, "MarkovField", "CRFClassifier", what="has confidence intervals")
     rows = None if data is None else read_rows(saved, data, reading, orders)
     weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
     field = saved.load(jobs)
     with StatusLine("Writing the report"):
-        found = _find_intervals(field, saved, rows, weights) if intervals else None
+        found = _find_intervals(field, rows, weights) if intervals else None
         field.write_report(output, rows, title=title or f"What {model.name} has learned", intervals=found)
     show(f"Wrote {output}.")
 
 
-def _find_intervals(field: Any, saved: OpenModel, rows: Any, weights: Any) -> Any:
+def _find_intervals(field: Any, rows: Any, weights: Any) -> Any:
     """Return the confidence intervals of the weights, estimated from the rows."""
-    if not hasattr(field, "confidence_intervals"):
-        raise DataError(f"A {saved.estimator} has no confidence intervals: remove --intervals.")
-    if rows is None:
-        raise DataError("--intervals needs the rows of training: add --data.")
     X, y = model_parts(field, rows)
     if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
         note("Intervals are estimated from the rows without missing values.")

@@ -108,6 +108,12 @@ class Subgraph:
         return self if len(self.edges) <= most else self.network.edge_subgraph(self.edges[:most])
 
 
+def sum_by_node(ends: Array, values: Array, n_nodes: int) -> Array:
+    """Return (nodes,) the sums of the values (edges,) of the edges of each node; ends are (edges, 2), without loops."""
+    # Without edges bincount would return whole numbers.
+    return np.bincount(ends.ravel(), np.repeat(values, 2), n_nodes).astype(float)
+
+
 def variable_at(schema: Schema, number: int) -> Variable:
     """Return a variable by its number; a schema of a million columns keeps no list."""
     targets = len(schema.targets)

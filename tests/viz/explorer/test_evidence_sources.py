@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from surveys import make_linked
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.datasets import make_markov_field
@@ -111,17 +111,8 @@ def test_a_view_survives_its_address(mixed) -> None:
 
 @pytest.fixture(scope="module")
 def linked() -> tuple[RelationalField, Relational, Session]:
-    person = pl.DataFrame({"id": [f"n{k}" for k in range(30)], "smokes": [str(k % 10 < 5) for k in range(29)] + [None]})
-    visit = pl.DataFrame({"who": [f"n{k % 30}" for k in range(60)], "fun": [str(k % 10 < 5) for k in range(60)]})
-    links: dict[str, Any] = {"who": ("visit", "who", "person")}
-    data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.5).fit(data)
-    missing = {"smokes": person["smokes"].is_null()}
-    tables = {
-        "person": InputTable(person, person.select("smokes"), missing, key="id"),
-        "visit": InputTable(visit, visit.select("fun")),
-    }
-    return field, data, open_session("linked", field, TableRows(field, tables, data))
+    field, data, rows = make_linked(30, 10)
+    return field, data, open_session("linked", field, rows)
 
 
 def test_cells_of_linked_entities_can_be_set_or_made_unknown(linked) -> None:
