@@ -132,7 +132,7 @@ def test_weights_that_the_penalty_holds_are_named() -> None:
     column = np.random.default_rng(0).integers(0, 2, 200)
     X = np.column_stack([column, column])
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)
-    with pytest.warns(PenaltyWarning, match="l2 = 1 holds weights of x0=1 & x1=1, which"):
+    with pytest.warns(PenaltyWarning, match="l2 = 1 determines the weights of x0=1 & x1=1 more than the rows do"):
         field.confidence_intervals(X)
 
 

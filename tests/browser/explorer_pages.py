@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,18 +57,25 @@ class ExplorerPage:
         self._click(f"const p = {CY}.nodes().filter(n => n.data('name') === arguments[0])[0].renderedPosition();", name)
 
     def _click(self, find: str, *names: str) -> None:
-        """Click a place in the picture, which a script finds as p."""
+        """Click a place in the picture, which a script finds as p, once the picture stands still."""
         from selenium.webdriver.common.action_chains import ActionChains
 
-        x, y = self.driver.execute_script(
-            f"{find} const box = document.getElementById('network').getBoundingClientRect();"
-            "return [Math.round(box.left + p.x), Math.round(box.top + p.y)];",
-            *names,
-        )
+        x, y = wait(lambda: self._place_at_rest(find, names), "a picture that stands still")
         mouse = ActionChains(self.driver)
         mouse.w3c_actions.pointer_action.move_to_location(x, y)
         mouse.w3c_actions.pointer_action.click()
         mouse.perform()
+
+    def _place_at_rest(self, find: str, names: tuple[str, ...]) -> list[int] | None:
+        """Return the place that a script finds as p, or None while it moves or the page waits for a callback."""
+        script = (
+            "if (document.querySelector('[data-dash-is-loading=true]')) return null;"
+            f"{find} const box = document.getElementById('network').getBoundingClientRect();"
+            "return [Math.round(box.left + p.x), Math.round(box.top + p.y)];"
+        )
+        before = self.driver.execute_script(script, *names)
+        time.sleep(0.25)
+        return before if before and self.driver.execute_script(script, *names) == before else None
 
     def click_edge(self, one: str, two: str) -> None:
         """Click the middle of an edge in the picture."""

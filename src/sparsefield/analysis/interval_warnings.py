@@ -1,4 +1,4 @@
-"""This module warns of weights that the L2 penalty holds more than the rows do, and of refits that stopped early."""
+"""This module warns of weights that L2 determines more than the rows do, and of refits that stopped early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMED = 5
 
 
 def penalized_features(problem: RefitProblem, estimate: Estimate, covariance: np.ndarray) -> np.ndarray:
-    """Return the numbers of the features whose weights the L2 penalty holds.
+    """Return the numbers of the features whose weights the L2 penalty determines more than the rows do.
 
     It is a large share of their curvature, or a Newton step without it leads out of a 95% interval. Where columns
     determine each other, the curvature grows with the weight, and only the step shows that the optimum is far away.
@@ -37,14 +37,14 @@ def penalized_features(problem: RefitProblem, estimate: Estimate, covariance: np
 
 
 def warn_of_penalty(field: Field, problem: RefitProblem, estimate: Estimate, covariance: np.ndarray) -> None:
-    """Warn of weights that L2 holds, as where two columns determine each other: their intervals can be too narrow."""
+    """Warn of weights that L2 determines, as of two columns that are equal: their intervals can be too narrow."""
     found = penalized_features(problem, estimate, covariance)
     if len(found):
         names = ", ".join(feature.name for feature in name_features(field, found[:NAMED].tolist()))
         more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
         warnings.warn(
-            f"The penalty l2 = {problem.l2.max():g} holds weights of {names}{more}, which the rows say little about "
-            "or which would be much larger without it: their intervals can be too narrow.",
+            f"The penalty l2 = {problem.l2.max():g} determines the weights of {names}{more} more than the rows do, "
+            "as where one column determines another: their intervals can be too narrow.",
             PenaltyWarning,
             stacklevel=3,
         )

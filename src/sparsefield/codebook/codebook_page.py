@@ -9,7 +9,7 @@ from sparsefield.codebook.codebook_text import describe_findings, summarize_find
 from sparsefield.codebook.column_entries import ColumnEntry
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_table, section
-from sparsefield.viz.short_names import shorten
+from sparsefield.viz.short_names import cut
 from sparsefield.viz.small_bars import draw_bars
 
 WIDTH, HEIGHT = 150, 34
@@ -47,7 +47,7 @@ def _row(entry: ColumnEntry) -> list[TableCell]:
     return [
         TableCell(entry.name, "text"),
         TableCell(kind, "text"),
-        TableCell(shorten(entry.describe_values(), VALUES_LENGTH), "text"),
+        TableCell(cut(entry.describe_values(), VALUES_LENGTH), "text"),
         TableCell(kind="text", markup=draw_levels(entry) or "\u2013"),
         TableCell.number(entry.n_distinct, ",d"),
         TableCell.number(entry.missing_share, ".1%"),

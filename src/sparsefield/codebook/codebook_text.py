@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparsefield.codebook.codebook_contents import CodebookContents, columns_in_order
 from sparsefield.codebook.column_entries import ColumnEntry
-from sparsefield.viz.short_names import shorten
+from sparsefield.viz.short_names import cut, shorten
 
 HEADINGS = ("column", "kind", "values", "missing", "findings")
 MOST_COLUMNS = 30
@@ -42,7 +42,7 @@ def shown_columns(book: CodebookContents, all_columns: bool = False) -> Sequence
 def table_row(entry: ColumnEntry) -> tuple[str, ...]:
     """Return the cells of a column for the headings."""
     kind = f"({entry.kind})" if entry.left_out else entry.kind
-    values = shorten(entry.describe_values(), VALUES_LENGTH)
+    values = cut(entry.describe_values(), VALUES_LENGTH)
     return shorten(entry.name, NAME_LENGTH), kind, values, f"{entry.missing_share:.1%}", describe_findings(entry)
 
 
@@ -66,7 +66,7 @@ def render_text(book: CodebookContents) -> str:
     """Return the codebook as plain text."""
     shown = shown_columns(book)
     rows = [HEADINGS, *(table_row(entry) for entry in shown)]
-    rows = [(*row[:-1], shorten(row[-1], FINDINGS_LENGTH)) for row in rows]
+    rows = [(*row[:-1], cut(row[-1], FINDINGS_LENGTH)) for row in rows]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
     lines = [book.source, summarize_size(book), summarize_findings(book), ""]
     lines += ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

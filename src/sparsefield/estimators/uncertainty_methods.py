@@ -75,7 +75,7 @@ class UncertaintyMethods:
     ) -> ConfidenceIntervals:
         """Estimate the weights of the selected features without L1, with l2 = max(l2, 0.01), and their uncertainty.
 
-        A `PenaltyWarning` names features whose weights this l2 holds more than the rows do, as where two columns
+        A `PenaltyWarning` names features whose weights this l2 determines more than the rows do, as where two columns
         determine each other. The estimates are those of a refit (``refit=True``), also where the field has the smaller
         weights of an L1 fit, which have no valid interval. Intervals hold for the features of the field as if these had
         been given: that they were selected with the same rows is not taken into account.
