@@ -13,10 +13,9 @@ def test_every_method_has_its_rows_and_ratios(monkeypatch: pytest.MonkeyPatch) -
     table = run_paper(20, 80, held_out=40, report=lambda line: None)
     assert [(row["method"], row["batch"]) for row in table] == [
         ("CFI", 50),
-        ("CFI", "auto"),
         ("Grafting", 50),
-        ("Grafting", "auto"),
         ("Full-L1", "all"),
+        ("CFI with margins", 50),
     ]
     for row in table:
         assert row["status"] == "done"
@@ -24,8 +23,12 @@ def test_every_method_has_its_rows_and_ratios(monkeypatch: pytest.MonkeyPatch) -
         assert 0 < row["features"] <= 190
         assert row["error"] < 0.5
         assert row["cll"] > -0.693
-    assert table[0]["times_cfi"] == table[1]["times_cfi"] == 1.0
-    assert table[4]["times_cfi"] == table[4]["seconds"] / table[0]["seconds"]
+    assert table[0]["times_cfi"] == table[0]["products_times_cfi"] == 1.0
+    assert table[2]["times_cfi"] == table[2]["seconds"] / table[0]["seconds"]
+    grafting = table[1]
+    assert grafting["products"] % (grafting["scorings"] * 20 * 20) == 0  # equal rows are one row with a weight
+    assert grafting["products"] <= grafting["scorings"] * 20 * 20 * 80
+    assert 0 < table[0]["products"] < grafting["products"]
 
 
 def test_a_method_that_takes_too_long_is_cut_off() -> None:
@@ -37,7 +40,7 @@ def test_a_method_that_takes_too_long_is_cut_off() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ValueError, match="no method called 'lasso'; there are cfi, grafting, full"):
+    with pytest.raises(ValueError, match="no method called 'lasso'; there are cfi-paper, grafting, full, cfi"):
         run_paper(12, methods=["lasso"])
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparsefield.compute import block_collection
 from sparsefield.compute.block_collection import (
     ThresholdQuery,
     TopEntries,
@@ -211,13 +212,15 @@ def test_later_items_must_exceed_the_entries_of_earlier_ones() -> None:
     assert search.exact < 0.05 * search.entries
 
 
-@pytest.mark.parametrize("n_known", [0, 3, 100])
-@pytest.mark.parametrize("limit", [1, 4, 7, 100])
-def test_of_very_many_entries_the_largest_eligible_ones_are_kept(limit, n_known) -> None:
-    sums = np.random.default_rng(3).integers(-4, 9, (1, 6, 6)).astype(float)
-    query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit, n_known)
+@pytest.mark.parametrize("first_asked", [1, 100])
+@pytest.mark.parametrize("limit", [1, 7, 300, 5000])
+def test_of_very_many_entries_the_largest_eligible_ones_are_kept(monkeypatch, limit, first_asked) -> None:
+    monkeypatch.setattr(block_collection, "FIRST_ASKED", first_asked)
+    sums = np.random.default_rng(3).integers(-40, 90, (1, 60, 60)).astype(float)
+    sums[0] += 1000.0 * np.eye(60)
+    query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit)
     found = entries(select_top_entries(query, [find_large_entries(query, "a", sums)]))
-    excess = np.where(np.eye(6) == 1.0, -1.0, np.abs(sums[0]) - 2.0)
+    excess = np.where(np.eye(60) == 1.0, -1.0, np.abs(sums[0]) - 2.0)
     wanted = np.sort(excess[excess > 0.0])[-limit:]
     places = np.array([(row, column) for _, row, column in found])
     assert (excess[places[:, 0], places[:, 1]] > 0.0).all()

@@ -14,6 +14,9 @@ from sparsefield.compute.tree_sum import Combine, plus
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+FIRST_ASKED = 100
+"""How many entries beyond the needed ones are asked first whether they are eligible."""
+
 
 class TopEntries(NamedTuple):
     """Entries of one item's sum that exceed the threshold of a query."""
@@ -39,8 +42,6 @@ class ThresholdQuery:
     """``eligible(item, rows, columns)``: a mask of the entries that may be returned."""
     limit: int | None = None
     """The number of largest entries that are needed, over all items; more may be returned."""
-    n_known: int = 0
-    """About how many large entries are not eligible; this changes no result."""
 
 
 @dataclass(frozen=True)
@@ -157,19 +158,26 @@ def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None
         none = np.empty(0, dtype=np.int64)
         return TopEntries(item, (none, none), np.empty((1, 0))), np.empty(0)
     excess = query.excess(item, sums, *all_positions(sums))
-    rows, columns = np.nonzero(excess > 0.0)
-    return TopEntries(item, (rows, columns), sums[:, rows, columns]), excess[rows, columns]
+    large = np.flatnonzero(excess > 0.0)
+    rows, columns = np.divmod(large, max(excess.shape[1], 1))
+    return TopEntries(item, (rows, columns), sums.reshape(len(sums), -1)[:, large]), excess.ravel()[large]
 
 
 def select_top_entries(query: ThresholdQuery, found: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
-    """Return the eligible entries; of very many, only those that are large enough to be among the largest."""
+    """Return the eligible entries; of very many, only those that are large enough to be among the largest.
+
+    Whether an entry is eligible takes longer than to compare its size, so a few of the largest are asked first, and four
+    times as many as long as too few of them are eligible.
+    """
     every = np.concatenate([np.empty(0), *(excess for _, excess in found)])
-    surplus = 0 if query.limit is None else len(every) - query.limit - query.n_known
-    if surplus > 0:
-        least = np.partition(every, surplus)[surplus]
+    limit = query.limit or 0
+    asked = limit + max(limit, FIRST_ASKED) if query.limit is not None else len(every)
+    while asked < len(every):
+        least = np.partition(every, len(every) - asked)[len(every) - asked]
         kept = [_eligible_entries(query, entries, excess >= least) for entries, excess in found]
-        if sum(entries.sums.shape[1] for entries in kept) >= (query.limit or 0):
+        if sum(entries.sums.shape[1] for entries in kept) >= limit:
             return kept
+        asked *= 4
     return [_eligible_entries(query, entries, excess > 0.0) for entries, excess in found]
 
 

@@ -83,12 +83,16 @@ class CandidateBlock:
         among = (int(left @ allowed @ left) - alone) // 2
         return among + (0 if self.within else alone) + int(left @ allowed @ left_observed)
 
+    @property
+    def has_unit_factors(self) -> bool:
+        """Return whether all columns are plain and the factors of l1 are 1."""
+        return self.target_factor == 1.0 and not (self.left.classes.any() or self.right.classes.any())
+
     def factors(self, a: Array, b: Array) -> Array:
         """Return the factors of l1 for pairs, given by positions among the left and the right columns."""
-        if self.left.classes.any() or self.right.classes.any():
-            found = PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
-        else:  # all of them are plain
-            found = np.ones(np.broadcast_shapes(a.shape, b.shape))
+        if self.has_unit_factors:
+            return np.ones(np.broadcast_shapes(a.shape, b.shape))
+        found = PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
         if self.target_factor == 1.0:
             return found
         both = (a < self.left.n_target_columns) & (b < self.right.n_target_columns)

@@ -40,7 +40,7 @@ class Tile(NamedTuple):
 
 
 def _sum_layers(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return sums.sum(axis=0)
+    return sums[0] if len(sums) == 1 else sums.sum(axis=0)
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,15 @@ class ScoreFunction:
     layers: int = 1
     """2 sums (error of A x signal of B) and (signal of A x error of B) separately."""
 
-    def gradients(self, block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return gradients; a pair of a state with itself has one direction, which the sums contain twice."""
+    def gradients(
+        self, block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray, *, diagonal: bool = True
+    ) -> np.ndarray:
+        """Return gradients; a pair of a state with itself has one direction, which the sums contain twice.
+
+        ``diagonal`` says whether there may be such pairs.
+        """
         gradient = self.gradient(block, sums, a, b)
-        return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored else gradient
+        return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored and diagonal else gradient
 
 
 def score_pairs_dense(
@@ -79,8 +84,11 @@ def score_pairs_dense(
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
-        beyond = np.abs(function.gradients(block, sums, a, b)) / block.factors(a, b) - min_gradient
-        return np.where(a <= b, beyond, -np.inf) if block.mirrored else beyond
+        beyond = np.abs(function.gradients(block, sums, a, b, diagonal=tile.left < tile.bottom))
+        if not block.has_unit_factors:
+            beyond = beyond / block.factors(a, b)
+        beyond = beyond - min_gradient
+        return np.where(a <= b, beyond, -np.inf) if block.mirrored and tile.left < tile.bottom else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return admissible(blocks[tile.block], layout, rows + tile.top, columns + tile.left, known)
@@ -93,7 +101,7 @@ def score_pairs_dense(
         return Proposals(pairs_at(block, layout, a, b), gradient, score / block.factors(a, b))
 
     largest = limit if function.score is None else None
-    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest, len(known))
+    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
     tiles = [tile for k, block in enumerate(blocks) for tile in (_bands if sparse else _squares)(k, block)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(query, tiles)])
     return found if limit is None else best_proposals(found, limit)
@@ -112,7 +120,7 @@ def _squares(number: int, block: CandidateBlock) -> list[Tile]:
 
 def _bands(number: int, block: CandidateBlock) -> list[Tile]:
     """Return the tiles of sparse products, which process all columns of a row at once."""
-    runs = _runs(block.left.n_target_columns, len(block.left.columns), max(1, config.TILE_STATES // 8))
+    runs = _runs(block.left.n_target_columns, len(block.left.columns), max(1, config.TILE_STATES // 2))
     width = len(block.right.columns)
     return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
 
@@ -162,11 +170,11 @@ def _multiply_dense(left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, 
 
 def _multiply_sparse(left: Entries, left_columns: np.ndarray, right: Entries, right_columns: np.ndarray) -> np.ndarray:
     """Multiply some columns of two sparse matrices (rows of a block, columns)."""
-    position = np.full(len(right.column_offsets), -1, dtype=np.int64)
-    position[right_columns] = np.arange(len(right_columns))
-    out = np.zeros((len(left_columns), len(right_columns)))
-    add_products(left, left_columns, right, position, int(right_columns.min(initial=len(position))), out)
-    return out
+    first, last = (int(right_columns.min()), int(right_columns.max()) + 1) if len(right_columns) else (0, 0)
+    out = np.zeros((len(left_columns), last - first))
+    add_products(left, left_columns, right, first, last, out)
+    chosen = _as_slice(right_columns - first)
+    return out if isinstance(chosen, slice) else out[:, chosen]
 
 
 def _as_slice(index: np.ndarray) -> slice | np.ndarray:

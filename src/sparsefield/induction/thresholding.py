@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
+from sparsefield.kernels.sparse_pair_scores import transpose
 from sparsefield.kernels.sparse_products import count_large, gather_large, keep_large
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
@@ -44,12 +45,12 @@ class _LargeValues(NamedTuple):
     def gather(self) -> Entries:
         """Return the deviations from the centers as a sparse matrix."""
         offsets = np.concatenate([[0], np.cumsum(self.count())])
-        columns, entries = np.empty(offsets[-1], dtype=np.int64), np.empty(offsets[-1])
-        gather_large(*self, offsets[:-1].copy(), columns, entries)
-        order = np.argsort(columns, kind="stable")
-        row_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        column_offsets = np.searchsorted(columns[order], np.arange(len(self.centers) + 1))
-        return Entries(offsets, columns, entries, column_offsets, row_of[order], entries[order])
+        rows, by_column = np.empty(offsets[-1] + 1, dtype=np.int32), np.empty(offsets[-1] + 1)
+        starts = np.empty(len(self.values) + 1, dtype=np.int64)
+        gather_large(*self, starts, rows, by_column)
+        columns, entries = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1])
+        transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
+        return Entries(offsets, columns, entries, starts, rows[:-1], by_column[:-1])
 
 
 def _large_values(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[_LargeValues, _LargeValues]:

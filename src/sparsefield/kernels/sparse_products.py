@@ -1,5 +1,6 @@
 """This module computes the sparse product of thresholded signals and errors (Algorithm 1)."""
 
+import numpy as np
 from numba import njit
 
 
@@ -23,46 +24,42 @@ def keep_large(values, centers, limits, out):
 
 
 @njit(nogil=True, cache=True)
-def gather_large(values, centers, limits, ends, columns, entries):
-    """Write the deviations beyond the limit row by row, columns ascending.
+def gather_large(values, centers, limits, column_offsets, rows, entries):
+    """Write the deviations beyond the limit column by column, rows ascending.
 
-    ``ends`` holds the start of each row on entry and its end on return.
+    ``rows`` and ``entries`` have a place more than there are such deviations.
     """
+    end = 0
     for c in range(values.shape[0]):
         center = centers[c]
+        column_offsets[c] = end
         for i in range(values.shape[1]):
             deviation = values[c, i] - center
-            if abs(deviation) > limits[i]:
-                columns[ends[i]] = c
-                entries[ends[i]] = deviation
-                ends[i] += 1
+            rows[end], entries[end] = i, deviation
+            end += abs(deviation) > limits[i]
+    column_offsets[values.shape[0]] = end
 
 
 @njit(nogil=True, cache=True)
-def _first_from(columns, low, high, wanted):
-    """Return the first position in the sorted columns[low:high] with a value of at least ``wanted``."""
-    while low < high:
-        middle = (low + high) // 2
-        if columns[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def add_products(left, which, right, first, last, out):
+    """Add the dot product of column which[k] of ``left`` and column c of ``right`` to out[k, c - first].
 
-
-@njit(nogil=True, cache=True)
-def add_products(left, which, right, position, first, out):
-    """Add the dot product of column which[k] of ``left`` and column c of ``right`` to out[k, position[c]].
-
-    Both matrices are stored by row (offsets, columns, entries) and by column (column_offsets, rows, column_entries).
-    ``position`` is -1 for columns without a position, among them all columns before ``first``.
+    c goes from ``first`` to ``last`` - 1. ``left`` is read by column (column_offsets, rows, column_entries) and ``right``
+    by row (offsets, columns, entries), where columns ascend.
     """
+    columns, entries, base = right.columns, right.entries, np.uint32(first)
+    starts, ends = np.empty(len(right.offsets) - 1, np.uint64), np.empty(len(right.offsets) - 1, np.uint64)
+    for row in range(len(starts)):
+        start, end = right.offsets[row], right.offsets[row + 1]
+        while start < end and columns[start] < first:
+            start += 1
+        while end > start and columns[end - 1] >= last:
+            end -= 1
+        starts[row], ends[row] = start, end
     for k in range(which.shape[0]):
         scores = out[k]
         for m in range(left.column_offsets[which[k]], left.column_offsets[which[k] + 1]):
             row, factor = left.rows[m], left.column_entries[m]
-            end = right.offsets[row + 1]
-            for n in range(_first_from(right.columns, right.offsets[row], end, first), end):
-                at = position[right.columns[n]]
-                if at >= 0:
-                    scores[at] += factor * right.entries[n]
+            # Unsigned numbers need no check for positions from the end, which takes a third of the time.
+            for n in range(starts[row], ends[row]):
+                scores[np.uint32(columns[n]) - base] += factor * entries[n]

@@ -427,7 +427,9 @@ class Trainer:
         return best_proposals(found, count).features
 
     def _score_limit(self) -> int:
-        """Return how many candidates scoring has to find: as many as may be added, or as matter for the decision."""
+        """Return how many candidates scoring has to find: as many as are added, or as decide when induction ends."""
+        if not self.options.certify and self.state.stage == "induce":
+            return self._batch_size()
         return max(self._batch_size(), MIN_BATCH, len(self.problem.working_set))
 
     def _batch_size(self) -> int:
