@@ -91,12 +91,10 @@ def _one_threshold(threshold: float, repeats: int) -> Row:
     bands = [tile for k, block in enumerate(layout.candidate_blocks) for tile in _bands(k, block)]
     squares = [tile for k, block in enumerate(layout.candidate_blocks) for tile in _squares(k, block)]
 
-    loop: Callable[..., None] = add_plain
-
     def add_all_plain() -> None:
         out[:] = 0.0
         for errors, signals in large.map(_entries):
-            loop(*errors, *signals, out)
+            add_plain(errors[0], errors[1], errors[2], signals[0], signals[1], signals[2], out)
 
     def score(how: Callable[..., Any], *dtype: Any, sparse: bool) -> None:
         parts, _ = factors.parts.map_update(how, thresholds, *dtype)

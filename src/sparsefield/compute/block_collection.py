@@ -166,8 +166,8 @@ def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None
 def select_top_entries(query: ThresholdQuery, found: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
     """Return the eligible entries; of very many, only those that are large enough to be among the largest.
 
-    Whether an entry is eligible takes longer than to compare its size, so a few of the largest are asked first, and four
-    times as many as long as too few of them are eligible.
+    Whether an entry is eligible takes longer than to compare its size, so a few of the largest are asked first, and
+    four times as many as long as too few of them are eligible.
     """
     every = np.concatenate([np.empty(0), *(excess for _, excess in found)])
     limit = query.limit or 0
