@@ -44,8 +44,8 @@ def gather_large(values, centers, limits, column_offsets, rows, entries):
 def add_products(left, which, right, first, last, out):
     """Add the dot product of column which[k] of ``left`` and column c of ``right`` to out[k, c - first].
 
-    c goes from ``first`` to ``last`` - 1. ``left`` is read by column (column_offsets, rows, column_entries), ``right`` by
-    row (offsets, columns, entries), where columns ascend.
+    c goes from ``first`` to ``last`` - 1. ``left`` is read by column (column_offsets, rows, column_entries), ``right``
+    by row (offsets, columns, entries), where columns ascend.
     """
     columns, entries, base = right.columns, right.entries, np.uint32(first)
     starts, ends = np.empty(len(right.offsets) - 1, np.uint64), np.empty(len(right.offsets) - 1, np.uint64)
