@@ -158,7 +158,7 @@ class Jobs:
 COUNT = Whole(1)
 RULES: dict[str, Rule] = {
     # of estimators
-    "objective": Choice(("pl", "cd", "ml")),
+    "objective": Choice(("pl", "cd", "ml", "bethe")),
     "l1": Number(words=("auto",)),
     "penalty": Choice(("l1", "group")),
     "l2": Number(),

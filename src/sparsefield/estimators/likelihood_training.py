@@ -13,7 +13,7 @@ from sparsefield.errors import DataError, WideComponentWarning
 from sparsefield.estimators.validation import choose
 from sparsefield.induction import InductionRule
 from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
-from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, ExactLikelihood, PseudoLikelihood
+from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, BetheLikelihood, ExactLikelihood, PseudoLikelihood
 from sparsefield.solver import FitCallbacks, FitResult, TrainingOptions, fit_by_likelihood, is_tractable
 from sparsefield.solver.likelihood_stage import names_of_targets
 
@@ -24,22 +24,27 @@ MOST_NAMES = 3
 
 def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each parameter that excludes the exact likelihood."""
-    option = "objective='ml'" if objective == "ml" else "refit='ml'"
-    if objective != "ml" and refit != "ml":
+    by_likelihood = objective in ("ml", "bethe")
+    option = f"objective={objective!r}" if by_likelihood else "refit='ml'"
+    if not by_likelihood and refit != "ml":
         return
     missing, order = parts["missing"], parts["max_order"].max_order
-    if objective == "ml" and not isinstance(missing, EM):
-        yield f"objective='ml' sums missing cells out: leave missing='auto' in place of {missing.name!r}."
+    if by_likelihood and not isinstance(missing, EM):
+        yield f"{option} sums missing cells out: leave missing='auto' in place of {missing.name!r}."
     if isinstance(missing, EM) and len(missing.shift):
         yield f"{option} sums missing cells out as missing at random: leave EM(shift=...) out."
-    if objective == "ml" and order > 2:
-        yield f"objective='ml' learns pairs: use objective='pl' with refit='ml' for max_order={order}."
+    if by_likelihood and order > 2:
+        yield f"{option} learns pairs: use objective='pl' with refit='ml' for max_order={order}."
     if engine is not None:
         yield f"{option} needs all rows in this process: leave engine out."
 
 
 def objective_of_structure(objective: str, dataset: Dataset, rule: InductionRule) -> AnyObjective:
     """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
+    if objective == "bethe":
+        if not isinstance(dataset, DenseDataset):
+            raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
+        return BetheLikelihood()
     if objective != "ml":
         return choose(OBJECTIVES, objective, "objective")()
     if isinstance(dataset, DenseDataset) and is_tractable(dataset, rule):

@@ -79,11 +79,12 @@ class MarkovField(
         signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
         ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
         fixed structure.
-    objective : {"pl", "cd", "ml"}, default="pl"
+    objective : {"pl", "cd", "ml", "bethe"}, default="pl"
         Pseudo-likelihood; mean-field contrastive divergence as in the paper; or the exact log-likelihood, which sums
         missing cells out. "ml" selects features by exact gradients where the joint distribution of all targets is
         tractable, and by pseudo-likelihood otherwise. Connected components that are too wide keep the weights of the
-        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns.
+        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns. "bethe" approximates
+        the log-likelihood of fields of any width by belief propagation (the Bethe likelihood), for small tables.
     l1 : float or "auto", default="auto"
     l2 : float, default=1.0
         Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
@@ -291,8 +292,8 @@ class MarkovField(
                 f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
                 "determined."
             )
-        if self.latent and self.objective == "ml":
-            yield "objective='ml' has no latent variables: use objective='pl'."
+        if self.latent and self.objective in ("ml", "bethe"):
+            yield f"objective={self.objective!r} has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

@@ -33,7 +33,7 @@ from sparsefield.estimators.validation import as_seed, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.model.fit_record import LikelihoodRecord
-from sparsefield.objectives import EM, AnyObjective, DenseEvaluator, LikelihoodEvaluator
+from sparsefield.objectives import EM, AnyObjective, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
@@ -223,7 +223,9 @@ class TrainingMethods(NestedParameters):
 
     def _warn_not_converged(self, n_iter: int, violation: float) -> None:
         solver = self._resolve("solver")
-        if self.objective == "cd":
+        if self.objective == "bethe":
+            remedy = "Belief propagation does not converge where weights are too large: raise l1 or l2, or use 'pl'."
+        elif self.objective == "cd":
             remedy = "The gradient of cd is not that of its loss, so this is expected."
         elif n_iter >= solver.max_iter:
             remedy = "Raise solver=Solver(max_iter=...) (--max-iter)."
@@ -351,6 +353,8 @@ class TrainingMethods(NestedParameters):
             options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
             # Components that are too wide for the likelihood keep these weights.
             result = replace(result, field=self._refit(trainer))
+        if isinstance(trainer.evaluator, BetheEvaluator) and trainer.evaluator.unconverged:
+            result = replace(result, converged=False)
         if not wanted:
             return LikelihoodResult(result)
         if isinstance(trainer.evaluator, LikelihoodEvaluator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,13 +11,14 @@ from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
     cells_of_components,
+    component_of_cell,
     count_entities,
     normalize,
     write_beliefs,
 )
 from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
-from sparsefield.kernels.message_passing import MessageState, ResidualQueue, propagate
+from sparsefield.kernels.message_passing import MessageState, ResidualQueue, factor_beliefs, propagate
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,50 @@ def propagate_messages(
     graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, *, max_product: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the logits of all states of all missing cells, and which of the given components converged."""
+    state = new_messages(graph)
+    return state.beliefs, _run(graph, options, components, max_product, state)
+
+
+class BetheSums(NamedTuple):
+    """What belief propagation finds: marginals, and the Bethe approximation of partition functions."""
+
+    log_partition: np.ndarray
+    """(components,): the Bethe approximation of ln Z, which is exact on trees."""
+    probabilities: np.ndarray
+    """(states of all missing cells,)"""
+    marginals: np.ndarray
+    """Probabilities of the joint states of each factor, as its table has log-potentials."""
+    converged: np.ndarray
+    """(components,)"""
+
+
+def sum_by_messages(graph: FactorGraph, options: BeliefPropagation) -> BetheSums:
+    """Return the Bethe approximation of the sums over all missing cells.
+
+    ln Z is the sum of ln Z_f over factors plus (1 - d) ln Z_c over cells, where Z is the sum of unnormalized beliefs
+    and d the number of factors of a cell (Yedidia, Freeman and Weiss 2005). Where messages have converged, its
+    derivatives are the expectations of features under the beliefs.
+    """
+    state = new_messages(graph)
+    converged = _run(graph, options, np.arange(graph.n_components), False, state)
+    marginals, factor_sums = np.empty(graph.table_offsets[-1]), np.empty(len(graph.factor_offsets) - 1)
+    factor_beliefs(graph, state, marginals, factor_sums)
+    cell_sums = np.logaddexp.reduceat(state.beliefs, graph.offsets[:-1]) if graph.n_missing else np.empty(0)
+    owner = component_of_cell(graph)
+    degrees = np.diff(graph.cell_edge_offsets)
+    total = np.bincount(owner, (1.0 - degrees) * cell_sums, graph.n_components)
+    if len(factor_sums):
+        factor_owner = owner[graph.edge_cell[graph.factor_offsets[:-1]]]
+        total = total + np.bincount(factor_owner, factor_sums, graph.n_components)
+    return BetheSums(total, normalize(graph, state.beliefs), marginals, converged)
+
+
+def new_messages(graph: FactorGraph) -> MessageState:
+    """Return messages that say nothing yet."""
     arity = np.diff(graph.factor_offsets)
     states, edges = np.diff(graph.message_offsets), len(graph.edge_cell)
     sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
-    state = MessageState(
+    return MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.zeros(graph.message_offsets[-1]),
         beliefs=graph.unary_logits.copy(),
@@ -68,6 +110,11 @@ def propagate_messages(
         incoming=np.empty(sizes.max(initial=0) + states.max(initial=0)),
         digit=np.empty(arity.max(initial=0), dtype=np.int64),
     )
+
+
+def _run(
+    graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, max_product: bool, state: MessageState
+) -> np.ndarray:
+    """Update the messages of some components, and return which converged."""
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
-    converged = propagate(graph, components, *caps, max_product, state)
-    return state.beliefs, converged
+    return propagate(graph, components, *caps, max_product, state)

@@ -15,8 +15,10 @@ from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbo
 from sparsefield.data.deduplication import merge_equal_rows
 from sparsefield.data.shards import Piece
 from sparsefield.data.table import cut_into_blocks, missing_cells
+from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages
 from sparsefield.inference.elimination import EliminationBatch, batch_marginals, batches_by_shape
 from sparsefield.inference.factor_graph import (
+    FactorGraph,
     FactorStructure,
     build_structure,
     cell_positions,
@@ -132,7 +134,7 @@ class MissingSums:
         problem = self.compiled.problem
         self.structure: FactorStructure = build_structure(problem, np.ones(n_parameters))
         graph = self.structure.graph
-        self.batches: list[EliminationBatch] = batches_by_shape(graph, max_cells)
+        self.batches: list[EliminationBatch] = self._plan(max_cells)
         self._owner = component_of_cell(graph)
         self._parameter = self._parameters_of_features()
         member, _, row = self.compiled.missing_cells
@@ -152,6 +154,17 @@ class MissingSums:
         """Return sums at given weights."""
         problem, structure = self.compiled.problem, self.structure
         graph = with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
+        log_partition, probabilities, marginals = self._sum_graph(graph)
+        problem.probabilities[:] = probabilities
+        write_expected_columns(problem, cell_positions(problem))
+        return Sums(log_partition, probabilities, self.expected_columns(), self._expected_features(marginals))
+
+    def _plan(self, max_cells: int) -> list[EliminationBatch]:
+        """Return how components are eliminated."""
+        return batches_by_shape(self.structure.graph, max_cells)
+
+    def _sum_graph(self, graph: FactorGraph) -> tuple[Array, Array, Array]:
+        """Return ln Z of each component, and the probabilities of states and of the joint states of factors."""
         log_partition, probabilities = np.empty(graph.n_components), np.empty(graph.offsets[-1])
         marginals = np.empty(graph.table_offsets[-1])
         for part in (part for batch in self.batches for part in batch.split()):
@@ -161,11 +174,10 @@ class MissingSums:
                 probabilities[graph.offsets[part.missing_cells[:, cell]] + np.arange(len(values))[:, None]] = values
             for k, values in enumerate(found.factors):
                 marginals[graph.table_offsets[part.factors[:, k]] + np.arange(len(values))[:, None]] = values
-        problem.probabilities[:] = probabilities
-        write_expected_columns(problem, cell_positions(problem))
-        return Sums(log_partition, probabilities, self._columns(), self._expected_features(marginals))
+        return log_partition, probabilities, marginals
 
-    def _columns(self) -> list[Array]:
+    def expected_columns(self) -> list[Array]:
+        """Return for each block the expected columns of missing cells at the last weights, 0 elsewhere."""
         found = []
         parts = zip(self.group.members, self.compiled.missing_columns, strict=True)
         for (_, block), (column, row, position) in parts:
@@ -190,3 +202,21 @@ class MissingSums:
         numbers = np.arange(1.0, self.n_parameters + 1.0)
         ground_features(problem, numbers, structure.cells, True, numbered, column_logits, keys)
         return np.rint(numbered.weight / structure.features.weight).astype(np.int64) - 1
+
+
+class BetheMissingSums(MissingSums):
+    """`MissingSums` by belief propagation, for components of any width; ``unconverged`` counts the last ones."""
+
+    def __init__(
+        self, group: RowGroup, graphs: Sequence[Adjacency], n_parameters: int, options: BeliefPropagation
+    ) -> None:
+        self._options, self.unconverged = options, 0
+        super().__init__(group, graphs, n_parameters, max_cells=0)
+
+    def _plan(self, max_cells: int) -> list[EliminationBatch]:
+        return []
+
+    def _sum_graph(self, graph: FactorGraph) -> tuple[Array, Array, Array]:
+        found = sum_by_messages(graph, self._options)
+        self.unconverged = int(np.count_nonzero(~found.converged))
+        return found.log_partition, found.probabilities, found.marginals

@@ -67,6 +67,35 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
     return converged
 
 
+@njit(nogil=True, cache=True)
+def factor_beliefs(graph, state, marginals, log_sums):
+    """Set marginals to the probabilities of the joint states of each factor, and log_sums (factors,) to their norms.
+
+    The potential of a factor is multiplied by the messages that its cells receive from all other factors.
+    """
+    for f in range(graph.factor_offsets.shape[0] - 1):
+        first, last = graph.factor_offsets[f], graph.factor_offsets[f + 1]
+        start, end = graph.table_offsets[f], graph.table_offsets[f + 1]
+        top = -np.inf
+        for entry in range(start, end):
+            value, rest = graph.tables[entry], entry - start
+            for edge in range(last - 1, first - 1, -1):
+                cell = graph.edge_cell[edge]
+                states = graph.offsets[cell + 1] - graph.offsets[cell]
+                code = rest % states
+                rest //= states
+                value += state.beliefs[graph.offsets[cell] + code] - state.messages[graph.message_offsets[edge] + code]
+            marginals[entry] = value
+            top = max(top, value)
+        total = 0.0
+        for entry in range(start, end):
+            marginals[entry] = math.exp(marginals[entry] - top)
+            total += marginals[entry]
+        for entry in range(start, end):
+            marginals[entry] /= total
+        log_sums[f] = top + math.log(total)
+
+
 @njit(nogil=True, cache=True, inline="always")
 def _order_factors(graph, component, state):
     """Order the factors of a component breadth first from its first cell."""

@@ -3,22 +3,28 @@
 from sparsefield.compute import Engine
 from sparsefield.data import CovariateDataset, Dataset
 from sparsefield.inference import InferenceMethod
+from sparsefield.objectives.bethe_evaluator import BetheEvaluator, BetheLikelihood
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.covariate_evaluator import CovariateEvaluator, CovariateGradientFactors
 from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
-from sparsefield.objectives.likelihood_evaluator import ExactGradients, ExactLikelihood, LikelihoodEvaluator
+from sparsefield.objectives.likelihood_evaluator import (
+    ExactGradients,
+    ExactLikelihood,
+    LikelihoodEvaluator,
+    LikelihoodObjective,
+)
 from sparsefield.objectives.objective import Evaluator, Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 
 AnyGradientFactors = GradientFactors | SparseGradientFactors
-AnyObjective = Objective | ExactLikelihood
+AnyObjective = Objective | LikelihoodObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
-"""Objectives that are sums over cells, by name; the third one is `ExactLikelihood`."""
+"""Objectives that are sums over cells, by name; the others are `ExactLikelihood` and `BetheLikelihood`."""
 
 
 def make_evaluator(
@@ -28,11 +34,11 @@ def make_evaluator(
 
     ``missing`` is for missing cells: see `DenseEvaluator`. The exact likelihood sums them out.
     """
-    if isinstance(objective, ExactLikelihood):
+    if isinstance(objective, LikelihoodObjective):
         local = sample.local()
         if local.kind != "dense":
-            raise ValueError("the exact likelihood is for dense tables")
-        return LikelihoodEvaluator(local, engine)
+            raise ValueError("the likelihood is for dense tables")
+        return (BetheEvaluator if isinstance(objective, BetheLikelihood) else LikelihoodEvaluator)(local, engine)
     if sample.kind == "dense":
         if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
             return LatentEvaluator(sample.local(), engine, missing)
@@ -49,6 +55,8 @@ __all__ = [
     "OBJECTIVES",
     "AnyGradientFactors",
     "AnyObjective",
+    "BetheEvaluator",
+    "BetheLikelihood",
     "CovariateEvaluator",
     "CovariateGradientFactors",
     "DenseEvaluator",
@@ -58,6 +66,7 @@ __all__ = [
     "GradientFactors",
     "LatentEvaluator",
     "LikelihoodEvaluator",
+    "LikelihoodObjective",
     "Objective",
     "PseudoLikelihood",
     "RegressionHessian",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,12 +32,18 @@ MAX_TRAINING_CELLS = 2**25
 """The same for the tables of all rows together: an evaluation takes seconds then."""
 
 
-class ExactLikelihood:
-    """Minimize minus the exact log-likelihood of the observed targets given the covariates.
+class LikelihoodObjective:
+    """Minimize minus the log-likelihood of the observed targets given the covariates, or an approximation of it.
 
-    It is convex where no cell is missing. Unlike the gradient of an `Objective`, its gradient is no sum over single
-    cells, so that it has an evaluator of its own.
+    Unlike the gradient of an `Objective`, its gradient is no sum over single cells, so that it has an evaluator of its
+    own.
     """
+
+    name: ClassVar[str]
+
+
+class ExactLikelihood(LikelihoodObjective):
+    """Minimize minus the exact log-likelihood, which is convex where no cell is missing."""
 
     name = "ml"
 

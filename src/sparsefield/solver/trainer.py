@@ -24,7 +24,15 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import EM, AnyObjective, Evaluator, ExactGradients, ExactLikelihood, make_evaluator
+from sparsefield.objectives import (
+    EM,
+    AnyObjective,
+    Evaluator,
+    ExactGradients,
+    LikelihoodEvaluator,
+    LikelihoodObjective,
+    make_evaluator,
+)
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
@@ -38,6 +46,9 @@ MIN_BATCH = 50
 
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
+
+PAIR_FACTOR = 0.5
+"""Factor of l1 for pairs of targets by the likelihood, see `likelihood_factors`."""
 
 FEW_CANDIDATES = 0.02
 """Induction ends when fewer candidates than this share of the working set stand out; the certificate takes over."""
@@ -97,7 +108,7 @@ class Trainer:
             order_penalty=options.order_penalty,
             protected_pairs=start.features if start is not None and start.latent else None,
             grouped=options.penalty == "group" and sample.kind != "sparse",  # an edge of binary variables is one pair
-            by_likelihood=isinstance(objective, ExactLikelihood),
+            by_likelihood=isinstance(objective, LikelihoodObjective),
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
         self.missing = treat_missing(self.problem, self.evaluator, missing)
@@ -390,9 +401,13 @@ class Trainer:
             if isinstance(factors, ExactGradients):
                 known = working_set.group_keys if working_set.grouped else working_set.pair_keys
                 return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
+            scale = PAIR_FACTOR if isinstance(self.evaluator, LikelihoodEvaluator) else 1.0
             if working_set.grouped:
-                return score_edges(factors.parts, self.layout, l1, working_set.group_keys, limit)
-            found = score_pairs(rule, factors, self.layout, l1, working_set.pair_keys, limit)
+                found = score_edges(factors.parts, self.layout, scale * l1, working_set.group_keys, limit)
+            else:
+                found = score_pairs(rule, factors, self.layout, scale * l1, working_set.pair_keys, limit)
+            if working_set.grouped or scale < 1.0:
+                return replace(found, score=found.score / scale)
             higher = []
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
                 known, penalty = working_set.conjunction_keys, self.options.order_penalty
