@@ -24,6 +24,7 @@ from benchmarks import (
     mixed,
     multilabel,
     network,
+    objectives,
     pages,
     paper,
     peers,
@@ -40,8 +41,8 @@ from sparsefield.cli import run_app
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
     peers, scale, paper, products, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent,
-    inference, selection, ablations, network, sequences, denoising, likelihood, multilabel, cluster, dependent, cores,
-    profile, centrality, coverage, comparison, pages,
+    inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
+    dependent, cores, profile, centrality, coverage, comparison, pages,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

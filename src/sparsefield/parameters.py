@@ -78,8 +78,9 @@ class FieldParameters:
     )
     objective: str = _option(
         "pl",
-        "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), or ml (the exact likelihood, for "
-        "columns that are few or depend on each other narrowly).",
+        "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), ml (the exact likelihood, for columns "
+        "that are few or depend on each other narrowly), or bethe (the likelihood by belief propagation, for small "
+        "tables).",
     )
     l1: float | str = _option(
         "auto",

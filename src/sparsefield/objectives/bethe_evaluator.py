@@ -1,7 +1,8 @@
 """This module evaluates the Bethe likelihood: the log-likelihood with ln Z and expectations by belief propagation.
 
 It is exact where the features of a row form a tree. On other graphs beliefs, and so the gradient, are approximate, and
-the loss need not be convex: with strong weights on many loops belief propagation may not converge at all.
+the loss need not be convex: with strong weights on many loops belief propagation does not converge. There the loss is
+infinite, so that the optimizer stays where it does, and a fit may end before its optimum.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from sparsefield.objectives.likelihood_evaluator import (
 
 Array = np.ndarray
 
+MAX_UPDATES = 50
+"""Updates per message, on average, after which belief propagation counts as not converging."""
+
 
 class BetheLikelihood(LikelihoodObjective):
     """Minimize minus the Bethe approximation of the log-likelihood, whose expectations belief propagation computes."""
@@ -38,7 +42,7 @@ class BetheEvaluator(LikelihoodEvaluator):
 
     def __init__(self, sample: DenseDataset, engine: Engine, options: BeliefPropagation | None = None) -> None:
         super().__init__(sample, engine)
-        self._options = options or BeliefPropagation()
+        self._options = options or BeliefPropagation(max_updates=MAX_UPDATES)
         self._scores_by_rows = sample.is_plain and not sample.has_missing and _has_one_candidate_per_edge(self.layout)
 
     @property
@@ -47,6 +51,11 @@ class BetheEvaluator(LikelihoodEvaluator):
         if self._point is None or self._point[0].sums is None:
             return 0
         return sum(one.unconverged for sums in self._point[0].sums for one in sums if isinstance(one, BetheMissingSums))
+
+    def evaluate(self, graph: CompiledLikelihood, theta: Array) -> tuple[float, Array]:
+        """Return loss and gradient without penalties; the loss is infinite where messages do not converge."""
+        loss, gradient = super().evaluate(graph, theta)
+        return (np.inf if self.unconverged else loss), gradient
 
     def too_wide(self, features: Array) -> list[tuple[Array, int]]:
         """Return nothing: messages have the size of a variable whatever the graph."""
