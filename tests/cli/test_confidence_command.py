@@ -47,6 +47,8 @@ def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Pa
     assert done.code == 0, done.err
     assert "percentiles of 20 bootstrap resamples" in done.out
     assert "frequency" in done.out
+    edges = json.loads(run(*words, "--of", "edges", "--json").out)["rows"]
+    assert {row["frequency"] for row in edges} <= {0.0, 0.5, 1.0}
     assert "not adjusted" in run(*words, "--differences").out
 
 
@@ -66,11 +68,17 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     done = run("confidence", model, table)
     assert done.code == 2
     assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
-    assert run("confidence", model, table, "--drop-incomplete").code == 0
+    done = run("confidence", model, table, "--drop-incomplete")
+    assert done.code == 0
+    assert "Estimated from the 198 complete rows of 200." in done.out
+    assert "not the table that the field was learned from, or rows have other weights: the values of 'wet'" in done.err
 
 
 @pytest.mark.slow
-def test_the_coefficient_of_centrality_is_printed(run, model: Path, table: Path) -> None:
+def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Path, table: Path) -> None:
     done = run("confidence", model, table, "--centrality")
     assert done.code == 0, done.err
     assert "can be dropped such that the strength of columns keeps a correlation of 0.7" in done.out
+    assert done.out.index("can be dropped") < done.out.index("index")
+    shown = [json.loads(run("confidence", model, table, "--centrality", "--json", *n).out) for n in ((), ("--n", "2"))]
+    assert shown[0]["rows"] != shown[1]["rows"]
