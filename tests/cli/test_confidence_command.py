@@ -74,6 +74,20 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     assert "not the table that the field was learned from, or rows have other weights: the values of 'wet'" in done.err
 
 
+def test_notes_on_reading_are_printed_once(run, table: Path, tmp_path: Path) -> None:
+    frame = pl.read_csv(table).with_columns(share=pl.Series(np.linspace(0.5, 1.5, 200)))
+    other, path = tmp_path / "other.csv", tmp_path / "other.safetensors"
+    frame.write_csv(other, separator=";")
+    assert run("fit", other, "-o", path, "--l1", "5", "--no-check", "--weight", "share").code == 0
+    done = run("confidence", path, other)
+    assert done.code == 0, done.err
+    assert done.err.count("is read as") == 1
+    frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(other, separator=";")
+    done = run("impute", path, other, "-m", "2", "-o", tmp_path / "imputed.csv")
+    assert done.code == 0, done.err
+    assert done.err.count("is read as") == 1
+
+
 @pytest.mark.slow
 def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Path, table: Path) -> None:
     done = run("confidence", model, table, "--centrality")
