@@ -53,6 +53,10 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
     ("words", "message"),
     [
         (("--group", "land"), "land"),
+        (
+            ("--group", "country", "--weight", "wet"),
+            "counts each row once, so rows have no weights: remove --weight wet",
+        ),
         (("--group", "country", "--l1-difference", "much"), "--l1-difference must be 'auto' or a number"),
         (("--group", "country", "--report", "page.txt"), "page.txt"),
         (("--group", "country", "--adjust", "some", "--l1", "3"), "adjust must be one of"),

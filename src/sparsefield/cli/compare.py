@@ -65,6 +65,7 @@ Checkpoint = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
 ]
+Weight = Annotated[str | None, typer.Option("--weight", hidden=True)]  # refused with the reason
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -80,6 +81,7 @@ def compare(
     models: Models = None,
     report: Report = None,
     drop_missing_groups: DropMissing = False,
+    weight: Weight = None,
     as_json: Json = False,
     columns: ColumnOptions,
     reading: ReadOptions,
@@ -94,6 +96,10 @@ def compare(
     groups of rows: the difference of global strength (the sum of the strengths of all edges), the largest difference of
     an edge, and every single edge. Prints the tests and the edges that differ most.
     """
+    if weight is not None:
+        raise DataError(
+            f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}."
+        )
     _check_files(data, output, models, report)
     given = read_data(data, reading, replace(columns, group=group))
     learning["selection"] = learning["selection"] or "heldout"
