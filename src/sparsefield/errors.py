@@ -57,5 +57,9 @@ class PenaltyWarning(UserWarning):
     """The L2 penalty determines some weights more than the rows do; their confidence intervals can be too narrow."""
 
 
+class OtherTableWarning(UserWarning):
+    """The table is not the one that the field was learned from."""
+
+
 class CheckpointWarning(UserWarning):
     """The state of a fit could not be saved; the fit goes on."""

@@ -22,7 +22,7 @@ def mixed() -> MarkovField:
 
 
 def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
-    _, problem = mixed._refit_problem(several_kinds(), None, None)
+    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
     estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
     draw = resampled_rows(problem.n_rows, 3)
     found = Resampling(problem, estimate, draw).draw(5, 1)
@@ -95,3 +95,13 @@ def test_a_model_without_features_has_empty_frames(columns: int) -> None:
     assert found.draws.shape == (3, 0)
     assert [len(frame) for frame in (found.weights, found.edges, found.differences())] == [0, 0, 0]
     assert "frequency" in found.weights.columns
+
+
+def test_rows_of_weight_0_do_not_change_a_refit(mixed: MarkovField) -> None:
+    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    weight = np.where(np.arange(problem.n_rows) % 3 == 0, 1.0, 0.0)
+    rows = np.flatnonzero(weight)
+    part, theta = problem.subset(rows), mixed.field_.theta
+    assert part.loss(theta, weight[rows]) == pytest.approx(problem.loss(theta, weight))
+    assert np.allclose(part.gradient(theta, weight[rows]), problem.gradient(theta, weight))
+    assert np.allclose(part.hessian(theta, weight[rows]), problem.hessian(theta, weight))

@@ -14,7 +14,7 @@ from sparsefield.analysis import godambe
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.datasets import make_markov_field
-from sparsefield.errors import DataError, PenaltyWarning
+from sparsefield.errors import DataError, OtherTableWarning, PenaltyWarning
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +166,28 @@ def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.
     assert again.values.min() > 0.7
     with pytest.raises(ValueError, match=r"shares must be ascending .* probability must be"):
         field.centrality_stability(samples, shares=[0.5, 0.2], probability=95)
+
+
+def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, samples: np.ndarray) -> None:
+    table = pl.DataFrame(samples[:150], schema=[f"x{k}" for k in range(5)]).with_columns(
+        three=pl.Series(np.random.default_rng(0).integers(0, 3, 150)).cast(pl.String)
+    )
+    own = MarkovField(l1=0.5).fit(table)
+    found = own.confidence_intervals(table, method="bootstrap", n=4, selections=4)
+    assert found.selected is not None
+    for row, mine in zip(found.edges.iter_rows(named=True), found._members, strict=True):
+        assert row["frequency"] == np.mean([any(draw[k] for k in mine) for draw in found.selected])
+        assert row["frequency"] >= max(found.selected[:, mine].mean(axis=0))
+    assert max(map(len, found._members)) > 1
+
+
+def test_representations_are_one_line(field: MarkovField, samples: np.ndarray, found: ConfidenceIntervals) -> None:
+    stability = field.centrality_stability(samples, n=2, shares=[0.1])
+    assert "edges from 400 rows: godambe" in repr(found)
+    assert "1 shares of 400 rows, 2 resamples each" in repr(stability)
+    assert all(len(repr(one)) < 160 and "array" not in repr(one) for one in (found, stability))
+
+
+def test_another_table_is_noticed(field: MarkovField, samples: np.ndarray) -> None:
+    with pytest.warns(OtherTableWarning, match=r"\(200 rows, and 400 in training\)"):
+        field.confidence_intervals(samples[:200])

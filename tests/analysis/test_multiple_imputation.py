@@ -182,6 +182,7 @@ def test_a_given_graph_stays_as_it_is() -> None:
 def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> None:
     means = imputations.mean()
     assert means.names == ("x", "age")
+    assert isinstance(means.to_frame(), pd.DataFrame)
     assert means.estimate[0] == pytest.approx(np.mean([filled["x"].mean() for filled in imputations]))
     assert means.within[0] == pytest.approx(np.mean([filled["x"].var() / len(table) for filled in imputations]))
     shares = imputations.proportion(["town", "level"])

@@ -39,13 +39,18 @@ def test_complete_degrees_of_freedom_are_those_of_barnard_and_rubin() -> None:
     within, between = 0.255, 2 / 3
     share = 1.25 * between / (within + 1.25 * between)
     old, observed = 3 / share**2, 21 / 23 * 20 * (1 - share)
-    assert found.degrees_of_freedom == pytest.approx([old * observed / (old + observed)])
+    df = old * observed / (old + observed)
+    assert found.degrees_of_freedom == pytest.approx([df])
+    statistic = 2.0 / np.sqrt(within + 1.25 * between)
+    assert found.statistic == pytest.approx([statistic])
+    assert found.p_value == pytest.approx([2.0 * stats.t.sf(statistic, df)])
 
 
 def test_equal_estimates_have_the_interval_of_one_complete_table() -> None:
     found = pool([[2.0, 5.0]] * 3, [[0.1, 0.0]] * 3, complete_df=50)
     assert found.standard_error == pytest.approx([0.1, 0.0])
     assert found.relative_increase.tolist() == [0.0, 0.0]
+    assert (found.statistic[1], found.p_value[1]) == (np.inf, 0.0)
     assert found.degrees_of_freedom == pytest.approx([48.1, 48.1], abs=0.1)
 
 
@@ -70,10 +75,22 @@ def test_frames_have_a_row_for_each_imputation(library) -> None:
     frame = library.DataFrame({"a": values[:, 0], "b": values[:, 1]})
     swapped = library.DataFrame({"b": errors[:, 1], "a": errors[:, 0]})
     expected = pool(values, errors, names=["a", "b"]).to_frame()
-    assert pool(frame, swapped).to_frame().equals(expected)
-    assert pool(frame, variances=np.square(errors)).to_frame().equals(expected)
+    assert pool(frame, swapped).to_frame("polars").equals(expected)
+    assert pool(frame, variances=np.square(errors)).to_frame("polars").equals(expected)
     with pytest.raises(ValueError, match="lack 'a'"):
         pool(frame, library.DataFrame({"b": [0.1] * 3, "c": [0.1] * 3}))
+
+
+def test_frames_come_back_in_the_library_that_was_given() -> None:
+    for library in (pl, pd):
+        estimates = library.DataFrame({"a": ESTIMATES})
+        found = pool(estimates, library.DataFrame({"a": ERRORS}))
+        assert isinstance(found.to_frame(), library.DataFrame)
+        assert {"statistic", "p_value"} <= set(found.to_frame().columns)
+    series = [pd.Series({"a": value}) for value in ESTIMATES]
+    assert isinstance(pool(series, [pd.Series({"a": value}) for value in ERRORS]).to_frame(), pd.DataFrame)
+    assert isinstance(pool(ESTIMATES, ERRORS).to_frame(), pl.DataFrame)
+    assert isinstance(pool(ESTIMATES, ERRORS).to_frame("pandas"), pd.DataFrame)
 
 
 def test_fitted_models_pairs_and_covariances_are_results_of_an_analysis() -> None:

@@ -35,6 +35,7 @@ def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_pat
     assert pl.read_csv(edges)["p"][0] == 0.005
     assert load(models / "south.safetensors").field_.record.n_rows == 100
     assert "noise - sleep" in page.read_text(encoding="utf-8")
+    assert "separate fits" in done.out
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
@@ -52,6 +53,10 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
     ("words", "message"),
     [
         (("--group", "land"), "land"),
+        (
+            ("--group", "country", "--weight", "wet"),
+            "counts each row once, so rows have no weights: remove --weight wet",
+        ),
         (("--group", "country", "--l1-difference", "much"), "--l1-difference must be 'auto' or a number"),
         (("--group", "country", "--report", "page.txt"), "page.txt"),
         (("--group", "country", "--adjust", "some", "--l1", "3"), "adjust must be one of"),

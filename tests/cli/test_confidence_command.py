@@ -47,6 +47,8 @@ def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Pa
     assert done.code == 0, done.err
     assert "percentiles of 20 bootstrap resamples" in done.out
     assert "frequency" in done.out
+    edges = json.loads(run(*words, "--of", "edges", "--json").out)["rows"]
+    assert {row["frequency"] for row in edges} <= {0.0, 0.5, 1.0}
     assert "not adjusted" in run(*words, "--differences").out
 
 
@@ -66,11 +68,31 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     done = run("confidence", model, table)
     assert done.code == 2
     assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
-    assert run("confidence", model, table, "--drop-incomplete").code == 0
+    done = run("confidence", model, table, "--drop-incomplete")
+    assert done.code == 0
+    assert "Estimated from the 198 complete rows of 200." in done.out
+    assert "not the table that the field was learned from, or rows have other weights: the values of 'wet'" in done.err
+
+
+def test_notes_on_reading_are_printed_once(run, table: Path, tmp_path: Path) -> None:
+    frame = pl.read_csv(table).with_columns(share=pl.Series(np.linspace(0.5, 1.5, 200)))
+    other, path = tmp_path / "other.csv", tmp_path / "other.safetensors"
+    frame.write_csv(other, separator=";")
+    assert run("fit", other, "-o", path, "--l1", "5", "--no-check", "--weight", "share").code == 0
+    done = run("confidence", path, other)
+    assert done.code == 0, done.err
+    assert done.err.count("is read as") == 1
+    frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(other, separator=";")
+    done = run("impute", path, other, "-m", "2", "-o", tmp_path / "imputed.csv")
+    assert done.code == 0, done.err
+    assert done.err.count("is read as") == 1
 
 
 @pytest.mark.slow
-def test_the_coefficient_of_centrality_is_printed(run, model: Path, table: Path) -> None:
+def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Path, table: Path) -> None:
     done = run("confidence", model, table, "--centrality")
     assert done.code == 0, done.err
     assert "can be dropped such that the strength of columns keeps a correlation of 0.7" in done.out
+    assert done.out.index("can be dropped") < done.out.index("index")
+    shown = [json.loads(run("confidence", model, table, "--centrality", "--json", *n).out) for n in ((), ("--n", "2"))]
+    assert shown[0]["rows"] != shown[1]["rows"]

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsefield import FixedGraph, MarkovField, compare, load
 from sparsefield.analysis import permutation_tests
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, LeftOutWarning
 from sparsefield.estimators.compared_groups import read_compared_groups
 
 
@@ -101,6 +101,45 @@ def test_three_groups_are_compared_in_pairs_and_all_together() -> None:
     assert found.edges["p_adjusted"].min() == 0.05
     assert (found.edges["p_adjusted"] >= found.edges["p"]).all()
     assert "edges have different weights in the joint fit, over all pairs" in found.summary()
+
+
+def test_rows_of_all_pairs_are_sorted_by_p_and_have_the_weights_of_the_tested_fits(tmp_path: Path) -> None:
+    table = survey(360, groups=3).with_columns(
+        mood=(pl.col("mood") > 2).cast(int), color=(pl.col("color") == "red").cast(int)
+    )
+    found = compare(table, "country", l1=4.0, l1_difference=4.0, permutations=19)
+    assert found.edges["p"].is_sorted()
+    assert found.nodes["p"].is_sorted()
+    assert found.edges["group_a"].to_list() != sorted(found.edges["group_a"].to_list())
+    for row in found.edges.iter_rows(named=True):  # binary columns have one weight for each edge
+        assert abs(row["separate_a"] - row["separate_b"]) == pytest.approx(row["statistic"], abs=1e-9)
+
+
+def test_a_page_says_where_no_edge_differs(tmp_path: Path) -> None:
+    same = compare(survey(200), "country", l1=4.0, l1_difference=np.inf, permutations=5)
+    same.write_report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert ": no edge differs in the joint fit." in page
+    assert "permutations, on a logarithmic scale" in page
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_rows_without_a_group_are_left_out_on_request(as_array: bool) -> None:
+    table = survey(200).with_columns(
+        country=pl.when(pl.int_range(pl.len()) % 20 == 3).then(None).otherwise(pl.col("country"))
+    )
+    kept = table.filter(pl.col("country").is_not_null())
+    X, group = (table.drop("country").to_numpy(), table["country"]) if as_array else (table, "country")
+    options: dict = {"l1": 4.0, "l1_difference": 4.0, "permutations": 3}
+    with pytest.raises(DataError, match=r"drop_missing_groups=True \(--drop-missing-groups\)"):
+        compare(X, group, **options)
+    with pytest.warns(LeftOutWarning, match="10 missing value"):
+        found = compare(X, group, drop_missing_groups=True, **options)
+    whole = compare(
+        kept.drop("country").to_numpy() if as_array else kept, kept["country"] if as_array else group, **options
+    )
+    assert found.sizes == whole.sizes
+    assert found.edges.equals(whole.edges)
 
 
 def test_holm_says_how_many_permutations_it_needs_and_counts_all_pairs_of_groups() -> None:

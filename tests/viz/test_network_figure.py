@@ -12,6 +12,7 @@ import pytest
 from sparsefield import MarkovField
 from sparsefield.datasets import make_markov_field
 from sparsefield.errors import DataError
+from sparsefield.viz.network_figure import format_weight
 from sparsefield.viz.network_plot import NetworkPlot
 from sparsefield.viz.node_rings import arc_path
 from sparsefield.viz.palette import BLUE, GROUPS, INK, NEUTRAL, ORANGE
@@ -115,6 +116,61 @@ def test_a_figure_for_print_has_its_size_in_millimeters(field: MarkovField) -> N
     for node in root.iter(f"{SVG}circle"):
         assert 0 < float(node.attrib["cx"]) < box[2]
         assert 0 < float(node.attrib["cy"]) < box[3]
+
+
+@pytest.fixture(scope="module")
+def answers() -> MarkovField:
+    """A field of 24 items in four groups: most names are short, some are long, and two items are alone."""
+    rng = np.random.default_rng(3)
+    traits = rng.normal(size=(800, 4))
+    names = [f"{'ABCD'[k % 4]}{k // 4}" for k in range(20)] + ["education_in_years", "region_of_birth", "lone", "alone"]
+    loads = np.column_stack([traits[:, k % 4] for k in range(22)] + [rng.normal(size=800) for _ in range(2)])
+    table = (loads + rng.normal(size=loads.shape) > 0).astype(int)
+    return MarkovField(l1=30.0).fit(pl.DataFrame(table, schema=names))
+
+
+def test_names_cover_no_circles_in_a_column_of_print(answers: MarkovField) -> None:
+    for style in ("auto", "beside"):
+        figure = answers.plot(width_mm=90, names=style).figure
+        assert len(figure.labels) == (~figure.inside).sum()
+        for label in figure.labels:
+            for place, radius in zip(figure.places, figure.radii, strict=True):
+                nearest = np.clip(place, label.box[:2], label.box[2:])
+                assert np.linalg.norm(nearest - place) > radius - 1.0, label.name
+    assert 0 < len(answers.plot(width_mm=90).figure.labels) < 24  # short names are inside, long ones beside
+
+
+def test_found_communities_look_as_if_they_were_given(answers: MarkovField) -> None:
+    found = answers.centrality(communities="auto")
+    given = dict(zip(found["column"], found["community"], strict=True))
+    backward = {name: given[name] for name in reversed(given)}
+    assert answers.plot(width_mm=90).to_svg() == answers.plot(width_mm=90, communities=backward).to_svg()
+    assert {"community 1", "2"} <= set(texts(answers.plot()))
+    pages = [plot.to_html() for plot in (answers.plot(), answers.plot(communities=backward))]
+    shown = [re.findall(r'"(?:groups|colors)":\[[^]]*', page) for page in pages]
+    assert shown[0] == shown[1]
+    assert "community 1" in shown[0][0]
+
+
+def test_columns_without_edges_are_named(answers: MarkovField, monkeypatch) -> None:
+    assert "No edges: lone, alone." in answers.plot().to_html()
+    assert not any("no edges" in text for text in texts(answers.plot()))  # they are drawn
+    monkeypatch.setattr("sparsefield.viz.network_figure.MAX_WITH_ISOLATED", 20)
+    assert "no edges: lone, alone" in texts(answers.plot())
+
+
+def test_small_weights_are_not_zero() -> None:
+    assert [format_weight(value) for value in (1.234, 0.005, 0.0049, -0.00012)] == [
+        "1.23", "0.01", "0.0049", "\u22120.00012",
+    ]  # fmt: skip
+
+
+def test_weights_without_room_are_left_out(answers: MarkovField) -> None:
+    small, large = (answers.plot(width_mm=width, edge_labels=True) for width in (40, 400))
+    weights = re.compile(r"\u2212?\d\.\d+")
+    n_small, n_large = (len([text for text in texts(plot) if weights.fullmatch(text)]) for plot in (small, large))
+    assert n_small < n_large
+    assert "weights where there is room" in texts(small)
 
 
 def test_a_wide_field_is_one_connected_figure() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsefield.viz import node_positions
-from sparsefield.viz.node_positions import layout_nodes
+from sparsefield.viz.node_positions import layout_nodes, separate_labels
 
 pytestmark = pytest.mark.grid(keep=2)
 
@@ -74,3 +74,20 @@ def test_connected_components_do_not_overlap() -> None:
     for k, (low, high) in enumerate(boxes):
         for other_low, other_high in boxes[:k]:
             assert (low > other_high).any() or (other_low > high).any()
+
+
+def test_labels_are_moved_apart_until_none_overlap() -> None:
+    rng = np.random.default_rng(0)
+    positions = np.concatenate([rng.normal(scale=20.0, size=(30, 2)), np.zeros((3, 2))])
+    widths, heights = rng.uniform(10, 60, 33), rng.uniform(5, 20, 33)
+    moved = separate_labels(positions, widths, heights)
+    dx, dy = (np.abs(moved[:, None, k] - moved[None, :, k]) for k in (0, 1))
+    overlap = (dx < (widths[:, None] + widths) / 2) & (dy < (heights[:, None] + heights) / 2)
+    assert overlap.sum() == 33  # each with itself
+
+
+def test_clusters_that_a_weak_edge_joins_are_not_small_and_far_apart() -> None:
+    ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [4, 5], [3, 5]])
+    places = layout_nodes(6, ends, np.array([1.0, 1.0, 1.0, 0.01, 1.0, 1.0, 1.0]))
+    lengths = np.linalg.norm(places[ends[:, 0]] - places[ends[:, 1]], axis=1)
+    assert lengths[3] < 3.0 * np.median(lengths)

@@ -120,9 +120,12 @@ class Resampling:
         weights *= problem.block.weight[:, None]
         thetas, converged = self._shared_steps(weights)
         for k in np.flatnonzero(~converged):
+            # Rows that were not drawn count for nothing, and are most of them where large shares are dropped.
+            rows = np.flatnonzero(weights[:, k])
+            part, weight = problem.subset(rows), weights[rows, k]
             points = self.estimate.theta, thetas[:, k]
-            losses = [problem.loss(point, weights[:, k]) for point in points]
-            found = minimize(problem, points[int(np.argmin(losses))], weights[:, k], TOLERANCE)
+            losses = [part.loss(point, weight) for point in points]
+            found = minimize(part, points[int(np.argmin(losses))], weight, TOLERANCE)
             thetas[:, k], converged[k] = found.theta, found.converged
         return thetas[problem.n_biases :].T, converged
 

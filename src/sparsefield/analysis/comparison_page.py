@@ -26,6 +26,7 @@ from sparsefield.viz.network_view import build_view
 
 SHOWN_EDGES = 100
 BINS = 24
+COUNTED = "permutations, on a logarithmic scale"
 MOST_PICTURES = 6
 """Difference networks of pairs of groups that are drawn."""
 
@@ -67,7 +68,7 @@ def _histograms(facts: ComparisonFacts, results: Sequence[PermutationResult]) ->
             top = max(float(result.drawn[:, k].max(initial=0.0)), observed, 1e-9)
             counts, edges = np.histogram(result.drawn[:, k], BINS, (0.0, top))
             label = f"difference with permuted groups; observed: {observed:.3g}"
-            panels.append(HistogramPanel(f"{test}, {names}", label, edges.tolist(), counts.tolist(), "permutations"))
+            panels.append(HistogramPanel(f"{test}, {names}", label, edges.tolist(), counts.tolist(), COUNTED))
     drawn = draw_panels("Statistics of permuted groups", panels)
     return [render_figure(drawn, "A group difference is unusual where few permutations reach the observed value.")]
 
@@ -77,13 +78,15 @@ def _edges(facts: ComparisonFacts) -> str:
         [
             TableCell(name_groups(edge), "text"),
             TableCell(f"{edge.variable_a} - {edge.variable_b}", "text"),
-            *map(_number, (edge.weight_a, edge.weight_b, edge.difference, edge.statistic)),
+            *map(_number, (edge.weight_a, edge.weight_b, edge.separate_a, edge.separate_b, edge.statistic)),
             *map(_p, (edge.p, edge.p_adjusted)),
         ]
         for edge in facts.tables.edge_rows[:SHOWN_EDGES]
     ]
-    heads = ("groups", "edge", "weight in first", "in second", "difference", "tested", "p", "adjusted p")
-    return render_table(heads, rows, text=(0, 1), sortable=True)
+    weights = "joint fit: first", "second", "separate fits: first", "second"
+    heads = ("groups", "edge", *weights, "difference", "p", "adjusted p")
+    text = "The difference and its p-values are those of the separate fits, of each group by itself."
+    return paragraph(text, "note") + render_table(heads, rows, text=(0, 1), sortable=True)
 
 
 def _nodes(facts: ComparisonFacts) -> str:
@@ -106,7 +109,11 @@ def _networks(facts: ComparisonFacts, fields: Sequence[Field], results: Sequence
     pairs = [result.comparison.groups for result in results if len(result.comparison.groups) == 2]
     for a, b in pairs[:MOST_PICTURES]:
         names = str(facts.groups[a]), str(facts.groups[b])
-        plot = NetworkPlot(build_view(difference_field(fields[a], fields[b])), f"{names[0]} minus {names[1]}")
+        difference = difference_field(fields[a], fields[b])
+        if not len(difference.pairs):
+            found.append(paragraph(f"{names[0]} and {names[1]}: no edge differs in the joint fit.", "absent"))
+            continue
+        plot = NetworkPlot(build_view(difference), f"{names[0]} minus {names[1]}")
         caption = (
             f"Edges have the weight in {names[0]} minus the weight in {names[1]}: blue where it is larger in "
             f"{names[0]}, orange where it is larger in {names[1]}."

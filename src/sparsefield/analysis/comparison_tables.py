@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class ComparedEdge:
     weight_b: float
     difference: float
     """Signed where the difference has a direction, else its size."""
+    separate_a: float
+    separate_b: float
+    """Weights of the fits of each group by itself, to which the test belongs."""
     statistic: float
     p: float
     p_adjusted: float
@@ -105,14 +108,18 @@ def difference_field(a: Field, b: Field) -> Field:
 def make_tables(
     labels: Sequence[Label],
     fields: Sequence[Field],
-    edges: CandidateEdges,
+    candidates: np.ndarray,
     results: Sequence[PermutationResult],
     adjustment: Adjustment,
     kind: str,
     *,
     tested: bool,
 ) -> ComparisonTables:
-    """Return the tables of a comparison; p-values are NaN where nothing was ``tested``."""
+    """Return the tables of a comparison; p-values are NaN where nothing was ``tested``.
+
+    ``candidates`` (pairs, 2) are those of the tests. Edges and nodes of all pairs of groups have the smallest p first.
+    """
+    edges = CandidateEdges.of(fields[0].schema, candidates)
     tests: list[NetworkTest] = []
     edge_rows: list[ComparedEdge] = []
     node_rows: list[ComparedNode] = []
@@ -130,10 +137,22 @@ def make_tables(
         ]
         if two:
             pair, n, (of_edges, of_nodes) = [fields[group] for group in groups], len(edges.ends), next(adjusted)
-            edge_rows += _edge_rows(names, pair, edges, result, p[2 : 2 + n], of_edges)
+            alone = [replace(pair[0], pairs=candidates, weights=weights) for weights in result.weights]
+            edge_rows += _edge_rows(names, pair, alone, edges, result, p[2 : 2 + n], of_edges)
             node_rows += _node_rows(names, pair, result, p[2 + n :], of_nodes)
     n_tested = len(pairs) * len(edges.ends)
-    return ComparisonTables(tuple(tests), tuple(edge_rows), tuple(node_rows), n_tested, kind)
+    return ComparisonTables(tuple(tests), _by_p(edge_rows), _by_p(node_rows), n_tested, kind)
+
+
+Row = TypeVar("Row", ComparedEdge, ComparedNode)
+
+
+def _by_p(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return rows of all pairs of groups, smallest p first; NaN is the last."""
+    p, adjusted, statistic = (
+        np.array([getattr(row, name) for row in rows]) for name in ("p", "p_adjusted", "statistic")
+    )
+    return tuple(rows[k] for k in np.lexsort((-statistic, adjusted, p)).tolist())
 
 
 def _adjusted(pairs: Sequence[PermutationResult], adjustment: Adjustment) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -181,21 +200,23 @@ def node_strengths(field: Field) -> np.ndarray:
 def _edge_rows(
     names: tuple[Label, Label],
     fields: Sequence[Field],
+    alone: Sequence[Field],
     edges: CandidateEdges,
     result: PermutationResult,
     p: np.ndarray,
     adjusted: np.ndarray,
 ) -> list[ComparedEdge]:
-    """Return the edges that have a weight in a field, or differ in the test; smallest p first."""
-    one, two = (signed_weights(field) for field in fields)
+    """Return the edges that have a weight in a field, or differ in the test, of fits of each group ``alone``."""
+    one, two, one_alone, two_alone = (signed_weights(field) for field in (*fields, *alone))
     difference, schema = signed_weights(difference_field(*fields)), fields[0].schema
     statistics = result.observed.edges
     found = []
-    for k in np.lexsort((-statistics, adjusted, p)).tolist():
-        a, b = edges.ends[k].tolist()
+    for k, (a, b) in enumerate(edges.ends.tolist()):
         weights = one.get((a, b), 0.0), two.get((a, b), 0.0)
         if any(weights) or statistics[k] > 0.0:
-            values = *weights, difference.get((a, b), 0.0), float(statistics[k]), float(p[k]), float(adjusted[k])
+            separate = one_alone.get((a, b), 0.0), two_alone.get((a, b), 0.0)
+            tested = float(statistics[k]), float(p[k]), float(adjusted[k])
+            values = *weights, difference.get((a, b), 0.0), *separate, *tested
             found.append(ComparedEdge(*names, variable_at(schema, a).name, variable_at(schema, b).name, *values))
     return found
 
@@ -207,12 +228,12 @@ def _node_rows(
     p: np.ndarray,
     adjusted: np.ndarray,
 ) -> list[ComparedNode]:
-    """Return the strength centrality of all columns, smallest p first."""
+    """Return the strength centrality of all columns."""
     schema = fields[0].schema
     sums = [node_strengths(field) for field in fields]
     statistics = result.observed.nodes
     found = []
-    for k in np.lexsort((-statistics, adjusted, p)).tolist():
+    for k in range(len(statistics)):
         strengths, name = (float(sums[0][k]), float(sums[1][k])), variable_at(schema, k).name
         tested = float(statistics[k]), float(p[k]), float(adjusted[k])
         found.append(ComparedNode(*names, name, *strengths, *tested))

@@ -45,12 +45,26 @@ class ConfidenceIntervals:
     rank."""
     draws: np.ndarray | None = None
     """(replicates, features): estimates from resampled rows; None for the method "godambe"."""
-    frequencies: np.ndarray | None = None
-    """(features,): share of the resamples at the same l1 that select each feature; None where none was drawn."""
+    selected: np.ndarray | None = None
+    """(resamples, features), bool: which features resamples at the same l1 select; None where none was drawn."""
     l2: float = 0.0
     """L2 penalty of the estimates."""
     kind: str = "polars"
     """Kind of the frames."""
+    n_rows: int = 0
+    """Number of rows that were used."""
+    n_incomplete: int = 0
+    """Number of rows with missing cells, which were left out."""
+
+    def __repr__(self) -> str:
+        drawn = "" if self.draws is None else f", {len(self.draws):,} resamples"
+        size = f"{len(self.estimates):,} weights and {len(self.network.strengths):,} edges from {self.n_rows:,} rows"
+        return f"<ConfidenceIntervals of {size}: {self.method}{drawn}, level {self.level:g}; .weights, .edges>"
+
+    @property
+    def frequencies(self) -> np.ndarray | None:
+        """(features,): share of the resamples at the same l1 that select each feature; None where none was drawn."""
+        return None if self.selected is None else self.selected.mean(axis=0)
 
     @property
     def weights(self) -> Frame:
@@ -75,6 +89,7 @@ class ConfidenceIntervals:
         ``strength`` is the norm of the weights in the field, as in ``edges_``. ``estimate`` is sign x the norm of the
         estimated weights; an edge without a sign has ``sign`` 0 and a positive estimate. Intervals are those of the
         weights along the direction of the estimate. ``p_value`` is that of the Wald test that all weights are 0.
+        ``frequency`` is the share of resamples at the same l1 that select any of its features.
         """
         network, signs = self.network, np.where(self.network.signs == 0, 1, self.network.signs)
         directions = sp.diags_array(signs.astype(float)) @ self._directions
@@ -89,6 +104,8 @@ class ConfidenceIntervals:
             "high": high,
             "p_value": np.array([self._p_value(mine) for mine in self._members]),
         }
+        if self.selected is not None:
+            found["frequency"] = np.array([self.selected[:, mine].any(axis=1).mean() for mine in self._members])
         every = np.arange(len(signs))
         return make_frame({**self._edge_names(every, ("variable_a", "variable_b")), **found}, self.kind)
 

@@ -152,7 +152,7 @@ class Imputations:
             degrees.append(getattr(result, "df_resid", None))
         if complete_df is None and all(df is not None for df in degrees):
             complete_df = float(min(degrees))
-        return pool(values, variances=variances, complete_df=complete_df, confidence=confidence)
+        return self._pool(values, variances, complete_df, confidence)
 
     def mean(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
         """Return the pooled means of columns of numbers; None takes all that are complete, those of dates excepted."""
@@ -163,7 +163,7 @@ class Imputations:
             for k in range(self.m):
                 values = self._values(name, k).astype(float)
                 means[k, j], variances[k, j] = values.mean(), values.var(ddof=1) / n
-        return pool(means, variances=variances, complete_df=n - 1, confidence=confidence, names=names)
+        return self._pool(means, variances, n - 1, confidence, names)
 
     def proportion(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
         """Return the pooled proportions of the values of columns; None takes complete columns other than numbers.
@@ -178,7 +178,19 @@ class Imputations:
             shares += [[float(np.mean(values == state)) for values in tables] for state in states]
         found = np.array(shares).T
         variances = found * (1.0 - found) / (n - 1)
-        return pool(found, variances=variances, complete_df=n - 1, confidence=confidence, names=labels)
+        return self._pool(found, variances, n - 1, confidence, labels)
+
+    def _pool(
+        self,
+        values: Any,
+        variances: Any,
+        complete_df: float | None,
+        confidence: float,
+        names: Sequence[str] | None = None,
+    ) -> PooledEstimates:
+        """Return pooled estimates, whose frames are of the kind of the imputed table."""
+        found = pool(values, variances=variances, complete_df=complete_df, confidence=confidence, names=names)
+        return replace(found, kind=self.source.kind)
 
     def _values(self, name: str, number: int) -> np.ndarray:
         """Return the values of a column in one imputation, as numbers or objects, (rows,)."""

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.analysis.godambe import Estimate, solve
 from sparsefield.analysis.refit_problem import RefitProblem
-from sparsefield.errors import PenaltyWarning
+from sparsefield.data import Table
+from sparsefield.errors import OtherTableWarning, PenaltyWarning
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import name_features
 
@@ -19,8 +20,11 @@ MAX_PENALTY_SHARE = 0.2
 MAX_STEP = 1.96
 """Standard errors by which a Newton step without L2 may change a weight."""
 
+SAME_FREQUENCY = 1e-6
+"""Frequencies that differ by less are equal but for rounding."""
+
 NAMED = 5
-"""Features that a warning names."""
+"""Features or columns that a warning names."""
 
 
 def penalized_features(problem: RefitProblem, estimate: Estimate, covariance: np.ndarray) -> np.ndarray:
@@ -48,6 +52,29 @@ def warn_of_penalty(field: Field, problem: RefitProblem, estimate: Estimate, cov
             PenaltyWarning,
             stacklevel=3,
         )
+
+
+def warn_of_other_table(field: Field, table: Table) -> None:
+    """Warn of a table in which the values of a column are not as frequent as in the table of the fit."""
+    weight = np.concatenate([np.zeros(0), *(block.weight for block in table.blocks)])
+    different = []
+    for variable, codes in zip(table.schema.targets, table.codes(), strict=True):
+        counts = np.bincount(codes[codes >= 0], weight[codes >= 0], len(variable.states))
+        if np.abs(counts / max(counts.sum(), 1e-300) - variable.code_frequencies).max(initial=0.0) > SAME_FREQUENCY:
+            different.append(variable.name)
+    if not different:
+        return
+    known, rows = field.record.n_rows, table.n_rows
+    sizes = f" ({rows:,} rows, and {known:,} in training)" if known != rows else ""
+    columns = ", ".join(map(repr, different[:NAMED])) + (
+        f" and {len(different) - NAMED:,} more" * (len(different) > NAMED)
+    )
+    warnings.warn(
+        f"This is not the table that the field was learned from{sizes}, or rows have other weights: the values of "
+        f"{columns} are not as frequent. Intervals hold for the rows that are given.",
+        OtherTableWarning,
+        stacklevel=4,
+    )
 
 
 def warn_if_not_converged(estimate: Estimate) -> None:

@@ -53,6 +53,8 @@ class PermutationResult:
     """(permutations, edges + nodes), in single precision; (permutations, 0) where these would be too many."""
     unconverged: int
     """Number of fits that did not converge."""
+    weights: np.ndarray
+    """(groups, pairs): the weights of the candidates in the fit of each group by itself."""
 
     @property
     def p_values(self) -> np.ndarray:
@@ -106,7 +108,8 @@ class PermutationTest:
         self, permutations: int, engine: Engine, saved: CheckpointFile | None, progress: Progress | None
     ) -> PermutationResult:
         """Return the result of a number of permutations, a multiple of which is saved on the way."""
-        observed, converged = self._statistics(self._labels)
+        weights, converged = self._weights(self._labels)
+        observed = GroupStatistics.of(self.edges, weights)
         threshold = observed.as_vector() * (1.0 - SLACK)
         counts, drawn, unconverged = np.zeros(len(threshold), dtype=np.int64), np.empty((0, 3)), int(not converged)
         two_groups = len(self.comparison.groups) == 2
@@ -129,7 +132,7 @@ class PermutationTest:
                 saved.save({"counts": counts, "drawn": drawn, "singles": singles}, {"unconverged": unconverged})
             if progress is not None:
                 progress(len(drawn), permutations)
-        return PermutationResult(self.comparison, observed, counts, drawn, singles, unconverged)
+        return PermutationResult(self.comparison, observed, counts, drawn, singles, unconverged, weights)
 
     def selected_pairs(self) -> np.ndarray:
         """Return the candidates that have a weight in the fit of a group, (pairs, 2)."""

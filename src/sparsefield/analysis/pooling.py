@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,12 @@ import numpy as np
 from sparsefield.data import make_frame
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
+
+COLUMNS = (
+    "estimate", "standard_error", "degrees_of_freedom", "statistic", "p_value", "low", "high", "missing_information",
+    "relative_increase", "within", "between",
+)  # fmt: skip
+"""Columns of a frame of pooled estimates."""
 
 MIN_SHARE = 1e-4
 """The share of variance due to missing values counts as at least this: degrees of freedom stay finite, as in mice."""
@@ -26,6 +32,7 @@ class PooledEstimates:
     estimate : mean of the estimates over the imputations
     standard_error : square root of the total variance: within + (1 + 1/m) x between
     degrees_of_freedom : those of Student's t, of Barnard and Rubin (1999) where the complete data have finitely many
+    statistic, p_value : estimate / standard_error, and the two-sided p-value of Student's t that the estimate is 0
     low, high : confidence interval
     missing_information : fraction of missing information (mice's ``fmi``)
     relative_increase : relative increase in variance due to missing values (mice's ``riv``)
@@ -33,6 +40,8 @@ class PooledEstimates:
     n_imputations : int
     confidence : float
         Confidence level of the intervals.
+    kind : str
+        Library of the frames, that of the tables or estimates.
     """
 
     names: tuple[str, ...]
@@ -47,12 +56,28 @@ class PooledEstimates:
     between: np.ndarray
     n_imputations: int
     confidence: float = 0.95
+    kind: str = "polars"
 
-    def to_frame(self, kind: str = "polars") -> Frame:
-        """Return a frame with a row for each estimate; ``kind`` is the frame library, such as "pandas"."""
-        kept = [field.name for field in fields(self) if field.name not in ("names", "n_imputations", "confidence")]
-        columns = {name: getattr(self, name).tolist() for name in kept}
-        return make_frame({"name": list(self.names), **columns}, kind)
+    @property
+    def statistic(self) -> np.ndarray:
+        """(estimates,): estimate / standard_error; infinite, or NaN for 0, where the error is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.estimate / self.standard_error
+
+    @property
+    def p_value(self) -> np.ndarray:
+        """(estimates,): two-sided p-value of Student's t that the estimate is 0."""
+        from scipy.stats import t
+
+        return 2.0 * t.sf(np.abs(self.statistic), self.degrees_of_freedom)
+
+    def to_frame(self, kind: str | None = None) -> Frame:
+        """Return a frame with a row for each estimate.
+
+        ``kind`` is the frame library, such as "pandas"; None takes that of the tables or estimates that were pooled.
+        """
+        columns = {name: getattr(self, name).tolist() for name in COLUMNS}
+        return make_frame({"name": list(self.names), **columns}, self.kind if kind is None else kind)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -60,9 +85,11 @@ class PooledEstimates:
     def __str__(self) -> str:
         width = max(map(len, ("name", *self.names)))
         head = (
-            f"{'name':<{width}}  {'estimate':>11}  {'std. error':>11}  {'low':>11}  {'high':>11}  missing information"
+            f"{'name':<{width}}  {'estimate':>11}  {'std. error':>11}  {'low':>11}  {'high':>11}  {'t':>11}  {'p':>11}"
+            "  missing information"
         )
-        numbers = zip(self.estimate, self.standard_error, self.low, self.high, strict=True)
+        shown = self.estimate, self.standard_error, self.low, self.high, self.statistic, self.p_value
+        numbers = zip(*shown, strict=True)
         lines = [
             f"{name:<{width}}  " + "  ".join(f"{value:11.5g}" for value in row) + f"  {share:19.1%}"
             for name, row, share in zip(self.names, numbers, self.missing_information, strict=True)
@@ -110,11 +137,12 @@ def pool(
     own = tuple(map(str, names)) if names is not None else found or _default_names(values.shape[1])
     if len(own) != values.shape[1]:
         raise ValueError(f"There are {values.shape[1]} estimates, but {len(own)} names.")
-    return _pool(values, squares, own, np.inf if complete_df is None else float(complete_df), confidence)
+    found_kind = kind_of(estimates)
+    return _pool(values, squares, own, np.inf if complete_df is None else float(complete_df), confidence, found_kind)
 
 
 def _pool(
-    values: np.ndarray, squares: np.ndarray, names: tuple[str, ...], complete_df: float, confidence: float
+    values: np.ndarray, squares: np.ndarray, names: tuple[str, ...], complete_df: float, confidence: float, kind: str
 ) -> PooledEstimates:
     from scipy.stats import t
 
@@ -131,8 +159,9 @@ def _pool(
     error = np.sqrt(total)
     half = t.ppf(0.5 + 0.5 * confidence, df) * error
     return PooledEstimates(
-        names, estimate, error, df, estimate - half, estimate + half, missing, increase, within, between, m, confidence
-    )
+        names, estimate, error, df, estimate - half, estimate + half, missing, increase, within, between, m, confidence,
+        kind,
+    )  # fmt: skip
 
 
 def degrees_of_freedom(share: np.ndarray, m: int, complete_df: float = np.inf) -> np.ndarray:
@@ -229,6 +258,15 @@ def _as_frame(values: Any) -> Any:
 
     frame = nw.from_native(values, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def kind_of(estimates: Any) -> str:
+    """Return the library of a frame, or of the Series in a list, such as "pandas"; of others "polars"."""
+    import narwhals.stable.v2 as nw
+
+    first = estimates[0] if isinstance(estimates, (list, tuple)) and len(estimates) else estimates
+    found = nw.from_native(first, allow_series=True, pass_through=True)
+    return found.implementation.value if isinstance(found, (nw.DataFrame, nw.Series)) else "polars"
 
 
 def _read_frame(frame: Any, what: str, names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from sparsefield.data import Arcs, Block, Layout, SparseDataset, Table
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.data.table import cut_into_blocks, dense_bytes, join_blocks
+from sparsefield.data.table import cut_into_blocks, dense_bytes, join_blocks, missing_cells
 from sparsefield.kernels.batched_errors import weighted_errors
 from sparsefield.model import Field
 from sparsefield.objectives.variable_regressions import (
@@ -49,6 +49,14 @@ class RefitProblem:
     @property
     def n_rows(self) -> int:
         return self.block.n_rows
+
+    def subset(self, rows: np.ndarray) -> RefitProblem:
+        """Return the refit of the same features to some rows."""
+        codes = np.ascontiguousarray(self.block.codes[:, rows])
+        offsets, missing_rows = missing_cells(codes)
+        own = {"codes": codes, "beliefs": np.ascontiguousarray(self.block.beliefs[:, rows])}
+        own |= {"weight": self.block.weight[rows], "cell_offsets": offsets, "missing_rows": missing_rows}
+        return replace(self, block=self.block._replace(**own))
 
     @property
     def n_biases(self) -> int:

@@ -62,6 +62,10 @@ Checkpoint = Annotated[
         help="Save the state of the tests here; after an interruption, the same command continues from it.",
     ),
 ]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
+]
+Weight = Annotated[str | None, typer.Option("--weight", hidden=True)]  # refused with the reason
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -76,6 +80,8 @@ def compare(
     adjust: Adjust = "max",
     models: Models = None,
     report: Report = None,
+    drop_missing_groups: DropMissing = False,
+    weight: Weight = None,
     as_json: Json = False,
     columns: ColumnOptions,
     reading: ReadOptions,
@@ -90,6 +96,10 @@ def compare(
     groups of rows: the difference of global strength (the sum of the strengths of all edges), the largest difference of
     an edge, and every single edge. Prints the tests and the edges that differ most.
     """
+    if weight is not None:
+        raise DataError(
+            f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}."
+        )
     _check_files(data, output, models, report)
     given = read_data(data, reading, replace(columns, group=group))
     learning["selection"] = learning["selection"] or "heldout"
@@ -107,6 +117,7 @@ def compare(
             permutations=permutations,
             adjust=adjust,  # pyright: ignore[reportArgumentType]
             seed=seed,
+            drop_missing_groups=drop_missing_groups,
             checkpoint=checkpoint,
             progress=meter.show_progress,
             **options,
@@ -195,14 +206,14 @@ def _show(found: GroupComparison) -> None:
         table.add_row(name_groups(test), test.test, f"{test.statistic:.3f}", _p(test.p))
     show(table)
     show()
-    edges = new_table("groups", "edge", "weights", "difference", "tested", "p", "adjusted", left=2)
+    edges = new_table("groups", "edge", "joint fit", "separate fits", "difference", "p", "adjusted", left=2)
     for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
-        weights, ends = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.variable_a} - {edge.variable_b}"
+        joint, alone = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.separate_a:.2f}, {edge.separate_b:.2f}"
         tested = f"{edge.statistic:.2f}", _p(edge.p), _p(edge.p_adjusted)
-        edges.add_row(name_groups(edge), ends, weights, f"{edge.difference:.2f}", *tested)
+        edges.add_row(name_groups(edge), f"{edge.variable_a} - {edge.variable_b}", joint, alone, *tested)
     if facts.tables.edge_rows:
         show(edges)
-        show("\nWeights and their difference are those of the fit of all groups together; tests compare separate fits.")
+        show("\nDifferences and p-values are those of the separate fits, of each group by itself.")
     if facts.permutations:
         show(describe_differing(facts))
 

@@ -49,7 +49,12 @@ HowEstimated = Annotated[
     ),
 ]
 Of = Annotated[Subject, typer.Option("--of", help="Intervals of single weights, or of edges between two columns.")]
-Resamples = Annotated[int, typer.Option("--n", min=2, help="Number of resamples of a bootstrap.")]
+Resamples = Annotated[
+    int | None,
+    typer.Option(
+        "--n", min=2, help="Number of resamples: of a bootstrap, 1000 by default; of --centrality for each share, 100."
+    ),
+]
 Selections = Annotated[
     int,
     typer.Option("--selections", min=0, help="Resamples, of these, whose features are selected again, at the same l1."),
@@ -83,7 +88,7 @@ def confidence(
     output: Output = None,
     method: HowEstimated = Method.GODAMBE,
     of: Of = Subject.WEIGHTS,
-    resamples: Resamples = 1000,
+    resamples: Resamples = None,
     selections: Selections = 100,
     level: Level = 0.95,
     differences: Differences = False,
@@ -119,17 +124,19 @@ def confidence(
     with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
-            stability = field.centrality_stability(X, y, **shared)
+            stability = field.centrality_stability(X, y, n=resamples or 100, **shared)
             found, summary = stability.correlations, _describe_centrality(stability)
         else:
-            ways = {"n": resamples, "selections": selections, "checkpoint": checkpoint}
+            ways = {"n": resamples or 1000, "selections": selections, "checkpoint": checkpoint}
             intervals = field.confidence_intervals(X, y, method=method.value, level=level, **ways, **shared)
             found = intervals.differences() if differences else getattr(intervals, of.value)
             summary = _describe(intervals, differences)
-    _print(found, summary, output, as_json, model)
+    _print(found, summary, output, as_json, model, summary_first=centrality)
 
 
-def _print(found: Any, summary: list[str], output: Path | None, as_json: bool, model: Path) -> None:
+def _print(
+    found: Any, summary: list[str], output: Path | None, as_json: bool, model: Path, *, summary_first: bool
+) -> None:
     """Print a frame as a table or as JSON, and write it to a file where one is given."""
     import polars as pl
 
@@ -139,6 +146,8 @@ def _print(found: Any, summary: list[str], output: Path | None, as_json: bool, m
     if as_json:
         show_json({"model": str(model), "rows": frame.to_dicts(), "summary": summary})
         return
+    if summary_first:
+        show("\n".join(summary) + "\n")
     names = [name for name, kind in frame.schema.items() if kind == pl.String]
     table = new_table(*(name.replace("_", " ") for name in frame.columns), left=len(names) if names else 1)
     for row in frame.head(SHOWN_ROWS).iter_rows():
@@ -149,7 +158,8 @@ def _print(found: Any, summary: list[str], output: Path | None, as_json: bool, m
     if frame.height > SHOWN_ROWS:
         rest = f"{frame.height - SHOWN_ROWS:,} more rows"
         show(f"{rest}: -o FILE writes all.\n" if output is None else f"{rest} are in {output}.\n")
-    show("\n".join(summary))
+    if not summary_first:
+        show("\n".join(summary))
     if output is not None:
         show(f"\nWrote {output}.")
 
@@ -172,15 +182,22 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
     what = "Differences of strengths" if differences else "Estimates"
     lines = [f"{what} without L1, with l2 = {found.l2:g}, and {found.level:.0%} intervals from {how}."]
     lines.append("Intervals hold for the selected features; that these were selected with the same rows is left out.")
+    lines += _describe_rows(found)
     if differences:
         lines.append("P-values are not adjusted for the number of comparisons.")
     return lines
 
 
+def _describe_rows(found: ConfidenceIntervals | CentralityStability) -> list[str]:
+    """Return how many rows were used, where others were left out."""
+    total = found.n_rows + found.n_incomplete
+    return [f"Estimated from the {found.n_rows:,} complete rows of {total:,}."] if found.n_incomplete else []
+
+
 def _describe_centrality(found: CentralityStability) -> list[str]:
     """Return a sentence for each index of centrality."""
+    lines = _describe_rows(found)
     names = {"strength": "strength", "expected_influence": "expected influence"}
-    lines = []
     for index, share in found.coefficients.items():
         if index in found.undefined:
             lines.append(f"The stability of the {names[index]} of columns is not defined: {found.undefined[index]}.")

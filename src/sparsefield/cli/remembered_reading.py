@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -51,11 +52,14 @@ def _as_whole(number: float | None) -> float | None:
     return int(number) if number is not None and number == int(number) else number
 
 
-def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: bool = True) -> SourceTable:
+def read_for_model(
+    data: Path, reading: ReadOptions, field: Any, *, as_text: bool = True, noted: bool = True
+) -> SourceTable:
     """Read a table, by default as text, and refuse one that has no column of the model.
 
     Words for missing values are those of the fit, and more. The file of the fit is read with all its options again.
     Another file says itself how it is written; if no column of the model is found so, the options of the fit are tried.
+    Unless ``noted``, nothing is said about the format, since it was said before.
     """
     names, all_options = field.field_.schema.input_names, _options_of_fit(reading, field)
     words = replace(reading, missing=all_options.missing, missing_only=all_options.missing_only)
@@ -68,7 +72,8 @@ def read_for_model(data: Path, reading: ReadOptions, field: Any, *, as_text: boo
         source = source or read_source(data, words, as_text=as_text, given=replace(words, dates=reading.dates))
     if source is None or not set(names) & set(source.table.columns):
         raise DataError(f"No column of the model is in the table; the model has {list_columns(names)}.")
-    note_format(data, source.format)
+    if noted:
+        note_format(data, source.format)
     return source
 
 
@@ -78,7 +83,9 @@ def read_weights_for_model(data: Path, reading: ReadOptions, model: Any, weight:
     remembered = None if source is None else source.weight
     if weight is None and remembered is None:
         return None
-    table = read_for_model(data, reading, model, as_text=False).table
+    with warnings.catch_warnings():  # the table was read before, with the same notes
+        warnings.simplefilter("ignore")
+        table = read_for_model(data, reading, model, as_text=False, noted=False).table
     if weight is not None:
         return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
     if remembered not in table.columns:

@@ -75,6 +75,9 @@ def _missing(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
         names = tuple(entry.name for entry, finding in found if finding and any(finding.values))
         shown = ", ".join(repr(code) for code in codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
         text = f"{list_names(names)}: {shown} may mean a missing value; the option is for all columns"
+        freed = [entry.name for entry in columns if entry.other_texts]
+        if freed:
+            text += f", and makes {list_names(freed)} numeric"
         yield Advice(text, names, " ".join(f"--missing {shlex.quote(code)}" for code in codes))
 
 
@@ -89,6 +92,22 @@ def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
         "have numbers with commas or units; write 1234.5 to use them as numbers",
     )
     yield from _dates(_having(columns, "dates as text"))
+    yield from _orders(_having(columns, "ordered levels"))
+
+
+def _orders(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    """Yield a sentence for the columns of each scale, with its levels in ascending order."""
+    scales: dict[tuple[str, ...], list[str]] = {}
+    for entry in entries:
+        found = entry.finding("ordered levels")
+        if found is not None:
+            scales.setdefault(found.values, []).append(entry.name)
+    for levels, names in scales.items():
+        have = "has levels that seem" if len(names) == 1 else "have levels that seem"
+        order = "<".join(levels)
+        plain = [name for name in names if not {",", "="} & set(name)]  # others cannot be named with their levels
+        options = " ".join(f"--ordinal {shlex.quote(f'{name}={order}')}" for name in plain)
+        yield Advice(f"{list_names(names)} {have} ordered; check the order, lowest first", tuple(names), options)
 
 
 def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:

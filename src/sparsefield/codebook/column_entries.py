@@ -20,6 +20,7 @@ FindingType = Literal[
     "constant",
     "all different",
     "many levels",
+    "ordered levels",
     "spelling",
     "rare levels",
 ]
@@ -42,7 +43,8 @@ class Finding:
     text: str
     """What was found, in a few words with the numbers."""
     values: tuple[str, ...] = ()
-    """The values that it is about: missing codes, texts that are no numbers, or the name of an equal column."""
+    """The values that it is about: missing codes, texts that are no numbers, levels in their order, or the name of an
+    equal column."""
 
 
 @dataclass(frozen=True)

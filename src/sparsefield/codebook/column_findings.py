@@ -10,6 +10,7 @@ import polars as pl
 from sparsefield.codebook.column_entries import Finding
 from sparsefield.codebook.column_statistics import ColumnStatistics
 from sparsefield.codebook.missing_codes import find_missing_codes
+from sparsefield.codebook.ordered_levels import find_order
 from sparsefield.codebook.text_contents import are_dates, find_numbers, find_spellings, is_free_text
 from sparsefield.data.schema_learning import is_identifier
 from sparsefield.io.date_text import date_formats
@@ -73,7 +74,8 @@ def _role_of_text(column: ColumnStatistics) -> Finding | None:
         others = f", except {_list_levels(numbers.others)}" if numbers.others else ""
         how = "" if numbers.plain else ", with commas, separators or units"
         values = numbers.others if numbers.plain else ("",)
-        return Finding("numbers as text", f"such as {levels[0]!r}{how}{others}", values)
+        number = next((level for level in levels if level not in numbers.others), levels[0])
+        return Finding("numbers as text", f"such as {number!r}{how}{others}", values)
     if column.counts is not None and is_free_text(column.counts, column.n_values):
         return Finding("free text", f"{_count_distinct(column)}, long")
     return Finding("identifier", _count_distinct(column)) if _is_mostly_different(column) else None
@@ -119,6 +121,9 @@ def find_in_values(column: ColumnStatistics) -> Iterator[Finding]:
 def _find_in_levels(column: ColumnStatistics, counts: pl.DataFrame) -> Iterator[Finding]:
     if column.is_text and column.n_distinct > MANY_LEVELS:
         yield Finding("many levels", f"{column.n_distinct:,}")
+    order = _find_order(column, counts)
+    if order:
+        yield Finding("ordered levels", f"from {_label(order[0])!r} to {_label(order[-1])!r}", order)
     groups = find_spellings(counts["level"]) if column.is_text else []
     if groups:
         more = f" and {len(groups) - 1:,} more" if len(groups) > 1 else ""
@@ -128,6 +133,14 @@ def _find_in_levels(column: ColumnStatistics, counts: pl.DataFrame) -> Iterator[
     rare = counts.filter(pl.col("rows") < RARE_ROWS)["level"].cast(pl.String)
     if len(rare):
         yield Finding("rare levels", f"{_list_levels(rare.to_list())} in fewer than {RARE_ROWS} rows")
+
+
+def _find_order(column: ColumnStatistics, counts: pl.DataFrame) -> tuple[str, ...]:
+    """Return the levels of a nominal column of text in ascending order, without missing codes; nothing if unknown."""
+    if not column.is_text or column.kind.kind != "nominal" or column.n_distinct > MANY_LEVELS:
+        return ()
+    codes = find_missing_codes(column)
+    return find_order([level for level in counts["level"].to_list() if level not in codes])
 
 
 def _list_levels(levels: list[str] | tuple[str, ...]) -> str:

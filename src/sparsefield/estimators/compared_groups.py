@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.labels import unify_labels
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, LeftOutWarning
 from sparsefield.estimators.row_groups import split_groups
 from sparsefield.parameter_checks import raise_problems
 
@@ -40,8 +42,11 @@ class ComparedGroups:
         return tuple(np.bincount(self.numbers, minlength=len(self.labels)).tolist())
 
 
-def read_compared_groups(X: Any, group: Any) -> ComparedGroups:
-    """Return a table and its groups; ``group`` is the name of a column, or an array with the group of each row."""
+def read_compared_groups(X: Any, group: Any, *, drop_missing: bool = False) -> ComparedGroups:
+    """Return a table and its groups; ``group`` is the name of a column, or an array with the group of each row.
+
+    With ``drop_missing``, rows without a group are left out, with a warning.
+    """
     if sp.issparse(X):
         raise DataError("Groups are compared in a dense table, not in a sparse matrix: pass X.toarray().")
     if isinstance(group, str):
@@ -63,10 +68,26 @@ def read_compared_groups(X: Any, group: Any) -> ComparedGroups:
     in_days = source.column("x0").in_days
     labels = _date_texts(cells, found.codes) if in_days else unify_labels([*found.labels], found.are_objects)
     groups = ComparedGroups(X, tuple(labels), found.codes)
+    if drop_missing and (found.codes < 0).any():
+        groups = _without_missing(groups, name)
     problems = list(_problems(groups, name))
     if problems:
         raise DataError(" ".join(problems))
     return groups
+
+
+def _without_missing(groups: ComparedGroups, name: str) -> ComparedGroups:
+    """Return the rows that have a group."""
+    kept = np.flatnonzero(groups.numbers >= 0)
+    left_out = len(groups.numbers) - len(kept)
+    warnings.warn(
+        f"{name} has {left_out:,} missing value(s): these rows are left out, and {len(kept):,} remain.",
+        LeftOutWarning,
+        stacklevel=4,
+    )
+    source = as_source(groups.X)
+    X = source.native[kept] if source.kind == "array" else nw.to_native(source.native[kept.tolist()])
+    return ComparedGroups(X, groups.labels, groups.numbers[kept])
 
 
 def _date_texts(cells: np.ndarray, codes: np.ndarray) -> list[Label]:
@@ -86,7 +107,7 @@ def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
     if len(missing):
         yield (
             f"{name} has {len(missing):,} missing value(s), the first in row {missing[0]}: give every row a group, or "
-            "leave these rows out."
+            "leave these rows out with drop_missing_groups=True (--drop-missing-groups)."
         )
         return
     if len(groups.labels) < 2:

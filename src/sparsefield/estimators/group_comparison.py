@@ -60,7 +60,8 @@ class GroupComparison:
         group_a, group_b ("" and "" for the test of all groups), test, statistic, p.
     edges : frame
         For each pair of groups and each edge that has a weight: group_a, group_b, variable_a, variable_b; weight_a,
-        weight_b and difference in the fields; statistic, p and p_adjusted of the test. Smallest p first.
+        weight_b and difference in the fields; separate_a and separate_b in the fits of each group by itself, to which
+        statistic, p and p_adjusted of the test belong. Smallest p first, over all pairs of groups.
     nodes : frame
         For each pair of groups and each column, its strength centrality in the fields, and the test of its difference.
     permutations : int
@@ -154,6 +155,7 @@ def compare(
     permutations: int = 1000,
     adjust: Adjustment = "max",
     seed: int = 0,
+    drop_missing_groups: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -182,6 +184,8 @@ def compare(
         statistic of each permutation (Westfall and Young), or as Holm, or Benjamini and Hochberg do.
     seed : int
         Seed of everything random.
+    drop_missing_groups : bool
+        Whether rows without a group are left out, with a `LeftOutWarning`, instead of refused.
     checkpoint : folder
         Where the state of the tests is saved; after an interruption the same call continues from it.
     progress : function that is called with the number of permutations that are done and their total number
@@ -210,7 +214,7 @@ def compare(
         raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
     estimator = MarkovField(**{"random_state": seed, **options})
     refuse_unsupported(estimator.get_params(deep=False))
-    groups = read_compared_groups(X, group)
+    groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
     estimator.fit(groups.X, observed=observed)
     if not estimator.l1_ > 0.0:
         raise DataError("A comparison of groups needs an l1 above 0.")
@@ -343,7 +347,6 @@ class _Plan:
             )
         fields = {label: self._group_estimator(fit, k) for k, label in enumerate(self.groups.labels)}
         plain = [field.field_ for field in fields.values()]
-        edges = CandidateEdges.of(self.rows.schema, self.candidates)
         tested = self.permutations > 0
         kind = self.estimator.kind_
         return GroupComparison(
@@ -354,7 +357,7 @@ class _Plan:
             l1=fit.options.l1,
             l1_difference=fit.options.l1_difference,
             path=path,
-            tables=make_tables(self.groups.labels, plain, edges, results, adjust, kind, tested=tested),
+            tables=make_tables(self.groups.labels, plain, self.candidates, results, adjust, kind, tested=tested),
             permutations=self.permutations,
             adjustment=adjust,
             results=results,

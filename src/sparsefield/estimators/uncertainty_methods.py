@@ -15,7 +15,7 @@ from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, drop
 from sparsefield.analysis.case_dropping import SHARES, CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
 from sparsefield.analysis.godambe import minimize, sandwich
-from sparsefield.analysis.interval_warnings import warn_if_not_converged, warn_of_penalty
+from sparsefield.analysis.interval_warnings import warn_if_not_converged, warn_of_other_table, warn_of_penalty
 from sparsefield.analysis.refit_problem import RefitProblem, densify
 from sparsefield.analysis.resampled_selection import learn_again, select_again
 from sparsefield.compute import Engine, Threads
@@ -119,15 +119,18 @@ class UncertaintyMethods:
         """
         check_is_fitted(self)
         _check_options(method, level, n, selections)
-        sample, problem = self._refit_problem(X, y, sample_weight, drop_incomplete)
+        sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):  # products of matrices that run on several threads differ in their last bits
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
             covariance = sandwich(problem, estimate, problem.block.weight)
         warn_of_penalty(self.field_, problem, estimate, covariance)
         warn_if_not_converged(estimate)
         mine = slice(problem.n_biases, None)
-        how = {"l2": self._refit_l2, "kind": self.kind_}
-        found = ConfidenceIntervals(self.field_, method, level, estimate.theta[mine], covariance[mine, mine], **how)
+        own = estimate.theta[mine], covariance[mine, mine]
+        found = ConfidenceIntervals(
+            self.field_, method, level, *own, l2=self._refit_l2, kind=self.kind_, n_rows=problem.n_rows,
+            n_incomplete=incomplete,
+        )  # fmt: skip
         if method == "godambe":
             return found
         resampling = Resampling(problem, estimate, resampled_rows(problem.n_rows, seed))
@@ -135,10 +138,10 @@ class UncertaintyMethods:
         mark = fingerprint(sample, self.field_.features, self.field_.theta, options)
         files = _open_files(checkpoint, mark)
         draws = resampling.draw(n, self._n_threads, _count_from(progress, 0, options.total), files[0])
-        frequencies = self._selection_frequencies(sample, resampling, options, progress, files[1])
+        selected = self._select_again(sample, resampling, options, progress, files[1])
         _delete(files)
         covariances = {"covariance": _covariance(draws), "godambe_covariance": found.covariance}
-        return replace(found, **covariances, draws=draws, frequencies=frequencies)
+        return replace(found, **covariances, draws=draws, selected=selected)
 
     def centrality_stability(
         self,
@@ -188,7 +191,7 @@ class UncertaintyMethods:
         """
         check_is_fitted(self)
         _check_shares(n, shares, correlation, probability)
-        sample, problem = self._refit_problem(X, y, sample_weight, drop_incomplete)
+        sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
         warn_if_not_converged(estimate)
@@ -206,7 +209,7 @@ class UncertaintyMethods:
                 values = centrality.indices(drawn)
             found.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
         values = np.array(found).swapaxes(0, 1)
-        ways = (correlation, probability, centrality.signed, self.kind_)
+        ways = (correlation, probability, centrality.signed, self.kind_, problem.n_rows, incomplete)
         return CentralityStability(np.array(shares, dtype=float), values, *ways)
 
     def _learned_centrality(
@@ -226,7 +229,7 @@ class UncertaintyMethods:
                 progress(len(found), n)
         return np.stack(found, axis=1)
 
-    def _selection_frequencies(
+    def _select_again(
         self,
         sample: DenseDataset,
         resampling: Resampling,
@@ -234,13 +237,12 @@ class UncertaintyMethods:
         progress: Progress | None,
         saved: CheckpointFile | None,
     ) -> np.ndarray | None:
-        """Return the share of resamples that select each feature again; None where none is to be drawn."""
+        """Return which features resamples select again (resamples, features); None where none is to be drawn."""
         if not options.selections:
             return None
         shown = _count_from(progress, options.n, options.total)
         make, weighting = self._selecting_trainer, resampling.weighting
-        selected = select_again(sample, self.field_, make, weighting, options.selections, self._n_threads, shown, saved)
-        return selected.mean(axis=0)
+        return select_again(sample, self.field_, make, weighting, options.selections, self._n_threads, shown, saved)
 
     @property
     def _n_threads(self) -> int | None:
@@ -265,8 +267,11 @@ class UncertaintyMethods:
 
     def _refit_problem(
         self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False
-    ) -> tuple[DenseDataset, RefitProblem]:
-        """Return the rows, and the refit of the features to them; refuse what the intervals are not valid for."""
+    ) -> tuple[DenseDataset, RefitProblem, int]:
+        """Return the rows, the refit of the features to them, and the number of incomplete rows that were left out.
+
+        What the intervals are not valid for is refused.
+        """
         estimator: Any = self
         problems = list(self._uncertainty_refusals())
         if problems:
@@ -276,16 +281,19 @@ class UncertaintyMethods:
             sample = DenseDataset.single(densify(sample))
         if not isinstance(sample, DenseDataset):
             raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
+        n_given = sample.n_rows
+        if sample.tables[0].has_missing and not drop_incomplete:
+            raise DataError(_missing_refusal(sample))
+        warn_of_other_table(self.field_, sample.tables[0])
         if sample.tables[0].has_missing:
-            if not drop_incomplete:
-                raise DataError(_missing_refusal(sample))
             sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
         (table,) = sample.tables
         if table.n_rows < FEWEST_ROWS:
             raise DataError(
                 f"Confidence intervals need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}."
             )
-        return sample, RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
+        problem = RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
+        return sample, problem, n_given - table.n_rows
 
     def _uncertainty_refusals(self) -> Iterator[str]:
         """Yield a sentence for each reason why the field has no intervals."""

@@ -16,8 +16,8 @@ import numpy as np
 from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
+from sparsefield.viz.edge_signs import column_directions, edge_signs
 from sparsefield.viz.feature_sentences import Feature, name_features
-from sparsefield.viz.fit_summary import are_scores
 from sparsefield.viz.report.stability_text import selection_frequencies
 
 Array = np.ndarray
@@ -42,8 +42,8 @@ class Edge:
     sign: int
     """1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known.
 
-    It is that of the weights between scores of ordinal and numeric columns, or the columns of binary ones, if these
-    have one sign and at least half of the squared strength. Other states have no order, so that edges have no sign.
+    It is that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless
+    these disagree: see `sparsefield.viz.edge_signs`. Other states have no order, so that edges have no sign.
     """
 
     def other_end(self, node: int) -> int:
@@ -318,35 +318,37 @@ class Network:
         return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
-        """Return the node, the view (-1: none) and the direction of each column of the layout.
+        """Return the node, the view (-1: none) and the direction (columns, 3) of each column of the layout.
 
-        Columns of linked rows are included. A column has a direction if it is a score, the only column of its variable,
-        or the number of linked rows.
+        Columns of linked rows are included; see `column_directions`. The number of linked rows counts as a score.
         """
         layout = self.field.layout
-        all_nodes, all_views, all_directed = [], [], []
-        directed_columns = [
-            are_scores(schema) | (schema.widths[schema.variable_of_column] == 1) for schema in layout.schemas
-        ]
+        all_nodes, all_views, all_directions = [], [], []
+        directions = [column_directions(schema) for schema in layout.schemas]
         for table in range(len(layout.tables)):
             views, columns = layout.column_views(table)
-            nodes, directed = np.empty(len(views), dtype=np.int64), np.ones(len(views), dtype=bool)
+            nodes, direction = np.empty(len(views), dtype=np.int64), np.ones((len(views), 3))
             for k in np.unique(views):
                 source = table if k < 0 else layout.neighbor_views[k].source_table
                 is_count = columns == COUNT_COLUMN
                 own = (views == k) & ~is_count
                 nodes[own] = self.starts[source] + layout.schemas[source].variable_of_column[columns[own]]
-                directed[own] = directed_columns[source][columns[own]]
+                direction[own] = directions[source][columns[own]]
                 nodes[(views == k) & is_count] = self.n_variables + source
             all_nodes.append(nodes)
             all_views.append(views)
-            all_directed.append(directed)
-        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_directed)
+            all_directions.append(direction)
+        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_directions)
 
     def _list_ends(self) -> tuple[Array, ...]:
-        """Return the feature, template, two ends, and direction of each pair of columns that a feature has."""
+        """Return the feature, template and two ends of each pair of columns that a feature has.
+
+        Products of the covariances and the standard deviations of its columns follow: see `edge_signs`. Further
+        columns of a conjunction count with their means.
+        """
         field, layout = self.field, self.field.layout
-        node, view, directed = self._index_columns()
+        node, view, direction = self._index_columns()
+        covariance, spread, mean = direction.T
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs.T
@@ -357,22 +359,24 @@ class Network:
         # The ends follow the template's direction, as the names of features do.
         backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
-        parts = [(np.arange(len(field.pairs)), template, a, b, directed[field.pairs].all(axis=1))]
-        in_order: Array = np.all(directed[field.conjunctions] | (field.conjunctions < 0), axis=1)
+        products = covariance[one] * covariance[two], spread[one] * spread[two]
+        parts = [(np.arange(len(field.pairs)), template, a, b, *products)]
         for first, second in combinations(range(field.conjunctions.shape[1]), 2):
             used = np.flatnonzero(field.conjunctions[:, second] >= 0)
             left, right = field.conjunctions[used, first], field.conjunctions[used, second]
-            ends = layout.table_of_column[left], node[left], node[right]
-            parts.append((len(field.pairs) + used, *ends, in_order[used]))
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(5))
+            others = np.delete(field.conjunctions[used], [first, second], axis=1)
+            rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
+            products = covariance[left] * covariance[right] * rest, spread[left] * spread[right]
+            parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right], *products))
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(6))
 
     def _index_edges(self) -> None:
         """Group features into edges, strongest first, and list the edges of each node."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        feature, template, a, b, directed = self._list_ends()
+        feature, template, a, b, covariances, spreads = self._list_ends()
         order = np.lexsort((feature, -np.abs(weights[feature])))
         order = order[weights[feature[order]] != 0]
-        feature, template, a, b, directed = (part[order] for part in (feature, template, a, b, directed))
+        feature, template, a, b = (part[order] for part in (feature, template, a, b))
         n_nodes = self.n_variables + len(self.field.layout.tables)
         key = (template * n_nodes + a) * n_nodes + b
         _, first, edge = np.unique(key, return_index=True, return_inverse=True)
@@ -384,9 +388,7 @@ class Network:
         self.ends = np.column_stack([a[first], b[first]])
         self.strongest_weights = weight[first]
         self._template = template[first]
-        positive, negative = (np.bincount(edge, directed & on, n) > 0 for on in (weight > 0, weight < 0))
-        clear = np.bincount(edge, directed * weight**2, n) >= 0.5 * np.bincount(edge, weight**2, n)
-        self.signs = (positive.astype(np.int64) - negative) * clear
+        self.signs = edge_signs(edge, weight, covariances[order], spreads[order], n)
         self._edge_feature = feature[np.argsort(edge, kind="stable")]
         self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
         loops = self.ends[:, 0] == self.ends[:, 1]

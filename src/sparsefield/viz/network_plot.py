@@ -14,7 +14,7 @@ from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.figure_options import FigureOptions
 from sparsefield.viz.html_page import document
 from sparsefield.viz.matplotlib_figure import write_figure
-from sparsefield.viz.network_figure import NetworkFigure
+from sparsefield.viz.network_figure import NetworkFigure, list_some
 from sparsefield.viz.network_tables import adjacency_matrix, list_edges
 from sparsefield.viz.network_view import NetworkView
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FRAME_HEIGHT = 800
 """Height of the frame in a notebook, in pixels."""
+
+MAX_LISTED = 20
+"""Columns without edges that a page names."""
 
 PAGES, PICTURES = (".html", ".htm"), (".svg", ".png", ".pdf")
 
@@ -150,6 +153,12 @@ def render_network(view: NetworkView, figure: NetworkFigure) -> str:
 <label><input id="neutral" type="checkbox" checked="checked"/> <i class="key"></i> no sign: it depends on the
  states</label>
 <span>Wider lines are stronger edges; larger circles have stronger edges in total; colors show the {group}.</span>
-<div id="groups"></div></div>
+<div id="groups"></div>{_render_without_edges(view)}</div>
 </div>
 <script type="application/json" id="network-data">{view.to_json()}</script>"""
+
+
+def _render_without_edges(view: NetworkView) -> str:
+    """Return which columns have no edges, and so are not in the picture."""
+    names = view.without_edges
+    return f"<p>No edges: {escape(list_some(names, MAX_LISTED))}.</p>" if names else ""

@@ -36,6 +36,9 @@ MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
 MAX_CONNECTED = 400
 """Columns that the backbone connects; in a wider network, those around the strongest edges."""
 
+MAX_GROUPS = 30
+"""Groups that a page lists."""
+
 MAX_NAME = 30
 """Letters of a name on the canvas."""
 
@@ -99,7 +102,7 @@ class NetworkView:
             "initialY": initial_places[:, 1].tolist(),
             "descriptions": [_describe(network.variable(node), has_frequencies) for node in shown.nodes],
             "group": group.tolist(),
-            "groups": self.groups,
+            "groups": self.group_titles[:MAX_GROUPS],
             "colors": GROUPS[: len(self.groups)],
             "a": shown.ends[:, 0].tolist(),
             "b": shown.ends[:, 1].tolist(),
@@ -128,14 +131,28 @@ class NetworkView:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups that color the nodes: tables, or the communities of at least three nodes."""
+        """Names of the groups that color the nodes: tables, or the communities of at least two nodes, largest first.
+
+        Given communities are in the order in which they are given, unless they are numbers, as those that are found.
+        """
         network = self.whole.network
         if self.given_communities is not None:
-            return list(dict.fromkeys(self.given_communities.values()))
+            given = list(dict.fromkeys(self.given_communities.values()))
+            return sorted(given, key=int) if given and all(name.isdecimal() for name in given) else given
         if network.linked:
             return list(dict.fromkeys(network.table_of(node) for node in self.whole.nodes))
-        sizes = np.bincount(self.communities)[: len(GROUPS)]
-        return [f"community {k + 1}" for k in np.flatnonzero(sizes > 2)]
+        return [str(k + 1) for k in np.flatnonzero(np.bincount(self.communities) > 1)]
+
+    @property
+    def group_titles(self) -> list[str]:
+        """Names of the groups as a legend shows them: "community 1" where the name is a number."""
+        return [f"community {name}" if name.isdecimal() else name for name in self.groups]
+
+    @cached_property
+    def without_edges(self) -> list[str]:
+        """Names of the columns without edges."""
+        network, joined = self.whole.network, set(self.whole.nodes)
+        return [name for k, name in enumerate(network.labels[: network.n_variables]) if k not in joined]
 
     def group_of(self, part: Subgraph) -> np.ndarray:
         """Return (nodes,) the number of the group of each node of a part of the network; beyond all groups if none."""

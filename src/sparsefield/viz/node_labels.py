@@ -14,17 +14,20 @@ from sparsefield.viz.svg import text_width
 Array = np.ndarray
 Box = tuple[float, float, float, float]
 
-LONGEST = 34
-"""Letters of a name beside a circle, in two lines."""
-
-LINE = 18
-"""Letters of a line."""
+LINES = (18, 14, 11, 8)
+"""Letters of a line of a name beside a circle, the first that leaves room for all names; a name has up to two lines."""
 
 SMALLEST = 7.0
 """Smallest size of names within circles, in pixels: about 5 points."""
 
+SHARE_INSIDE = 0.6
+"""Share of names that must fit into circles; else all are beside them."""
+
 ALL_NAMED = 60
 """Nodes up to which each gets its name, even where names touch; among more, names without room are left out."""
+
+COVERED_CIRCLE = 3.0
+"""Weight of an area of a circle that a name covers, beside that of other names."""
 
 
 @dataclass(frozen=True)
@@ -38,50 +41,74 @@ class NodeLabel:
     anchor: str
     is_whole: bool
     """Whether the whole name is shown."""
+    box: Box
+    """Left, top, right and bottom."""
 
 
-def fit_inside(names: Sequence[str], radius: float, largest: float) -> float | None:
-    """Return the size at which the longest name fits into a circle; None where it could not be read."""
-    longest = max((len(name) for name in names), default=1)
-    size = min(largest, 1.8 * radius / (0.58 * max(longest, 1)))
+def size_inside(name: str, radius: float, largest: float) -> float | None:
+    """Return the size at which a name fits into a circle; None where it could not be read."""
+    size = min(largest, 1.8 * radius / (0.58 * max(len(name), 1)))
     return size if size >= SMALLEST else None
 
 
-def label_boxes(names: Sequence[str], radii: Array, inside: float | None, size: float) -> tuple[Array, float]:
-    """Return the widths (nodes,) and the height that nodes need with their names, less the usual gaps."""
-    if inside is not None:
-        side = np.maximum(2.9 * radii - LABEL_GAP[0], 1.0)
-        return side, float(max(2.9 * radii.max() - LABEL_GAP[1], 1.0))
-    wrapped = [wrap_name(name, LINE) for name in shorten_all(names, LONGEST)]
-    widths = np.array([max(0.88 * text_width(line, size) for line in lines) for lines in wrapped])
-    rows = max(len(lines) for lines in wrapped)
-    return np.maximum(widths - LABEL_GAP[0] / 2, 1.0), rows * size + float(radii.max()) + 2.0 - LABEL_GAP[1] / 2
+def names_inside(names: Sequence[str], radius: float, style: str) -> Array:
+    """Return (nodes,) bool: which names are within circles of a radius: "inside", "beside" or "auto"."""
+    if style != "auto":
+        return np.full(len(names), style == "inside")
+    found = np.array([size_inside(name, radius, np.inf) is not None for name in names], dtype=bool)
+    return found & (found.mean() >= SHARE_INSIDE) if len(names) else found
+
+
+def wrap_names(names: Sequence[str], width: int) -> list[list[str]]:
+    """Return the lines of each name, of up to ``width`` letters; different names stay different."""
+    return [wrap_name(name, width) for name in shorten_all(names, 2 * width - 2)]
+
+
+def label_boxes(lines: Sequence[Sequence[str]], inside: Array, radii: Array, size: float) -> tuple[Array, Array]:
+    """Return the widths and heights (nodes,) that nodes need with their names, less the usual gaps."""
+    widths = np.array([max(0.92 * text_width(line, size) for line in own) for own in lines])
+    widths = np.maximum(widths, 2 * radii) - LABEL_GAP[0] / 2
+    heights = np.array([len(own) * size for own in lines]) + np.maximum(2 * radii + 4.0, radii + 10.0) - LABEL_GAP[1]
+    sides = np.where(inside[:, None], 2.9 * radii[:, None] - LABEL_GAP, np.column_stack([widths, heights]))
+    return np.maximum(sides[:, 0], 1.0), np.maximum(sides[:, 1], 1.0)
 
 
 def beside_labels(
-    names: Sequence[str], places: Array, radii: Array, size: float, frame: Box, ranks: Array
-) -> list[NodeLabel]:
-    """Return labels below, above, right or left of the circles, where they overlap least; high ``ranks`` come first."""
-    shown = shorten_all(names, LONGEST)
+    names: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    places: Array,
+    radii: Array,
+    size: float,
+    frame: Box,
+    order: Sequence[int],
+) -> tuple[list[NodeLabel], float]:
+    """Return labels below, above, right or left of the circles in ``order``, and the area that they hide.
+
+    Each is where it hides least of circles, of labels before it, and beyond the frame.
+    """
     circles = np.column_stack([places - radii[:, None], places + radii[:, None]])
     taken: list[Box] = []
-    found = []
-    for k in np.lexsort((np.arange(len(names)), -ranks)).tolist():
-        lines = wrap_name(shown[k], LINE)
-        options = _candidates(lines, places[k].tolist(), float(radii[k]), size, frame)
+    found: list[NodeLabel] = []
+    hidden = 0.0
+    for k in order:
+        own = lines[k]
+        options = _candidates(own, places[k].tolist(), float(radii[k]), size, frame)
         outside = [1e3 * max(0.0, frame[1] - box[1], box[3] - frame[3]) for box, _, _ in options]
+        near = circles[np.abs(places - places[k]).max(axis=1) < 40.0 * size].tolist()
         costs = [
-            overlap(box, taken) + 0.7 * overlap(box, circles.tolist()) + out
+            overlap(box, taken) + COVERED_CIRCLE * overlap(box, near) + out
             for (box, _, _), out in zip(options, outside, strict=True)
         ]
         best = int(np.argmin(np.round(costs, 6)))
         if costs[best] > 0.0 and len(names) > ALL_NAMED:
             continue
+        hidden += costs[best]
         box, x, anchor = options[best]
         taken.append(box)
-        rows = tuple((line, box[1] + 0.82 * size + j * 1.08 * size) for j, line in enumerate(lines))
-        found.append(NodeLabel(str(names[k]), rows, x, anchor, shown[k] == names[k]))
-    return found
+        rows = tuple((line, box[1] + 0.82 * size + j * 1.08 * size) for j, line in enumerate(own))
+        whole = "".join(own).replace(" ", "") == str(names[k]).replace(" ", "")
+        found.append(NodeLabel(str(names[k]), rows, x, anchor, whole, box))
+    return found, hidden
 
 
 def _candidates(
@@ -89,7 +116,7 @@ def _candidates(
 ) -> list[tuple[Box, float, str]]:
     """Return (box, x, anchor) of the places beside a circle, the best first, all within the frame."""
     (x, y), gap = place, 2.5
-    width = max(0.88 * text_width(line, size) for line in lines)
+    width = max(0.92 * text_width(line, size) for line in lines)
     height = 1.08 * size * len(lines)
     middle = min(max(x, frame[0] + width / 2), max(frame[2] - width / 2, frame[0] + width / 2))
     across = (middle - width / 2, middle + width / 2)
@@ -113,3 +140,8 @@ def overlap(box: Box, others: Sequence[Sequence[float]]) -> float:
         wide, high = min(box[2], right) - max(box[0], left), min(box[3], bottom) - max(box[1], top)
         total += wide * high if wide > 0 and high > 0 else 0.0
     return total
+
+
+def box_area(box: Box) -> float:
+    """Return the area of a box."""
+    return (box[2] - box[0]) * (box[3] - box[1])

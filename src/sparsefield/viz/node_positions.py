@@ -31,6 +31,9 @@ SPREAD = 1.0
 MIN_GROUPED = 60
 """Nodes beyond which the nodes of a group are kept near each other; few nodes show their groups by color alone."""
 
+FEW_PULL, MANY_PULL = (1.0, 0.4, 1.6), (2.0, 0.03, 4.0)
+"""Attraction of an edge for up to `MIN_GROUPED` nodes and for more: power of strength / mean, and its bounds."""
+
 LABEL_GAP = np.array([14.0, 16.0])
 """Pixels between two labels."""
 
@@ -56,7 +59,9 @@ def layout_nodes(
     groups = np.zeros(n_nodes, dtype=np.int64) if groups is None else groups
     within = groups[ends[:, 0]] == groups[ends[:, 1]]
     weights = weights[kept] * np.where(within, 1.0, BETWEEN_GROUPS)
-    pull = np.clip((weights / weights.mean()) ** 2, 0.03, 4.0) if len(ends) else weights
+    # Few nodes need no strong contrast: clusters that a weak edge joins would be small and far from each other.
+    power, least, most = FEW_PULL if n_nodes <= MIN_GROUPED else MANY_PULL
+    pull = np.clip((weights / weights.mean()) ** power, least, most) if len(ends) else weights
     graph = sp.coo_array((pull, ends.T), shape=(n_nodes, n_nodes))
     count, component = connected_components(graph, directed=False)
     members = _split(component, count)
@@ -205,25 +210,29 @@ def _pack_components(n_nodes: int, members: list[np.ndarray], components: list[n
     return positions - positions.mean(axis=0)
 
 
-def separate_labels(positions: np.ndarray, widths: np.ndarray, heights: float | np.ndarray) -> np.ndarray:
-    """Return positions (nodes, 2) at which labels do not overlap, moved in the direction in which less is needed.
+def separate_labels(
+    positions: np.ndarray, widths: np.ndarray, heights: float | np.ndarray, steps: int = 400
+) -> np.ndarray:
+    """Return positions (nodes, 2) at which labels do not overlap; two that do are moved apart along their line.
 
     Positions are the centers of labels of the given widths (nodes,) and heights, (nodes,) or one for all, in pixels.
+    Of very many labels some may still overlap after ``steps``.
     """
     positions, heights = positions.copy(), np.broadcast_to(heights, len(positions))
     tall = (heights[:, None] + heights[None]) / 2.0 + LABEL_GAP[1]
     room = (widths[:, None] + widths[None]) / 2.0 + LABEL_GAP[0]
-    # Two labels at one position are separated by their numbers.
-    sign = np.sign(np.arange(len(positions))[:, None] - np.arange(len(positions))[None])
-    for _ in range(400):
+    # Two labels at one position are separated by their numbers, in different directions.
+    number = np.arange(len(positions))
+    sign = np.sign(number[:, None] - number[None])
+    angle = 2.4 * (number[:, None] + number[None])
+    for _ in range(steps):
         dx, dy = (positions[:, None, k] - positions[None, :, k] for k in (0, 1))
-        over_x, over_y = room - np.abs(dx), tall - np.abs(dy)
-        overlap = (over_x > 0) & (over_y > 0)
-        np.fill_diagonal(overlap, False)
-        if not overlap.any():
+        same = (np.abs(dx) < 1e-6) & (np.abs(dy) < 1e-6)
+        dx, dy = np.where(same, 1e-3 * sign * np.cos(angle), dx), np.where(same, 1e-3 * sign * np.sin(angle), dy)
+        reach = np.maximum(np.abs(dx) / room, np.abs(dy) / tall)
+        np.fill_diagonal(reach, 1.0)
+        if (reach > 1.0 - 1e-6).all():
             break
-        vertical = over_y <= over_x
-        for axis, distance, over, along in ((0, dx, over_x, ~vertical), (1, dy, over_y, vertical)):
-            step = np.where(distance == 0, sign, np.sign(distance)) * over
-            positions[:, axis] += 0.3 * np.where(overlap & along, step, 0.0).sum(axis=1)
+        step = 0.25 * np.maximum(1.0 / np.maximum(reach, 1e-9) - 1.0, 0.0)
+        positions += np.column_stack([(dx * step).sum(axis=1), (dy * step).sum(axis=1)])
     return positions

@@ -195,15 +195,15 @@ def _render_structure(view: NetworkView) -> str:
     hubs = render_table(["column", "neighbors", "total strength", "community"], rows, sortable=True, name="hubs")
     sizes = np.bincount(view.communities)
     groups = []
-    for label in np.flatnonzero(sizes > 2)[:MAX_COMMUNITIES].tolist():
+    for label in np.flatnonzero(sizes > 1)[:MAX_COMMUNITIES].tolist():
         own = np.flatnonzero(view.communities == label)
         own = own[np.lexsort((own, -whole.total_strengths[own]))]
         names = ", ".join(_node(view, int(k)) for k in own[:MAX_MEMBERS])
         more = f" and {len(own) - MAX_MEMBERS:,} more" if len(own) > MAX_MEMBERS else ""
         number = TableCell(f"{label + 1}", "text")
         groups.append([number, TableCell(f"{len(own):,}"), TableCell(kind="text", markup=names + more)])
-    small, n_small = int(sizes[sizes <= 2].sum()), int((sizes <= 2).sum())
-    rest = f"{count(small, 'column')} in {count(n_small, 'group')} of one or two are not listed." if n_small else ""
+    n_more = int((sizes > 1).sum()) - len(groups)
+    rest = f"Not listed: {count(n_more, 'smaller community', 'smaller communities')}." if n_more else ""
     text = (
         "A hub shares features with many columns. A community is a set of columns with more and stronger edges among "
         "themselves than expected from their total strengths. Communities maximize modularity greedily "
