@@ -1,0 +1,111 @@
+"""This module defines ``python -m reproduction printed | signals``: fits as printed, and signals of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reproduction.study_command import (
+    Folds,
+    FoldsRun,
+    Jobs,
+    Least,
+    Objectives,
+    Png,
+    Rows,
+    Seeds,
+    Tolerances,
+    gather_runs,
+    make_plan,
+    open_study,
+)
+from sparsefield.cli.console import StatusLine, new_table, print_message, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Nodes = Annotated[
+    list[int] | None,
+    typer.Option("--nodes", min=2, help="Size of a network; by default 25, 50, 100, 200, 400 and 1,000."),
+]
+Size = Annotated[int, typer.Option("--size", min=2, help="Size of the networks of the figure over tolerances.")]
+Shown = Annotated[float, typer.Option("--show", help="Tolerance of the figure over sizes.")]
+SignalNodes = Annotated[
+    list[int] | None, typer.Option("--nodes", min=2, help="Size of a network; by default 200, 400 and 1,000.")
+]
+End = Annotated[float, typer.Option("--tolerance", min=0, help="End of fits as printed; 0 fits to near convergence.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="For results and finished runs, which are kept.")
+]
+
+DEFAULT_NODES = (25, 50, 100, 200, 400, 1_000)
+FORMS = {"cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "ap": ".4f", "induced": ",.0f", "active": ",.0f"}
+
+
+def printed(
+    nodes: Nodes = None,
+    size: Size = 200,
+    tolerance: Tolerances = None,
+    least: Least = None,
+    show_at: Shown = 0.01,
+    seeds: Seeds = None,
+    folds: Folds = None,
+    folds_run: FoldsRun = None,
+    rows: Rows = None,
+    objective: Objectives = None,
+    jobs: Jobs = 1,
+    png: Png = False,
+    output: Output = Path("results/study"),
+) -> None:
+    """Fit as printed: all methods over the size of the network and over the tolerance at which fits end."""
+    from benchmarks.charts import new_figure
+    from reproduction.printed_figures import printed_rows, write_printed
+
+    plan = make_plan(
+        False, nodes=nodes or DEFAULT_NODES, size=size, seeds=seeds, folds=folds, rows=rows, objectives=objective,
+        as_printed=True, tolerances=tolerance, least=least, folds_run=folds_run, no_real=True,
+    )  # fmt: skip
+    new_figure(1, 1, "")  # without matplotlib this raises before the long work
+    with open_study(output, "Fits as printed", []) as watch:
+        found = printed_rows(plan, gather_runs(plan.figure_3(), plan, output, jobs, watch))
+    _show_rows(found)
+    files = write_printed(plan, found, show_at, output, png=png)
+    print_message(f"Wrote {', '.join(str(file) for file in files)}.")
+
+
+def _show_rows(rows: Sequence[dict[str, Any]]) -> None:
+    heads = ("seconds", "error", "CLL", "AP", "induced", "active", "steps", "nets")
+    table = new_table("nodes", "tolerance", "obj.", "method", *heads, left=4)
+    for row in rows:
+        cells = ["" if row[name] is None else f"{row[name]:{form}}" for name, form in FORMS.items()]
+        steps = "" if row["iterations"] is None else f"{row['iterations']:.0f}{'' if row['met'] == 1.0 else '*'}"
+        named = (str(row["nodes"]), f"{row['tolerance']:g}", row["objective"], row["method"])
+        table.add_row(*named, *cells, steps, str(row["seeds"]))
+    show(table)
+    show("Means over networks of the mean over folds; seconds are of a processor. *: some fits ran out of iterations.")
+
+
+def signals(
+    nodes: SignalNodes = None,
+    tolerance: End = 0.01,
+    objective: Objectives = None,
+    png: Png = False,
+    output: Output = Path("results/study"),
+) -> None:
+    """Figure 1 for several sizes: signals and errors at the end of CFI, and the share of products beyond 0.2."""
+    from benchmarks.charts import new_figure
+    from reproduction.signals_of_sizes import rows_of_sizes, write_signals
+
+    plan = make_plan(False, nodes=nodes or (200, 400, 1_000), objectives=objective, no_real=True)
+    new_figure(1, 1, "")
+    with StatusLine("Signals and errors") as watch:
+        found = rows_of_sizes(plan, tolerance, watch.update)
+    table = new_table("nodes", "obj.", "signals below 0.2", "errors below 0.2", "products beyond 0.2", left=2)
+    for one in found:
+        shares = (one.small_signals, one.small_errors, one.looked_at)
+        table.add_row(str(one.nodes), one.objective, *(f"{share:.1%}" for share in shares))
+    show(table)
+    files = write_signals(found, tolerance, output, png=png)
+    print_message(f"Wrote {', '.join(str(file) for file in files)}.")
