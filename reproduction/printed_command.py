@@ -90,6 +90,7 @@ def _show_rows(rows: Sequence[dict[str, Any]]) -> None:
 def signals(
     nodes: SignalNodes = None,
     tolerance: End = 0.01,
+    rows: Rows = None,
     objective: Objectives = None,
     png: Png = False,
     output: Output = Path("results/study"),
@@ -98,7 +99,7 @@ def signals(
     from benchmarks.charts import new_figure
     from reproduction.signals_of_sizes import rows_of_sizes, write_signals
 
-    plan = make_plan(False, nodes=nodes or (200, 400, 1_000), objectives=objective, no_real=True)
+    plan = make_plan(False, nodes=nodes or (200, 400, 1_000), rows=rows, objectives=objective, no_real=True)
     new_figure(1, 1, "")
     with StatusLine("Signals and errors") as watch:
         found = rows_of_sizes(plan, tolerance, watch.update)
