@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from reproduction.runs import METHODS, NODEWISE, OBJECTIVES, Run, Settings
+from reproduction.table1 import DATA
 
 __all__ = ["QUICK", "Plan"]
 
@@ -50,6 +51,9 @@ class Plan:
         for name in self.objectives:
             if name not in OBJECTIVES:
                 raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}; got {name!r}.")
+        for name in self.real:
+            if name not in DATA:
+                raise ValueError(f"data must be one of {', '.join(DATA)}; got {name!r}.")
         if min((self.size, *self.nodes)) < 2 or self.seeds < 1:
             raise ValueError("a network has at least 2 nodes, and a study at least 1 seed.")
 

@@ -26,12 +26,18 @@ from sparsefield.cli.console import StatusLine, new_table, print_message, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reproduction.plan import Plan
+
 Nodes = Annotated[
     list[int] | None,
     typer.Option("--nodes", min=2, help="Size of a network; by default 25, 50, 100, 200, 400 and 1,000."),
 ]
 Size = Annotated[int, typer.Option("--size", min=2, help="Size of the networks of the figure over tolerances.")]
 Shown = Annotated[float, typer.Option("--show", help="Tolerance of the figure over sizes.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", help="animals or nations: Table 1 as printed, instead of networks."),
+]
 SignalNodes = Annotated[
     list[int] | None, typer.Option("--nodes", min=2, help="Size of a network; by default 200, 400 and 1,000.")
 ]
@@ -55,6 +61,7 @@ def printed(
     folds_run: FoldsRun = None,
     rows: Rows = None,
     objective: Objectives = None,
+    data: Data = None,
     jobs: Jobs = 1,
     png: Png = False,
     output: Output = Path("results/study"),
@@ -65,13 +72,35 @@ def printed(
 
     plan = make_plan(
         False, nodes=nodes or DEFAULT_NODES, size=size, seeds=seeds, folds=folds, rows=rows, objectives=objective,
-        as_printed=True, tolerances=tolerance, least=least, folds_run=folds_run, no_real=True,
+        as_printed=True, tolerances=tolerance, least=least, folds_run=folds_run, real=tuple(data or ()),
     )  # fmt: skip
     new_figure(1, 1, "")  # without matplotlib this raises before the long work
+    if data:
+        _print_real(plan, jobs, output, png=png)
+        return
     with open_study(output, "Fits as printed", []) as watch:
         found = printed_rows(plan, gather_runs(plan.figure_3(), plan, output, jobs, watch))
     _show_rows(found)
     files = write_printed(plan, found, show_at, output, png=png)
+    print_message(f"Wrote {', '.join(str(file) for file in files)}.")
+
+
+def _print_real(plan: Plan, jobs: int, output: Path, *, png: bool) -> None:
+    """Perform the runs on real data and print their scores, a line for each tolerance and method."""
+    from reproduction.printed_figures import real_rows, real_runs, write_real
+
+    with open_study(output, "Table 1 as printed", plan.real) as watch:
+        rows = real_rows(plan, gather_runs(real_runs(plan), plan, output, jobs, watch))
+    heads = ("AP", "CLL", "error", "seconds", "induced", "active", "folds")
+    table = new_table("data", "tolerance", "obj.", "method", *heads, left=4)
+    forms = {"ap": ".3f", "cll": ".3f", "error_rate": ".3f", "cpu_seconds": ".2f"}
+    for row in rows:
+        cells = [f"{row[name]:{form}} ({row[f'{name}_sd']:{form}})" for name, form in forms.items()]
+        counts = (f"{row['induced']:,.0f}", f"{row['active']:,.0f}", str(row["folds"]))
+        table.add_row(row["data"], f"{row['tolerance']:g}", row["objective"], row["method"], *cells, *counts)
+    show(table)
+    show("Mean (standard deviation) over the folds of all splits; seconds are of a processor.")
+    files = write_real(plan, rows, output, png=png)
     print_message(f"Wrote {', '.join(str(file) for file in files)}.")
 
 

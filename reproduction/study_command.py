@@ -203,7 +203,7 @@ def make_plan(
     for name in ("nodes", "thresholds"):
         given[name] = tuple(sorted(set(given[name]))) if given.get(name) else None
     given["objectives"] = tuple(dict.fromkeys(given["objectives"])) if given.get("objectives") else None
-    given["real"] = () if no_real else None
+    given["real"] = () if no_real else given.get("real")
     given["least"] = tuple(_size_and_tolerance(words) for words in given["least"]) if given.get("least") else None
     return replace(plan, settings=settings, **{name: value for name, value in given.items() if value is not None})
 

@@ -12,7 +12,7 @@ import pytest
 
 from reproduction.plan import Plan
 from reproduction.printed import PrintedOptions, as_printed
-from reproduction.printed_figures import printed_rows
+from reproduction.printed_figures import THREE, printed_rows, real_rows, real_runs, write_real
 from reproduction.runs import METHODS, Run, Settings, estimator_of, made
 from reproduction.signals import share_looked_at, spread_of
 from reproduction.store import Results
@@ -83,6 +83,40 @@ def test_rows_are_means_over_networks_at_a_tolerance() -> None:
         assert row["cll"] == pytest.approx(np.mean(means))
         assert row["cll_se"] == pytest.approx(np.std(means, ddof=1) / np.sqrt(2))
         assert row["error_rate"] is None
+
+
+def test_real_data_have_means_over_the_folds_of_all_splits(tmp_path: Path) -> None:
+    settings = Settings(tolerances=(0.1, 0.01))
+    plan = Plan(seeds=2, objectives=("pl",), real=("nations",), as_printed=True, settings=settings)
+    rng = np.random.default_rng(0)
+    names = ("ap", "cll", "error_rate", "cpu_seconds", "induced", "active", "iterations")
+    results = Results(
+        {
+            run: [
+                {"tolerance": t, **{name: float(rng.random()) for name in names}} for _ in range(3) for t in (0.1, 0.01)
+            ]
+            for run in real_runs(plan)
+        }
+    )
+    rows = real_rows(plan, results)
+    assert [(row["tolerance"], row["method"]) for row in rows] == [
+        (t, METHODS[method]) for t in (0.1, 0.01) for method in THREE
+    ]
+    runs = [Run("grafting", "pl", data="nations", seed=seed, tolerance=0.01) for seed in range(2)]
+    values = [one["ap"] for run in runs for one in results[run] if one["tolerance"] == 0.01]
+    (row,) = (row for row in rows if (row["tolerance"], row["method"]) == (0.01, "Grafting"))
+    assert (row["ap"], row["ap_sd"], row["folds"]) == pytest.approx((np.mean(values), np.std(values, ddof=1), 6))
+    files = write_real(plan, rows, tmp_path)
+    assert [file.name for file in files] == ["printed-nations.svg", "printed-real.csv"]
+    words = " ".join(ElementTree.parse(files[0]).getroot().itertext())
+    assert "CFI, reported" in words
+    assert "Nation over the tolerance" in words
+    assert len(rows_of(files[1])) == len(rows)
+
+
+def test_data_that_are_not_in_table_1_are_refused() -> None:
+    with pytest.raises(ValueError, match="animals, nations; got 'birds'"):
+        Plan(real=("birds",))
 
 
 @pytest.mark.parametrize("tolerance", [0.01, 0.0])
