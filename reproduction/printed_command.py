@@ -46,6 +46,8 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="For results and finished runs, which are kept.")
 ]
 
+Stored = Annotated[bool, typer.Option("--stored", help="Show the runs that are stored; perform none.")]
+
 DEFAULT_NODES = (25, 50, 100, 200, 400, 1_000)
 FORMS = {"cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "ap": ".4f", "induced": ",.0f", "active": ",.0f"}
 
@@ -62,6 +64,7 @@ def printed(
     rows: Rows = None,
     objective: Objectives = None,
     data: Data = None,
+    stored: Stored = False,
     jobs: Jobs = 1,
     png: Png = False,
     output: Output = Path("results/study"),
@@ -79,7 +82,7 @@ def printed(
         _print_real(plan, jobs, output, png=png)
         return
     with open_study(output, "Fits as printed", []) as watch:
-        found = printed_rows(plan, gather_runs(plan.figure_3(), plan, output, jobs, watch))
+        found = printed_rows(plan, gather_runs(plan.figure_3(), plan, output, jobs, watch, stored=stored))
     _show_rows(found)
     files = write_printed(plan, found, show_at, output, png=png)
     print_message(f"Wrote {', '.join(str(file) for file in files)}.")

@@ -108,7 +108,7 @@ def write_printed(
     """Write the figures over sizes, at a tolerance, and over tolerances, at the plan's size; and printed.csv."""
     own = plan.settings
     folds = f"{own.folds_run or own.folds} of {own.folds} folds"
-    setting = f"as printed; l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {plan.seeds} networks, {folds}"
+    setting = f"as printed; l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {_networks(rows)}, {folds}"
     drawn = {
         "printed-sizes": draw_panels(
             f"Methods over the size of the network, tolerance {tolerance:g}",
@@ -122,6 +122,20 @@ def write_printed(
         ),
     }
     return _write(drawn, "printed.csv", rows, folder, png=png)
+
+
+def _networks(rows: Sequence[dict[str, Any]]) -> str:
+    """Return how many networks there are of each size.
+
+    Examples
+    --------
+    >>> _networks([{"nodes": 25, "seeds": 5}, {"nodes": 1000, "seeds": 3}])
+    '5 networks (3 of N = 1000)'
+    """
+    least = {nodes: min(row["seeds"] for row in rows if row["nodes"] == nodes) for nodes in {r["nodes"] for r in rows}}
+    most = max(least.values())
+    fewer = [f"{count} of N = {nodes}" for nodes, count in sorted(least.items()) if count < most]
+    return f"{most} networks" + (f" ({', '.join(fewer)})" if fewer else "")
 
 
 def _write(

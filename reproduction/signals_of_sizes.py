@@ -63,11 +63,9 @@ def write_signals(found: Sequence[SizeSpread], tolerance: float, folder: Path, *
         for what in ("signals", "errors"):
             own = [one for one in found if one.objective == objective]
             drawn = [Histogram(f"N = {one.nodes}", one.spread.edges.tolist(), _shares(one, what)) for one in own]
-            panels.append(HistogramPanel(f"{what}, {objective}", what.removesuffix("s"), drawn))
+            panels.append(HistogramPanel(f"{what}, {objective}", what.removesuffix("s"), drawn, "share"))
     how = f"as printed, tolerance {tolerance:g}" if tolerance else "to near convergence"
-    figure = draw_histograms(
-        "Figure 1 over the size of the network", panels, subtitle=f"one network each, CFI {how}; shares of states"
-    )
+    figure = draw_histograms("Figure 1 over the size of the network", panels, subtitle=f"one network each, CFI {how}")
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for kind in ("svg", "png") if png else ("svg",):

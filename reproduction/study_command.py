@@ -233,11 +233,17 @@ def open_study(output: Path, title: str, data: Iterable[str]) -> Iterator[Status
         raise
 
 
-def gather_runs(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine) -> Results:
-    """Return the records of runs, of which those that are not stored are performed."""
-    from reproduction.store import Store, gather
+def gather_runs(
+    runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine, *, stored: bool = False
+) -> Results:
+    """Return the records of runs, of which those that are not stored are performed, or, with ``stored``, left out."""
+    from reproduction.store import Results, Store, gather
 
-    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, progress=watch.update, report=print_message)
+    store = Store(output / "runs")
+    if stored:
+        found = {run: store.get(run, plan.settings) for run in runs}
+        return Results({run: records for run, records in found.items() if records is not None})
+    return gather(runs, plan.settings, store, jobs=jobs, progress=watch.update, report=print_message)
 
 
 def _show_figures(plan: Plan, results: Results) -> None:

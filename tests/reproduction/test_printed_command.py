@@ -45,6 +45,10 @@ def test_fits_as_printed_are_listed_and_drawn(run, tmp_path: Path) -> None:
     assert again.out == printed
     assert "10 of 10 runs were done before" in again.err
     assert "done before" not in said
+    more = run(*PRINTED, "--nodes", 5, "--seeds", 2, "--stored", "-o", tmp_path)
+    assert more.code == 0
+    assert more.out.splitlines()[-2].split()[-1] == "1"  # networks that are there
+    assert len(os.listdir(tmp_path / "runs")) == 10
 
 
 def _starts_as(line: str, row: dict[str, str]) -> bool:
