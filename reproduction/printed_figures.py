@@ -32,22 +32,29 @@ COUNTED = (*SHOWN, "scoring_seconds", "iterations", "edge_ap", "met")
 
 
 def printed_rows(plan: Plan, results: Results) -> list[dict[str, Any]]:
-    """Return means and standard errors over networks, for each size, tolerance, objective and method."""
+    """Return means and standard errors over networks, for each size, tolerance, objective and method.
+
+    Networks of which a method is missing are left out, so that all methods have the same ones.
+    """
     rows = []
     for nodes in plan.nodes:
+        seeds = [seed for seed in range(plan.seeds) if all(run in results for run in _runs_of(plan, nodes, seed))]
         for tolerance in plan.tolerances_at(nodes):
             here = results.at(tolerance)
-            for objective in plan.objectives:
-                for method, name in METHODS.items():
-                    runs = [plan.over_sizes(method, objective, nodes, seed) for seed in range(plan.seeds)]
-                    done = [run for run in runs if run in here]
-                    row: dict[str, Any] = {"nodes": nodes, "tolerance": tolerance, "objective": objective}
-                    row |= {"method": name, "seeds": len(done)}
-                    for measure in COUNTED:
-                        mean, error, count = mean_and_error(here.mean(run, measure) for run in done)
-                        row |= {measure: mean if count else None, f"{measure}_se": error}
-                    rows.append(row)
+            for objective, (method, name) in product(plan.objectives, METHODS.items()):
+                runs = [plan.over_sizes(method, objective, nodes, seed) for seed in seeds]
+                row: dict[str, Any] = {"nodes": nodes, "tolerance": tolerance, "objective": objective}
+                row |= {"method": name, "seeds": len(seeds)}
+                for measure in COUNTED:
+                    mean, error, count = mean_and_error(here.mean(run, measure) for run in runs)
+                    row |= {measure: mean if count else None, f"{measure}_se": error}
+                rows.append(row)
     return rows
+
+
+def _runs_of(plan: Plan, nodes: int, seed: int) -> Iterator[Run]:
+    for objective, method in product(plan.objectives, METHODS):
+        yield plan.over_sizes(method, objective, nodes, seed)
 
 
 def real_runs(plan: Plan) -> Iterator[Run]:
@@ -108,17 +115,19 @@ def write_printed(
     """Write the figures over sizes, at a tolerance, and over tolerances, at the plan's size; and printed.csv."""
     own = plan.settings
     folds = f"{own.folds_run or own.folds} of {own.folds} folds"
-    setting = f"as printed; l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {_networks(rows)}, {folds}"
+    setting = f"as printed; l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {folds}"
+    over_sizes = [row for row in rows if row["tolerance"] == tolerance]
+    over_tolerances = [row for row in rows if row["nodes"] == plan.size]
     drawn = {
         "printed-sizes": draw_panels(
             f"Methods over the size of the network, tolerance {tolerance:g}",
-            _panels(plan, [row for row in rows if row["tolerance"] == tolerance], "nodes"),
-            subtitle=setting,
+            _panels(plan, over_sizes, "nodes"),
+            subtitle=f"{setting}, {_networks(over_sizes)}",
         ),
         "printed-tolerances": draw_panels(
             f"Methods over the tolerance of their end, N = {plan.size}",
-            _panels(plan, [row for row in rows if row["nodes"] == plan.size], "tolerance"),
-            subtitle=setting,
+            _panels(plan, over_tolerances, "tolerance"),
+            subtitle=f"{setting}, {_networks(over_tolerances)}",
         ),
     }
     return _write(drawn, "printed.csv", rows, folder, png=png)
@@ -133,7 +142,7 @@ def _networks(rows: Sequence[dict[str, Any]]) -> str:
     '5 networks (3 of N = 1000)'
     """
     least = {nodes: min(row["seeds"] for row in rows if row["nodes"] == nodes) for nodes in {r["nodes"] for r in rows}}
-    most = max(least.values())
+    most = max(least.values(), default=0)
     fewer = [f"{count} of N = {nodes}" for nodes, count in sorted(least.items()) if count < most]
     return f"{most} networks" + (f" ({', '.join(fewer)})" if fewer else "")
 
