@@ -31,6 +31,8 @@ class Plan:
         Real data sets that the claims speak of.
     as_printed : bool
         Whether fits are as printed (`reproduction.printed`), instead of to near convergence.
+    log_odds : bool
+        Whether biases of fits as printed start at the log-odds of the frequencies, instead of 0.
     least : sequence of (nodes, tolerance)
         Smallest tolerance of fits as printed to networks of so many nodes and more, where Full-L1 takes minutes.
     settings : Settings
@@ -44,6 +46,7 @@ class Plan:
     objectives: tuple[str, ...] = OBJECTIVES
     real: tuple[str, ...] = ("animals", "nations")
     as_printed: bool = False
+    log_odds: bool = False
     least: tuple[tuple[int, float], ...] = ((400, 1e-3), (1_000, 1e-2))
     settings: Settings = field(default_factory=Settings)
 
@@ -62,7 +65,8 @@ class Plan:
         if "data" not in options:
             options["nodes"] = nodes or self.size
         if self.as_printed:
-            options["tolerance"] = self.tolerances_at(options.get("nodes", 0))[-1]
+            tolerance = self.tolerances_at(options.get("nodes", 0))[-1]
+            options |= {"tolerance": tolerance, "log_odds": self.log_odds}
         return Run(method, objective, **options)
 
     def tolerances_at(self, nodes: int) -> tuple[float, ...]:

@@ -69,6 +69,9 @@ Number = Annotated[
     list[int] | None,
     typer.Option("--claim", min=1, help="Number of a claim to test; by default all."),
 ]
+LogOdds = Annotated[
+    bool, typer.Option("--log-odds", help="Biases of fits as printed start at log-odds of frequencies, not at 0.")
+]
 NoReal = Annotated[bool, typer.Option("--no-real", help="Networks only, without Animal and Nation.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
 Png = Annotated[bool, typer.Option("--png", help="Write PNG files too.")]
@@ -143,6 +146,7 @@ def claims(
     least: Least = None,
     folds_run: FoldsRun = None,
     at: At = None,
+    log_odds: LogOdds = False,
     no_real: NoReal = False,
     jobs: Jobs = 1,
     quick: Quick = False,
@@ -157,7 +161,7 @@ def claims(
     plan = make_plan(
         quick, size=size, thresholds=threshold, seeds=seeds, folds=folds, rows=rows, states=states,
         free_biases=free_biases, objectives=objective, as_printed=as_printed, tolerances=tolerance,
-        least=least, folds_run=folds_run, no_real=no_real,
+        least=least, folds_run=folds_run, no_real=no_real, log_odds=log_odds,
     )  # fmt: skip
     chosen = _chosen_claims(claim)
     runs = runs_of(plan, chosen)

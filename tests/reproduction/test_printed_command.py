@@ -67,6 +67,12 @@ def test_large_networks_end_at_larger_tolerances() -> None:
     assert Plan().run("full", "pl").tolerance == 0.0
 
 
+def test_the_start_of_biases_is_that_of_the_plan() -> None:
+    assert not Plan(as_printed=True).run("full", "pl").log_odds
+    assert Plan(as_printed=True, log_odds=True).run("full", "pl").log_odds
+    assert not Plan(log_odds=True).run("full", "pl").log_odds  # near convergence there is no choice
+
+
 def test_rows_are_means_over_networks_at_a_tolerance() -> None:
     settings = Settings(tolerances=(0.1, 0.01))
     plan = Plan(nodes=(7,), seeds=2, objectives=("cd",), as_printed=True, settings=settings)
