@@ -90,6 +90,9 @@ reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and 
 	$(BIN)/python -m reproduction table1 --output results/table1
 	$(BIN)/python -m reproduction figures --output results/study
 	$(BIN)/python -m reproduction claims --output results/study
+	$(BIN)/python -m reproduction printed --folds-run 1 --output results/study
+	$(BIN)/python -m reproduction printed --data animals --data nations --output results/study
+	$(BIN)/python -m reproduction claims --as-printed --folds-run 1 --output results/study
 
 clean:
 	rm -rf $(VENV) build dist demo results

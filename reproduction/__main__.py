@@ -1,4 +1,4 @@
-"""This module reproduces a result of the paper: ``python -m reproduction table1 | figures | claims``."""
+"""This module reproduces results of the paper: ``python -m reproduction --help`` lists them."""
 
 import sys
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,31 @@ from sparsefield.io.atomic_write import write_atomically
 __all__ = ["as_records", "write_claims"]
 
 
-def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return a flat record for each comparison; ``claim_verdict`` belongs to the whole claim with its objective."""
+def as_records(found: Mapping[float, Sequence[Finding]]) -> list[dict[str, Any]]:
+    """Return a flat record for each comparison.
+
+    Parameters
+    ----------
+    found : {tolerance: findings}
+        The tolerance is that of fits as printed, and 0 for fits to convergence.
+
+    Returns
+    -------
+    list of dict
+        ``claim_verdict`` belongs to the whole claim with its objective.
+    """
+    return [record for tolerance, findings in found.items() for record in _records(tolerance, findings)]
+
+
+def _records(tolerance: float, found: Sequence[Finding]) -> list[dict[str, Any]]:
     whole = {
         (claim, objective): verdict_of([f for f in found if (f.claim, f.objective) == (claim, objective)])
         for claim, objective in {(f.claim, f.objective) for f in found}
     }
+    printed = {"tolerance": tolerance} if tolerance else {}
     return [
-        {
+        printed
+        | {
             "claim": finding.claim,
             "compared": finding.part.words,
             "measure": finding.part.measure,
@@ -38,8 +55,8 @@ def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def write_claims(found: Sequence[Finding], folder: Path) -> Path:
-    """Write claims.csv atomically; differences of times and counts are differences of logarithms."""
+def write_claims(found: Mapping[float, Sequence[Finding]], folder: Path, name: str = "claims.csv") -> Path:
+    """Write `as_records` as CSV, atomically; differences of times and counts are differences of logarithms."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "claims.csv", as_csv(as_records(found)).encode("utf-8"))
-    return folder / "claims.csv"
+    write_atomically(folder / name, as_csv(as_records(found)).encode("utf-8"))
+    return folder / name

@@ -148,7 +148,7 @@ def _over_thresholds(plan: Plan, results: Results) -> list[Panel]:
                 runs = [plan.over_thresholds(objective, threshold, seed) for seed in range(plan.seeds)]
                 points.append(_point(threshold, results, runs, measure))
             curves.append(Curve(f"CFI, {objective}", points, COLORS["cfi-paper"], dashed))
-            beside = [Run("grafting", objective, nodes=plan.size, seed=seed) for seed in range(plan.seeds)]
+            beside = [plan.run("grafting", objective, seed=seed) for seed in range(plan.seeds)]
             mean, error, _ = mean_and_error(results.mean(run, measure) for run in beside)
             levels.append(Level(f"Grafting, {objective}", mean, COLORS["grafting"], error, dashed))
         panels.append(Panel(title, "threshold", unit, curves, levels, log_y=powers))
@@ -195,7 +195,7 @@ def threshold_rows(plan: Plan, results: Results) -> list[Row]:
             runs = [plan.over_thresholds(objective, threshold, seed) for seed in range(plan.seeds)]
             row: Row = {"method": "CFI", "objective": objective, "threshold": threshold}
             rows.append(row | _means(results, runs, MEASURES))
-        runs = [Run("grafting", objective, nodes=plan.size, seed=seed) for seed in range(plan.seeds)]
+        runs = [plan.run("grafting", objective, seed=seed) for seed in range(plan.seeds)]
         rows.append({"method": "Grafting", "objective": objective, "threshold": ""} | _means(results, runs, MEASURES))
     return rows
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 from reproduction.runs import METHODS, NODEWISE, OBJECTIVES, Run, Settings
+from reproduction.table1 import DATA
 
 __all__ = ["QUICK", "Plan"]
 
@@ -27,6 +29,12 @@ class Plan:
     objectives : sequence of str
     real : sequence of str
         Real data sets that the claims speak of.
+    as_printed : bool
+        Whether fits are as printed (`reproduction.printed`), instead of to near convergence.
+    log_odds : bool
+        Whether biases of fits as printed start at the log-odds of the frequencies, instead of 0.
+    least : sequence of (nodes, tolerance)
+        Smallest tolerance of fits as printed to networks of so many nodes and more, where Full-L1 takes minutes.
     settings : Settings
     """
 
@@ -37,26 +45,47 @@ class Plan:
     seeds: int = 5
     objectives: tuple[str, ...] = OBJECTIVES
     real: tuple[str, ...] = ("animals", "nations")
+    as_printed: bool = False
+    log_odds: bool = False
+    least: tuple[tuple[int, float], ...] = ((400, 1e-3), (1_000, 1e-2))
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
         for name in self.objectives:
             if name not in OBJECTIVES:
                 raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}; got {name!r}.")
+        for name in self.real:
+            if name not in DATA:
+                raise ValueError(f"data must be one of {', '.join(DATA)}; got {name!r}.")
         if min((self.size, *self.nodes)) < 2 or self.seeds < 1:
             raise ValueError("a network has at least 2 nodes, and a study at least 1 seed.")
 
+    def run(self, method: str, objective: str, *, nodes: int = 0, **options: Any) -> Run:
+        """Return a run, to convergence or as printed; ``nodes`` is the size of its network, by default ``size``."""
+        if "data" not in options:
+            options["nodes"] = nodes or self.size
+        if self.as_printed:
+            tolerance = self.tolerances_at(options.get("nodes", 0))[-1]
+            options |= {"tolerance": tolerance, "log_odds": self.log_odds}
+        return Run(method, objective, **options)
+
+    def tolerances_at(self, nodes: int) -> tuple[float, ...]:
+        """Return the tolerances of fits as printed to networks of a size, from large to small."""
+        least = max((tolerance for size, tolerance in self.least if nodes >= size), default=0.0)
+        known = sorted(self.settings.tolerances, reverse=True)
+        return tuple(tolerance for tolerance in known if tolerance >= least) or (known[0],)
+
     def over_thresholds(self, objective: str, threshold: float, seed: int) -> Run:
         """Return the run of a point of figure 2."""
-        return Run("cfi-paper", objective, nodes=self.size, seed=seed, threshold=threshold)
+        return self.run("cfi-paper", objective, seed=seed, threshold=threshold)
 
     def over_sizes(self, method: str, objective: str, nodes: int, seed: int) -> Run:
         """Return the run of a point of figure 3."""
-        return Run(method, objective, nodes=nodes, seed=seed)
+        return self.run(method, objective, nodes=nodes, seed=seed)
 
     def figure_2(self) -> Iterator[Run]:
         for seed, objective in product(range(self.seeds), self.objectives):
-            yield Run("grafting", objective, nodes=self.size, seed=seed)
+            yield self.run("grafting", objective, seed=seed)
             for threshold in self.thresholds:
                 yield self.over_thresholds(objective, threshold, seed)
 
@@ -73,19 +102,6 @@ class Plan:
         """Return (method, objective) of the fits to complete tables; nodewise regressions need nodes of two states."""
         ours = [(method, objective) for objective in self.objectives for method in METHODS]
         return ours + [(method, "") for method in NODEWISE if self.settings.states == 2]
-
-    def claims(self) -> Iterator[Run]:
-        """Return the runs of the claims about networks of one size, and about real data."""
-        yield from self.figure_2()
-        for seed, objective in product(range(self.seeds), self.objectives):
-            for method in ("full", "grafting", "cfi-paper", "graph"):
-                yield Run(method, objective, nodes=self.size, seed=seed)
-            yield Run("cfi-paper", objective, nodes=self.size, seed=seed, stages=2)
-            for method, batch in product(("grafting", "cfi-paper"), self.batches):
-                yield Run(method, objective, nodes=self.size, seed=seed, batch=batch)
-        for seed, data, objective in product(range(self.seeds), self.real, self.objectives):
-            for method in ("full", "grafting", "cfi-paper"):
-                yield Run(method, objective, data=data, seed=seed)
 
 
 QUICK = Plan(

@@ -87,6 +87,7 @@ class HistogramPanel:
     title: str
     x_label: str
     histograms: Sequence[Histogram]
+    y_label: str = "count"
 
 
 @dataclass(frozen=True)
@@ -135,11 +136,13 @@ def draw_panels(title: str, panels: Sequence[Panel], *, subtitle: str = "", colu
     return figure
 
 
-def draw_histograms(title: str, panels: Sequence[HistogramPanel], *, subtitle: str = "") -> Figure:
-    """Draw panels of histograms side by side, with logarithmic counts and one legend."""
-    figure = new_figure(4.8 * len(panels), 4.2, title, subtitle)
+def draw_histograms(title: str, panels: Sequence[HistogramPanel], *, subtitle: str = "", columns: int = 2) -> Figure:
+    """Draw panels of histograms, with logarithmic counts and one legend."""
+    rows = math.ceil(len(panels) / columns)
+    figure = new_figure(4.8 * columns, 1.4 + 2.8 * rows, title, subtitle)
     for k, panel in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), k + 1, title=panel.title, xlabel=panel.x_label, ylabel="count")
+        labels = {"title": panel.title, "xlabel": panel.x_label, "ylabel": panel.y_label}
+        axes = figure.add_subplot(rows, columns, k + 1, **labels)
         axes.set_yscale("log", nonpositive="clip")
         for number, one in enumerate(panel.histograms):
             color = COLORS[number % len(COLORS)]

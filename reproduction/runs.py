@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.nodewise import SOLVERS, fit_nodewise
+from reproduction.printed import PrintedOptions
+from reproduction.printed_folds import records_as_printed
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
 from reproduction.signals import share_looked_at
 from reproduction.table1 import DATA, PAPER, SETTINGS, configure
@@ -20,7 +22,8 @@ from sparsefield.evaluation.hold_out import Fold, evaluate
 from sparsefield.induction import FixedGraph
 
 __all__ = [
-    "METHODS", "NODEWISE", "OBJECTIVES", "Record", "Run", "Settings", "estimator_of", "load_real", "made", "perform",
+    "METHODS", "NODEWISE", "OBJECTIVES", "TOLERANCES", "Record", "Run", "Settings", "estimator_of", "load_real", "made",
+    "perform",
 ]  # fmt: skip
 
 Record = dict[str, float]
@@ -34,6 +37,9 @@ default."""
 CFI = ("cfi-paper", "cfi")
 NODEWISE = {"nodewise-and": "nodewise, AND", "nodewise-or": "nodewise, OR"}
 OBJECTIVES = ("pl", "cd")
+TOLERANCES = PrintedOptions().tolerances
+MAX_PRINTED_STEPS = 5_000
+"""The paper has no limit; convergence after each batch takes thousands of steps."""
 THRESHOLD, BATCH = PAPER["induction__threshold"], PAPER["induction__batch_size"]
 
 
@@ -51,6 +57,10 @@ class Settings:
         On synthetic data; Animal and Nation have the paper's own.
     penalize_biases : bool
         Eq. 5 penalizes every weight.
+    folds_run : int
+        How many of the folds are performed in fits as printed; 0 for all.
+    tolerances : sequence of float
+        At which fits as printed are scored.
     """
 
     rows: int = 200
@@ -64,6 +74,8 @@ class Settings:
     l1: float = 2.0
     l2: float = 1.0
     penalize_biases: bool = True
+    folds_run: int = 0
+    tolerances: tuple[float, ...] = TOLERANCES
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,13 @@ class Run:
         Options of the fit. Those that a method does not use are 0, so that equal runs are equal.
     complete : bool
         Whether there is one fit to the whole table, without held-out cells, to compare structures.
+    converge : bool
+        Whether the optimizer goes on to an optimum after each batch, instead of one step.
+    tolerance : float
+        0 for a fit to near convergence. Otherwise the fit is as printed (see `reproduction.printed`), up to this
+        tolerance, with a record for each fold and each tolerance of the settings that is not smaller.
+    log_odds : bool
+        Whether biases of a fit as printed start at the log-odds of the frequencies, instead of 0.
     """
 
     method: str
@@ -94,6 +113,9 @@ class Run:
     batch: int = BATCH
     stages: int = 1
     complete: bool = False
+    converge: bool = False
+    tolerance: float = 0.0
+    log_odds: bool = False
 
     def __post_init__(self) -> None:
         idle = {"threshold": self.method not in CFI, "batch": self.method not in (*CFI, "grafting")}
@@ -112,6 +134,9 @@ class Run:
         more += [f"batch {self.batch}"] if self.batch not in (0, BATCH) else []
         more += ["two stages"] if self.stages == 2 else []
         more += ["complete table"] if self.complete else []
+        more += ["convergence after each batch"] if self.converge else []
+        more += [f"as printed to {self.tolerance:g}"] if self.tolerance else []
+        more += ["from log-odds"] if self.log_odds else []
         return ", ".join([place, f"{name} {self.objective}".strip(), *more])
 
 
@@ -119,6 +144,8 @@ def perform(run: Run, settings: Settings) -> list[Record]:
     """Return a record per fold, or one for a complete table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cells of a fold may hide every example of a state, and cd has no certificate
+        if run.tolerance:
+            return _as_printed(run, settings)
         if run.data != "synthetic":
             return _on_real_data(run, settings)
         network = made(run.nodes, run.seed, settings)
@@ -140,6 +167,8 @@ def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = 
     changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_biases": settings.penalize_biases}
     changes |= {"induction__threshold": run.threshold} if run.method in CFI else {}
     changes |= {"induction__batch_size": run.batch} if run.batch else {}
+    changes |= {"induction__steps_per_batch": "converge"} if run.converge else {}
+    changes |= {"solver__max_iter": MAX_PRINTED_STEPS} if run.tolerance else {}
     if run.data != "synthetic":
         paper = replace(SETTINGS[0], changes={**changes, "induction": run.method})
         return paper.estimator(DATA[run.data], "CFI", run.objective)
@@ -185,6 +214,18 @@ def _on_real_data(run: Run, settings: Settings) -> list[Record]:
     table = load_real(run.data)
     found = evaluate(table, estimator_of(run, settings), settings.folds, seed=run.seed, on_fit=watching)
     return _records(found.folds, watching.notes)
+
+
+def _as_printed(run: Run, settings: Settings) -> list[Record]:
+    tolerances = tuple(tolerance for tolerance in settings.tolerances if tolerance >= run.tolerance)
+    start: Any = "log-odds" if run.log_odds else "zero"
+    how = PrintedOptions(tolerances, stages=run.stages, start=start, converge=run.converge)
+    folds: dict[str, Any] = {"folds": settings.folds, "folds_run": settings.folds_run, "seed": run.seed}
+    if run.data != "synthetic":
+        return records_as_printed(load_real(run.data), lambda: estimator_of(run, settings), how, **folds)
+    network = made(run.nodes, run.seed, settings)
+    known: dict[str, Any] = {"states": network.field.states_, "true_edges": network.edge_mask()}
+    return records_as_printed(network.samples, lambda: estimator_of(run, settings, network), how, **folds, **known)
 
 
 @lru_cache(maxsize=2)

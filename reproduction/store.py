@@ -80,6 +80,11 @@ class Results(Mapping[Run, list[Record]]):
     def __len__(self) -> int:
         return len(self._found)
 
+    def at(self, tolerance: float) -> Results:
+        """Return the records of fits as printed at a tolerance; of runs that have none, nothing."""
+        kept = {run: [one for one in found if one.get("tolerance") == tolerance] for run, found in self._found.items()}
+        return Results({run: found for run, found in kept.items() if found})
+
     def mean(self, run: Run, measure: str) -> float:
         """Return the mean over the folds of a run; NaN if it was not measured."""
         values = [record.get(measure, math.nan) for record in self._found[run]]
@@ -138,8 +143,16 @@ def _end_with_parent() -> None:
         Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
 
 
+LATER = {"converge": False, "tolerance": 0.0, "log_odds": False}
+"""Fields of a run that came later; they are left out where they have these values, as in files from before."""
+OF_PRINTED = ("folds_run", "tolerances")
+"""Settings that only fits as printed have."""
+
+
 def _key(run: Run, settings: Settings) -> dict[str, Any]:
-    header = {"format": FORMAT, "version": sparsefield.__version__, "run": asdict(run), "settings": asdict(settings)}
+    own = {name: value for name, value in asdict(run).items() if name not in LATER or value != LATER[name]}
+    shared = {name: value for name, value in asdict(settings).items() if run.tolerance or name not in OF_PRINTED}
+    header = {"format": FORMAT, "version": sparsefield.__version__, "run": own, "settings": shared}
     return json.loads(json.dumps(header))
 
 

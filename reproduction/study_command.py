@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from sparsefield.cli.console import StatusLine, new_table, print_message, show, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reproduction.claims import Finding
+    from reproduction.claims import Claim, Finding
     from reproduction.plan import Plan
     from reproduction.runs import Run
     from reproduction.store import Results
@@ -40,6 +40,39 @@ Jobs = Annotated[
     int,
     typer.Option("--jobs", min=1, help="Runs in parallel; changes no result but the times."),
 ]
+AsPrinted = Annotated[
+    bool,
+    typer.Option("--as-printed", help="Fits as printed: no cut at l1, one step per batch, an end by small changes."),
+]
+Tolerances = Annotated[
+    list[float] | None,
+    typer.Option("--tolerance", min=0, help="End of fits as printed; by default 0.1, 0.01, 0.001 and 0.0001."),
+]
+Least = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--least",
+        metavar="NODES:TOLERANCE",
+        help="Smallest tolerance for so many nodes and more; by default 400:0.001 and 1000:0.01.",
+    ),
+]
+FoldsRun = Annotated[
+    int | None, typer.Option("--folds-run", min=1, help="Folds that fits as printed perform; by default all.")
+]
+At = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--at", help="With --as-printed: tolerance whose comparisons are printed; by default verdicts of all."
+    ),
+]
+Number = Annotated[
+    list[int] | None,
+    typer.Option("--claim", min=1, help="Number of a claim to test; by default all."),
+]
+LogOdds = Annotated[
+    bool, typer.Option("--log-odds", help="Biases of fits as printed start at log-odds of frequencies, not at 0.")
+]
+NoReal = Annotated[bool, typer.Option("--no-real", help="Networks only, without Animal and Nation.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
 Png = Annotated[bool, typer.Option("--png", help="Write PNG files too.")]
 Output = Annotated[
@@ -84,11 +117,14 @@ def figures(
     from reproduction.figures import draw_spreads, write_figures
 
     output = output or Path("results/quick-study" if quick else "results/study")
-    plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_biases, objective)
+    plan = make_plan(
+        quick, nodes=nodes, size=size, thresholds=threshold, seeds=seeds, folds=folds, rows=rows, states=states,
+        free_biases=free_biases, objectives=objective,
+    )  # fmt: skip
     runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
     new_figure(1, 1, "")  # without matplotlib this raises before the long work
-    with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
-        results = _gather(runs, plan, output, jobs, watch)
+    with open_study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
+        results = gather_runs(runs, plan, output, jobs, watch)
         spreads = draw_spreads(plan, watch.update)
         files = write_figures(plan, results, spreads, output, png=png)
     _show_figures(plan, results)
@@ -104,48 +140,88 @@ def claims(
     states: States = None,
     free_biases: FreeBiases = False,
     objective: Objectives = None,
+    claim: Number = None,
+    as_printed: AsPrinted = False,
+    tolerance: Tolerances = None,
+    least: Least = None,
+    folds_run: FoldsRun = None,
+    at: At = None,
+    log_odds: LogOdds = False,
+    no_real: NoReal = False,
     jobs: Jobs = 1,
     quick: Quick = False,
     as_json: Json = False,
     output: Output = None,
 ) -> None:
     """Test the paper's claims: each holds, does not hold, or is within noise."""
-    from reproduction.claims import judge
+    from reproduction.claims import judge, runs_of
     from reproduction.claims_files import as_records, write_claims
 
     output = output or Path("results/quick-study" if quick else "results/study")
-    plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_biases, objective)
-    with _study(output, "The paper's claims", plan.real) as watch:
-        found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))
-    file = write_claims(found, output)
+    plan = make_plan(
+        quick, size=size, thresholds=threshold, seeds=seeds, folds=folds, rows=rows, states=states,
+        free_biases=free_biases, objectives=objective, as_printed=as_printed, tolerances=tolerance,
+        least=least, folds_run=folds_run, no_real=no_real, log_odds=log_odds,
+    )  # fmt: skip
+    chosen = _chosen_claims(claim)
+    runs = runs_of(plan, chosen)
+    with open_study(output, "The paper's claims", {run.data for run in runs} - {"synthetic"}) as watch:
+        results = gather_runs(runs, plan, output, jobs, watch)
+    if as_printed:
+        found = {t: judge(plan, results.at(t), chosen) for t in plan.tolerances_at(plan.size)}
+        file = write_claims(found, output, f"claims-as-printed-{plan.size}.csv")
+    else:
+        found = {0.0: judge(plan, results, chosen)}
+        file = write_claims(found, output)
     if as_json:
         show_json(as_records(found))
+    elif as_printed and not at:
+        _show_verdicts(found, plan)
     else:
-        _show_claims(found, plan)
+        for t, findings in found.items():
+            if not as_printed or t in (at or ()):
+                _show_claims(findings, plan, t)
     print_message(f"Wrote {file}.")
 
 
-def _plan(
-    quick: bool, nodes: Any, size: Any, threshold: Any, seeds: Any, folds: Any, rows: Any, states: Any,
-    free_biases: bool, objective: Any,
+def _chosen_claims(numbers: list[int] | None) -> list[Claim]:
+    from reproduction.claims import CLAIMS
+
+    for number in numbers or ():
+        if number > len(CLAIMS):
+            raise ValueError(f"--claim must be from 1 to {len(CLAIMS)}; got {number}.")
+    return [CLAIMS[number - 1] for number in sorted(set(numbers))] if numbers else list(CLAIMS)
+
+
+def make_plan(
+    quick: bool, *, folds: Any = None, rows: Any = None, states: Any = None, free_biases: bool = False,
+    tolerances: Any = None, folds_run: Any = None, no_real: bool = False, **given: Any,
 ) -> Plan:  # fmt: skip
+    """Return the plan of options of the command line; those that are None have their defaults."""
     from reproduction.plan import QUICK, Plan
 
     plan = QUICK if quick else Plan()
     own = {"folds": folds, "rows": rows, "states": states, "penalize_biases": False if free_biases else None}
+    own |= {"folds_run": folds_run, "tolerances": tuple(sorted(set(tolerances), reverse=True)) if tolerances else None}
     settings = replace(plan.settings, **{name: value for name, value in own.items() if value is not None})
-    given = {
-        "nodes": tuple(sorted(set(nodes))) if nodes else None,
-        "size": size,
-        "thresholds": tuple(sorted(set(threshold))) if threshold else None,
-        "seeds": seeds,
-        "objectives": tuple(dict.fromkeys(objective)) if objective else None,
-    }
+    for name in ("nodes", "thresholds"):
+        given[name] = tuple(sorted(set(given[name]))) if given.get(name) else None
+    given["objectives"] = tuple(dict.fromkeys(given["objectives"])) if given.get("objectives") else None
+    given["real"] = () if no_real else given.get("real")
+    given["least"] = tuple(_size_and_tolerance(words) for words in given["least"]) if given.get("least") else None
     return replace(plan, settings=settings, **{name: value for name, value in given.items() if value is not None})
 
 
+def _size_and_tolerance(words: str) -> tuple[int, float]:
+    nodes, _, tolerance = words.partition(":")
+    try:
+        return int(nodes), float(tolerance)
+    except ValueError:
+        raise ValueError(f"--least must be like 400:0.001; got {words!r}.") from None
+
+
 @contextmanager
-def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine]:
+def open_study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine]:
     """Show the progress of a study; runs that are finished when it is interrupted are kept."""
     from reproduction.runs import load_real
     from reproduction.table1_command import check_folder
@@ -161,10 +237,17 @@ def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine
         raise
 
 
-def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine) -> Results:
-    from reproduction.store import Store, gather
+def gather_runs(
+    runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine, *, stored: bool = False
+) -> Results:
+    """Return the records of runs, of which those that are not stored are performed, or, with ``stored``, left out."""
+    from reproduction.store import Results, Store, gather
 
-    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, progress=watch.update, report=print_message)
+    store = Store(output / "runs")
+    if stored:
+        found = {run: store.get(run, plan.settings) for run in runs}
+        return Results({run: records for run, records in found.items() if records is not None})
+    return gather(runs, plan.settings, store, jobs=jobs, progress=watch.update, report=print_message)
 
 
 def _show_figures(plan: Plan, results: Results) -> None:
@@ -206,9 +289,11 @@ def _spread(mean: float, error: float | None, form: str) -> str:
     return f"{mean:{form}}" if error is None else f"{mean:{form}} ({error:{form}})"
 
 
-def _show_claims(found: list[Finding], plan: Plan) -> None:
+def _show_claims(found: list[Finding], plan: Plan, tolerance: float) -> None:
     from reproduction.claims import CLAIMS, verdict_of
 
+    if tolerance:
+        show(f"As printed, tolerance {tolerance:g}\n")
     for number, claim in enumerate(CLAIMS, start=1):
         own = [finding for finding in found if finding.claim == claim.words]
         if not own:
@@ -220,10 +305,32 @@ def _show_claims(found: list[Finding], plan: Plan) -> None:
             cells = "".join(f"{f.objective} {f.size:<32}{f.verdict:<16}" for f in same)
             show(f"   {words:<38}{NAMES[measure]:<14}{cells}".rstrip())
         show()
+    show(_setting_words(plan) + CLAIM_NOTE.format(margins=MARGIN_WORDS))
+
+
+def _show_verdicts(found: Mapping[float, list[Finding]], plan: Plan) -> None:
+    """Show the verdict of each claim at each tolerance."""
+    from reproduction.claims import CLAIMS, verdict_of
+
+    table = new_table("claim", "obj.", *(f"{tolerance:g}" for tolerance in found), left=2 + len(found))
+    for number, claim in enumerate(CLAIMS, start=1):
+        for objective in plan.objectives:
+            own = [
+                [one for one in findings if (one.claim, one.objective) == (claim.words, objective)]
+                for findings in found.values()
+            ]
+            if any(own):
+                table.add_row(f"{number}. {claim.words}", objective, *(verdict_of(one) for one in own))
+    show(table)
+    show(_setting_words(plan) + "--at TOLERANCE shows the comparisons.")
+
+
+def _setting_words(plan: Plan) -> str:
     own = plan.settings
-    show(
-        f"Networks of {plan.size} nodes, {own.rows} rows, {plan.seeds} seeds, {own.folds} folds, l1 = {own.l1:g}, "
-        f"l2 = {own.l2:g}. " + CLAIM_NOTE.format(margins=MARGIN_WORDS)
+    folds = f"{own.folds_run} of {own.folds}" if plan.as_printed and own.folds_run else f"{own.folds}"
+    return (
+        f"Networks of {plan.size} nodes, {own.rows} rows, {plan.seeds} seeds, {folds} folds, l1 = {own.l1:g}, "
+        f"l2 = {own.l2:g}. "
     )
 
 

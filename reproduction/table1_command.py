@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reproduction import study_command
+from reproduction import printed_command, study_command
 from sparsefield.cli.console import StatusLine, new_table, note, print_message, show
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ TEST_NOTE = (
 
 app.command("figures")(study_command.figures)
 app.command("claims")(study_command.claims)
+app.command("printed")(printed_command.printed)
+app.command("signals")(printed_command.signals)
 
 
 @app.callback()

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from worlds import all_noise, as_the_paper_says, results_of, the_opposite
 
-from reproduction.claims import CLAIMS, MARGINS, Finding, Part, _verdict, judge, verdict_of
+from reproduction.claims import CLAIMS, MARGINS, Finding, Part, _verdict, judge, runs_of, verdict_of
 from reproduction.claims_files import as_records, write_claims
 from reproduction.paired import Interval, interval
 from reproduction.plan import QUICK, Plan
@@ -72,7 +72,7 @@ def noisy_folds(run: Run, count: int) -> list[float]:
 )
 def test_every_part_of_a_claim_holds_where_it_is_so_and_fails_where_it_is_not(words, world, verdict) -> None:
     plan = Plan()
-    own = [one for one in judge(plan, results_of(plan.claims(), world, plan)) if one.claim == words]
+    own = [one for one in judge(plan, results_of(runs_of(plan), world, plan)) if one.claim == words]
     assert {one.objective for one in own} == {"pl", "cd"}
     assert {(one.part.words, one.part.measure, one.verdict) for one in own if one.verdict != verdict} == set()
     assert verdict_of(own) == verdict
@@ -81,14 +81,14 @@ def test_every_part_of_a_claim_holds_where_it_is_so_and_fails_where_it_is_not(wo
 @pytest.mark.parametrize("words", WORDS)
 def test_seeds_that_contradict_each_other_decide_nothing(words) -> None:
     plan = Plan(seeds=2)
-    runs = list(plan.claims())
+    runs = runs_of(plan)
     own = [one for one in judge(plan, results_of(runs, all_noise(runs), plan)) if one.claim == words]
     assert {one.verdict for one in own} == {"within noise"}
 
 
 def test_every_claim_is_about_the_runs_it_names() -> None:
     plan = Plan(seeds=1, objectives=("pl",))
-    results = Noted(results_of(plan.claims(), as_the_paper_says, plan))
+    results = Noted(results_of(runs_of(plan), as_the_paper_says, plan))
     asked = {}
     for claim in CLAIMS:
         results.asked.clear()
@@ -111,13 +111,14 @@ def test_every_claim_is_about_the_runs_it_names() -> None:
         at(*plan.thresholds), {*at(0.0), grafting}, at(0.4, 0.6), {*at(0.1, 0.2, 0.3), grafting},
         {full, grafting, *at(0.2)}, {full, grafting, *at(0.2)}, {graph, *at(0.2)}, {grafting, *at(0.2)},
         batches, {*at(0.2), made("cfi-paper", stages=2)}, real("animals"), real("nations"),
+        {grafting, made("grafting", converge=True)},
     ]  # fmt: skip
     assert asked == dict(zip(WORDS, known, strict=True))
 
 
 def test_differences_are_the_first_less_the_second() -> None:
     plan = Plan()
-    found = judge(plan, results_of(plan.claims(), as_the_paper_says, plan))
+    found = judge(plan, results_of(runs_of(plan), as_the_paper_says, plan))
     known: dict[tuple[str, str, float], float] = {}
     for one in found:  # the same words stand for Animal and, later, for Nation
         known.setdefault((one.part.words, one.part.measure, one.part.bound), one.interval.mean)
@@ -145,7 +146,7 @@ def test_differences_are_the_first_less_the_second() -> None:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_plan_has_every_run_that_is_judged_and_no_other(plan: Plan) -> None:
-    results = Noted(results_of(plan.claims(), as_the_paper_says, plan))
+    results = Noted(results_of(runs_of(plan), as_the_paper_says, plan))
     found = judge(plan, results)
     assert {one.objective for one in found} == set(plan.objectives)
     assert results.asked == set(results)
@@ -153,7 +154,7 @@ def test_a_plan_has_every_run_that_is_judged_and_no_other(plan: Plan) -> None:
 
 def test_what_cannot_be_judged_is_left_out() -> None:
     judged = {
-        name: {one.claim for one in judge(plan, results_of(plan.claims(), as_the_paper_says, plan))}
+        name: {one.claim for one in judge(plan, results_of(runs_of(plan), as_the_paper_says, plan))}
         for name, plan in PLANS.items()
     }
     left_out = {
@@ -173,7 +174,7 @@ def test_what_cannot_be_judged_is_left_out() -> None:
 
 def test_one_seed_decides_nothing_but_folds_of_real_data_may() -> None:
     plan = Plan(seeds=1)
-    found = judge(plan, results_of(plan.claims(), as_the_paper_says, plan))
+    found = judge(plan, results_of(runs_of(plan), as_the_paper_says, plan))
     assert {one.verdict for one in found if not one.part.real} == {"within noise"}
     assert {one.verdict for one in found if one.part.real} == {"holds"}
 
@@ -209,7 +210,7 @@ def test_folds_of_real_data_have_the_variance_of_nadeau_and_bengio_and_networks_
     def records(run: Run) -> list[Record]:
         return [as_the_paper_says(run) | {"ap": ap} for ap in noisy_folds(run, 4)]
 
-    results = Results({run: records(run) for run in plan.claims()})
+    results = Results({run: records(run) for run in runs_of(plan)})
     found = judge(plan, results)
     (real,) = (one for one in found if (one.part.words, one.part.measure) == ("CFI - Grafting", "ap"))
     first, second = (
@@ -307,11 +308,11 @@ def test_the_file_holds_every_comparison_and_the_verdict_of_its_claim(tmp_path: 
     def half(run: Run) -> Record:
         return as_the_paper_says(run) if run.objective == "pl" else the_opposite(run)
 
-    found = judge(plan, results_of(plan.claims(), half, plan))
-    file = write_claims(found, tmp_path / "new")
+    found = judge(plan, results_of(runs_of(plan), half, plan))
+    file = write_claims({0.0: found}, tmp_path / "new")
     with open(file, encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert [row["verdict"] for row in rows] == [one.verdict for one in found]
     assert {(row["objective"], row["claim_verdict"]) for row in rows} == {("pl", "holds"), ("cd", "does not hold")}
-    assert [float(row["difference"]) for row in rows] == [one["difference"] for one in as_records(found)]
+    assert [float(row["difference"]) for row in rows] == [one["difference"] for one in as_records({0.0: found})]
     assert {row["claim"] for row in rows} == set(WORDS)

@@ -115,12 +115,12 @@ def test_claims_are_printed_and_written(run, tmp_path: Path) -> None:
     assert f"Wrote {tmp_path / 'claims.csv'}." in said
     code, printed, said = run(*asked, "--json")
     assert code == 0
-    assert "14 of 14 runs were done before" in said
+    assert "15 of 15 runs were done before" in said
     records = json.loads(printed)
     assert [f"{record['difference']:.9g}" for record in records] == [f"{float(row['difference']):.9g}" for row in rows]
     # One network says nothing of the next; folds do.
-    assert {record["low"] for record in records if record["claim"] != claims[-1]} == {None}
-    assert all(record["low"] is not None for record in records if record["claim"] == claims[-1])
+    assert {record["low"] for record in records if "Animal" not in record["claim"]} == {None}
+    assert all(record["low"] is not None for record in records if "Animal" in record["claim"])
 
 
 @pytest.mark.usefixtures("matplotlib")
@@ -134,6 +134,36 @@ def test_figures_and_claims_share_their_runs(run, tmp_path: Path, monkeypatch: p
     new = [asked[0] for asked in done[before:]]
     assert {run.nodes for run in new} == {7}
     assert {run.method for run in new if not run.complete} == {"cfi"}
+
+
+def test_claims_as_printed_have_a_verdict_for_each_tolerance(run, tmp_path: Path) -> None:
+    asked = (*CLAIMS_OF, "--as-printed", "--tolerance", 0.1, "--tolerance", 0.01, "--folds-run", 1, "--seeds", 2)
+    asked = (*asked, "--claim", 6, "--claim", 10, "--claim", 13, "-o", tmp_path)
+    code, printed, said = run(*asked)
+    assert code == 0
+    assert re.search(r"claim +obj. +0.1 +0.01", printed)
+    file = tmp_path / "claims-as-printed-7.csv"
+    assert f"Wrote {file}." in said
+    rows = rows_of(file)
+    assert {row["tolerance"] for row in rows} == {"0.1", "0.01"}
+    assert {row["claim"] for row in rows} == {CLAIMS[k].words for k in (5, 9, 12)}
+    for number in (6, 10, 13):
+        own = [row["claim_verdict"] for row in rows if row["claim"] == CLAIMS[number - 1].words]
+        assert re.search(rf"{number}\. .* pl +{own[0]} +{own[-1]}", printed)
+    # CFI, Grafting and Full-L1, two stages, and convergence after each batch, for two networks
+    assert len(os.listdir(tmp_path / "runs")) == 5 * 2
+    code, printed, said = run(*asked, "--at", 0.01)
+    assert code == 0
+    assert "As printed, tolerance 0.01" in printed
+    assert "1 of 2 folds" in printed
+    assert "Grafting, convergence / one step" in printed
+    assert "10 of 10 runs were done before" in said
+
+
+def test_claims_that_do_not_exist_are_refused(run, tmp_path: Path) -> None:
+    assert_one_error(run(*CLAIMS_OF, "--claim", len(CLAIMS) + 1, "-o", tmp_path / "t"), "--claim", "from 1 to 13")
+    assert_one_error(run(*CLAIMS_OF, "--least", "400", "-o", tmp_path / "t"), "--least must be like 400:0.001")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("thresholds", [(0.2,), (0.6, 0.7), (0.1, 0.5), (0.0,)])
@@ -164,7 +194,7 @@ def test_an_interrupted_study_says_what_is_kept_and_goes_on(run, tmp_path: Path,
     monkeypatch.setattr(store, "perform", lambda *_: [FAKE])
     code, _, said = run(*CLAIMS_OF, "--seeds", 1, "-o", tmp_path)
     assert code == 0
-    assert "3 of 16 runs were done before" in said
+    assert "3 of 17 runs were done before" in said
 
 
 @pytest.mark.usefixtures("matplotlib")

@@ -38,7 +38,7 @@ def as_the_paper_says(run: Run) -> Record:
         cfi = {"cpu_seconds": 20.0 * math.exp(-run.threshold), "scoring_seconds": 5.0 * math.exp(-3.0 * run.threshold)}
         cfi |= {"induced": 500.0 * few, "active": 280.0 * few, "error_rate": 0.12, "cll": -0.34, "ap": 0.93}
         return PLAIN | cfi
-    return PLAIN
+    return PLAIN | ({"cpu_seconds": 200.0} if run.converge else {})
 
 
 def the_opposite(run: Run) -> Record:
@@ -62,6 +62,8 @@ def the_opposite(run: Run) -> Record:
         many = math.exp(run.threshold)
         here = PLAIN | {"cpu_seconds": 40.0 * many, "scoring_seconds": 5.0 * many, "induced": 700.0 * many}
         here |= {"active": 600.0 * many, "error_rate": 0.2, "cll": -0.4, "ap": 0.85}
+    if run.converge:
+        return PLAIN | {"cpu_seconds": 2.0, "error_rate": 0.05, "cll": -0.1, "ap": 0.99}
     return {name: value + moved.get(name, 0.0) for name, value in here.items()}
 
 
@@ -79,7 +81,7 @@ def all_noise(runs: Iterable[Run]) -> World:
 
 def run_of(run: Run) -> tuple[object, ...]:
     """A run but for its seed."""
-    return run.method, run.objective, run.data, run.threshold, run.batch, run.stages
+    return run.method, run.objective, run.data, run.threshold, run.batch, run.stages, run.converge
 
 
 def results_of(runs: Iterable[Run], world: World, plan: Plan) -> Results:
