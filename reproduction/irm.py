@@ -172,7 +172,8 @@ def make_parts(problem: Problem) -> Parts:
     """Return memory for the cells of any entity."""
     found = np.full((1 << ENDS, problem.block_offsets[-1]), -1)
     most = max(int(np.diff(problem.cell_offsets[t, : n + 1]).max()) for t, n in enumerate(problem.n_entities[:-1]))
-    return Parts(found, *(np.zeros(most, dtype=np.int64) for _ in range(4)), np.zeros((most, 2), dtype=np.int64))
+    where, block, step, relation = np.zeros((4, most), dtype=np.int64)
+    return Parts(found, where, block, step, relation, np.zeros((most, 2), dtype=np.int64))
 
 
 def _initial_state(problem: Problem, rng: np.random.Generator) -> State:

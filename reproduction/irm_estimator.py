@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import polars as pl
 from sklearn.base import BaseEstimator
 
 from reproduction.irm import Array, Chain, Relation, compile_problem, pad_ends, sample_chain
-from sparsefield.data import Relational
+from sparsefield.data import Relational, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.solver import Solver
@@ -24,7 +24,7 @@ __all__ = ["InfiniteRelationalModel"]
 class CellGrid:
     """All cells of a table as those of one relation: of its entities, and of its columns as a further type."""
 
-    columns: tuple[str, ...]
+    variables: Sequence[Variable]
     types: tuple[int, ...]
     ends: Array
     """(rows, ends without the column)"""
@@ -59,13 +59,16 @@ class Fitted:
 class CellProbabilities:
     """Probabilities of the states 0 and 1 of each cell of a table; observed cells have their value."""
 
-    columns: tuple[str, ...]
+    variables: Sequence[Variable]
     of_one: Array
+    """(rows, columns)"""
 
     def state_probabilities(self, column: str) -> Array:
-        """Return the probabilities (rows, 2) of the states of a column."""
-        of_one = self.of_one[:, self.columns.index(column)]
-        return np.column_stack([1.0 - of_one, of_one])
+        """Return the probabilities (rows, states) of the states of a column; that of a single state is 1."""
+        place = next(k for k, variable in enumerate(self.variables) if variable.name == column)
+        of_one, states = self.of_one[:, place], self.variables[place].states
+        found = np.column_stack([of_one if state == 1 else 1.0 - of_one for state in states])
+        return found if len(states) > 1 else np.ones_like(found)
 
 
 class InfiniteRelationalModel(BaseEstimator):
@@ -123,7 +126,7 @@ class InfiniteRelationalModel(BaseEstimator):
         ):
             of_one = grid.values.copy()
             of_one[~known[name]] = part
-            self._answers[name] = known[name], CellProbabilities(grid.columns, of_one)
+            self._answers[name] = known[name], CellProbabilities(grid.variables, of_one)
         return self
 
     def infer(self, X: Any) -> Any:
@@ -159,13 +162,13 @@ def _grids(X: Any, layout: Any) -> tuple[dict[str, CellGrid], list[int]]:
             n_entities.append(tables[name].height)
     grids = {}
     for name in layout.tables:
-        columns = tuple(variable.name for variable in schemas[name].targets)
+        variables = schemas[name].targets
         ends = _links(X, name)
         places = [_places(tables[name][end.column], tables[end.to], X.keys[end.to]) for end in ends]
         rows = np.column_stack(places) if ends else np.arange(tables[name].height)[:, None]
         kinds = tuple(types[end.to] for end in ends) if ends else (types[name],)
-        grids[name] = CellGrid(columns, (*kinds, len(n_entities)), rows, _zero_one(name, tables[name], columns))
-        n_entities.append(len(columns))
+        grids[name] = CellGrid(variables, (*kinds, len(n_entities)), rows, _zero_one(name, tables[name], variables))
+        n_entities.append(len(variables))
     return grids, n_entities
 
 
@@ -179,9 +182,9 @@ def _places(ends: pl.Series, table: pl.DataFrame, key: str) -> Array:
     return np.array([row_of[entity] for entity in ends])
 
 
-def _zero_one(name: str, table: pl.DataFrame, columns: tuple[str, ...]) -> Array:
-    for column in columns:
-        if not table[column].drop_nulls().is_in([0, 1]).all():
-            where = f"table '{name}', column '{column}'" if name else f"column '{column}'"
+def _zero_one(name: str, table: pl.DataFrame, variables: Sequence[Variable]) -> Array:
+    for variable in variables:
+        if not set(variable.states) <= {0, 1}:
+            where = f"table '{name}', column '{variable.name}'" if name else f"column '{variable.name}'"
             raise DataError(f"The infinite relational model needs cells of 0 and 1; {where} has others: leave it out.")
-    return table.select(pl.col(columns).cast(pl.Float64)).to_numpy().copy()
+    return table.select(pl.col(variable.name).cast(pl.Float64) for variable in variables).to_numpy().copy()
