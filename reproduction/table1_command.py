@@ -153,7 +153,7 @@ def _figures(record: dict[str, Any]) -> list[str]:
     scores = [_spread(record, name, ".3f") for name in ("ap", "ap_positive", "cll", "error_rate")]
     if record["origin"] == "cited":
         return [*scores, record["cited_time"], ""]
-    counts = f"{record['induced']:,.0f} / {record['active']:,.0f}"
+    counts = f"{record['induced']:,.0f} / {record['active']:,.0f}" if record["objective"] else ""
     return [*scores, _spread(record, "seconds", ".2f") + " s", counts]
 
 

@@ -72,6 +72,7 @@ def test_the_measured_irm_is_a_row_beside_the_cited_one(run, tmp_path: Path) -> 
     assert row["cll"] > row["folds"][0]["frequency_cll"]
     assert f"{row['cll']:.3f} ({row['cll_sd']:.3f})" in printed
     assert "MSL and MRC search clauses" in printed
+    assert "0 / 0" not in printed
     assert "Animal, 10 chains, IRM (1 of 1): AP" in said
 
 
