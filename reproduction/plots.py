@@ -22,6 +22,7 @@ BLUE, ORANGE, GRAY = COLORS[0], COLORS[1], COLORS[-1]
 DOT_STYLES = {
     "pl": (BLUE, True, "measured, pl"),
     "cd": (BLUE, False, "measured, cd"),
+    "": (GRAY, False, "measured, no field"),
     "paper": (ORANGE, True, "reported in the paper"),
     "peer": (GRAY, True, "reported by others"),
 }

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from reproduction.chosen_penalty import ChosenPenalty
+from reproduction.chosen_penalty import ChosenPenalties, ChosenPenalty
 from reproduction.cited import CLAIMS
+from reproduction.irm_estimator import InfiniteRelationalModel
 from reproduction.paired import PairedTest, paired_test
 from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
@@ -26,8 +27,11 @@ __all__ = [
 METHODS = {"Full-L1": "full", "Grafting": "grafting", "CFI": "cfi-paper", "CFI with margins": "cfi"}
 """CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition."""
 
+IRM = "IRM"
 THREE = ("Full-L1", "Grafting", "CFI")
 OBJECTIVES = ("pl", "cd")
+NO_OBJECTIVE = ""
+"""Of a method that is no field."""
 FOLDS, QUICK_FOLDS = 10, 3
 MEASURES = {"ap": True, "cll": True, "error_rate": False}
 """What methods are compared by, and whether more of it is better."""
@@ -86,7 +90,8 @@ class Setting:
     open_world : bool
         Whether unknown cells are missing, not false.
     chosen : bool
-        Whether l1 is chosen within each fold, see `ChosenPenalty`.
+        Whether penalties are chosen within each fold: l1 of linked tables, see `ChosenPenalty`, and l1 and l2 of one
+        table, see `ChosenPenalties`.
     """
 
     name: str
@@ -98,14 +103,16 @@ class Setting:
     open_world: bool = False
     chosen: bool = False
 
-    def estimator(self, data: Data, method: str, objective: str, seed: int = 0) -> MarkovField | RelationalField:
+    def estimator(self, data: Data, method: str, objective: str, seed: int = 0) -> Any:
         """Return the estimator that is fitted in each fold."""
+        if method == IRM:
+            return InfiniteRelationalModel(random_state=seed, **self.changes)
         params = {**PAPER, "l1": data.l1, "induction": METHODS[method], "objective": objective, **self.changes}
+        params |= {"random_state": seed} if self.chosen else {}
         if data.name == "animals":
-            return configure(MarkovField(), params)
+            return configure(ChosenPenalties() if self.chosen else MarkovField(), params)
         for name in ("missing", "inference"):
             params[name] = MeanField(tolerance=EPSILON) if params[name] == "mean-field" else params[name]
-        params |= {"random_state": seed} if self.chosen else {}
         return configure(ChosenPenalty() if self.chosen else RelationalField(), params)
 
 
@@ -118,16 +125,24 @@ def configure(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 _FREE = {"penalize_biases": False}
 _BOTH = ("animals", "nations")
+_CHAINS = {"chains": 10, "sweeps": 1000}
 SETTINGS = (
     Setting("paper", "paper's setting", methods=tuple(METHODS), data=_BOTH),
+    Setting("irm", "10 chains", _CHAINS, (IRM,), _BOTH, (NO_OBJECTIVE,)),
     Setting("free", "biases free", _FREE, methods=THREE, data=_BOTH),
     Setting("open", "open world", methods=THREE, open_world=True),
+    Setting("irm-open", "10 chains, open world", _CHAINS, (IRM,), objectives=(NO_OBJECTIVE,), open_world=True),
     # Only pl has a gradient that is its loss's own, so only its fits can end with a certificate.
     Setting("certified", "certified, free", {**_FREE, "solver__certify": True}, data=_BOTH, objectives=("pl",)),
+    Setting(
+        "penalties", "beyond: l1, l2 chosen, certified, free",
+        {**_FREE, "solver__certify": True, "induction__batch_size": "auto"},
+        data=("animals",), objectives=("pl",), chosen=True,
+    ),
     Setting("swapped", "beyond: swapped, free", {**_FREE, "templates": SWAPPED}),
     Setting("shared", "beyond: swapped, shared, free", {**_FREE, "templates": SHARED}),
     Setting("chosen", "beyond: l1 chosen, swapped, free", {**_FREE, "templates": SWAPPED}, chosen=True),
-)
+)  # fmt: skip
 QUICK = (
     Setting("paper", "paper's setting", methods=THREE, data=("animals",)),
     Setting("paper", "paper's setting"),
@@ -136,14 +151,14 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Row:
-    """A row is a measured line of the table; ``picks`` are the chosen l1 of each fold."""
+    """A row is a measured line of the table; ``picks`` are the chosen l1, or l1 and l2, of each fold."""
 
     data: str
     setting: Setting
     method: str
     objective: str
     evaluation: Evaluation
-    picks: tuple[float, ...] = ()
+    picks: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,6 +212,7 @@ def run_table1(
     objectives: Sequence[str] | None = None,
     folds: int | None = None,
     *,
+    settings: Sequence[str] | None = None,
     seed: int = 0,
     quick: bool = False,
     report: Callable[[str], None] = print,
@@ -210,6 +226,7 @@ def run_table1(
     objectives : of "pl" and "cd"; by default both, or pl alone if ``quick``
     folds : int
         By default 10, or 3 if ``quick``.
+    settings : names of settings; by default all
     seed : int
         Seed of the split into folds, and of the cells that a choice of l1 holds out.
     quick : bool
@@ -221,11 +238,16 @@ def run_table1(
     objectives = objectives or (OBJECTIVES[:1] if quick else OBJECTIVES)
     _check("objective", objectives, OBJECTIVES)
     folds = folds or (QUICK_FOLDS if quick else FOLDS)
-    plan = list(_plan(QUICK if quick else SETTINGS, data, objectives))
+    offered = QUICK if quick else SETTINGS
+    _check("setting", settings or (), [setting.name for setting in offered])
+    plan = list(_plan([one for one in offered if not settings or one.name in settings], data, objectives))
+    if not plan:
+        raise ValueError("None of these settings is run for these data and objectives: leave one of the options out.")
     loaded = {key: DATA[key[0]].load(open_world=key[1]) for key in {(d, s.open_world) for d, s, _, _ in plan}}
     rows = []
     for k, (name, setting, objective, method) in enumerate(plan, start=1):
-        title = f"{DATA[name].title}, {setting.label}, {objective}, {method} ({k} of {len(plan)})"
+        words = (DATA[name].title, setting.label, objective, method)
+        title = f"{', '.join(word for word in words if word)} ({k} of {len(plan)})"
         table = loaded[name, setting.open_world]
         rows.append(_run_row(table, name, setting, objective, method, folds, seed, _telling(title, progress)))
         report(f"{title}: {_in_short(rows[-1].evaluation)}")
@@ -263,7 +285,7 @@ def _plan(
     for name in dict.fromkeys(data):
         for setting in settings:
             if name in setting.data:
-                asked = [objective for objective in setting.objectives if objective in objectives]
+                asked = [objective for objective in setting.objectives if objective in (*objectives, NO_OBJECTIVE)]
                 for objective, method in product(asked, setting.methods):
                     yield name, setting, objective, method
 
@@ -273,13 +295,16 @@ def _run_row(
     progress: Callable[[Fold], None] | None,
 ) -> Row:  # fmt: skip
     estimator: Any = setting.estimator(DATA[name], method, objective, seed)
-    chosen: list[float] = []
+    picks: list[tuple[float, ...]] = []
+
+    def keep_pick(field: Any, _: Any) -> None:
+        if setting.chosen:
+            picks.append((field.l1_, field.l2_) if hasattr(field, "l2_") else (field.l1_,))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each fold records whether its fit converged
-        evaluation = evaluate(
-            table, estimator, folds, seed=seed, progress=progress, on_fit=lambda field, _: chosen.append(field.l1_)
-        )
-    return Row(name, setting, method, objective, evaluation, tuple(chosen) if setting.chosen else ())
+        evaluation = evaluate(table, estimator, folds, seed=seed, progress=progress, on_fit=keep_pick)
+    return Row(name, setting, method, objective, evaluation, tuple(picks))
 
 
 def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fold], None] | None:

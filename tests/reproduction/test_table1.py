@@ -17,12 +17,13 @@ from scipy import stats
 
 from benchmarks.csv_text import as_csv
 from reproduction import chosen_penalty, table1
-from reproduction.chosen_penalty import CHOICES, ChosenPenalty
+from reproduction.chosen_penalty import CHOICES, HOLD_OUTS, ChosenPenalties, ChosenPenalty
 from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
 from reproduction.paired import paired_test
 from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
 from reproduction.table1_files import as_json, draw_table, records, write_files
-from sparsefield import Grafting, PaperCFI, RelationalField, Solver
+from reproduction.table1_splits import split_lines
+from sparsefield import Grafting, MarkovField, PaperCFI, RelationalField, Solver
 from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
@@ -195,6 +196,69 @@ def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monke
     assert len(chosen) == 3
 
 
+@pytest.fixture
+def few_penalties(monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[float, float], ...]:
+    pairs = ((1.0, 1.0), (0.5, 4.0), (8.0, 1.0))
+    monkeypatch.setattr(chosen_penalty, "PENALTIES", pairs)
+    return pairs
+
+
+@pytest.fixture
+def kinds() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    cells = (rng.integers(0, 2, 30)[:, None] == np.arange(6) % 2) ^ (rng.random((30, 6)) < 0.1)
+    return pl.DataFrame({f"b{k}": cells[:, k].astype(int) for k in range(6)})
+
+
+def test_both_penalties_are_the_best_for_further_tenths(
+    kinds: pl.DataFrame, few_penalties: tuple[tuple[float, float], ...]
+) -> None:
+    field = ChosenPenalties(l1=2.0, solver=Solver(certify=False), random_state=3).fit(kinds)
+    scores = {}
+    for l1, l2 in few_penalties:
+        plain = MarkovField(l1=l1, l2=l2, solver=Solver(certify=False), random_state=3)
+        tried = [chosen_penalty.hold_out(kinds, plain, 0.1, seed=3 + k) for k in range(HOLD_OUTS)]
+        scores[l1, l2] = np.mean([one.folds[0].cll for one in tried])
+    best = max(scores, key=lambda pair: scores[pair])
+    assert (field.l1_, field.l2_) == best
+    same = MarkovField(l1=best[0], l2=best[1], solver=Solver(certify=False)).fit(kinds)
+    assert field.objective_ == same.objective_
+
+
+@pytest.mark.usefixtures("few_penalties")
+def test_the_choice_of_penalties_never_sees_the_cells_of_the_fold(
+    kinds: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing: list[int] = []
+
+    def looking(data: pl.DataFrame, *_: Any, **__: Any) -> Evaluation:
+        missing.append(data.null_count().sum_horizontal()[0])
+        return Evaluation((fold(),))
+
+    monkeypatch.setattr(chosen_penalty, "hold_out", looking)
+    found = evaluate(kinds, ChosenPenalties(l1=2.0, solver=Solver(certify=False)), folds=3)
+    looks = 3 * HOLD_OUTS
+    assert missing[2 * looks :: looks] == [one.cells for one in found.folds]
+
+
+def test_penalties_of_the_row_are_those_of_its_setting() -> None:
+    [setting] = [one for one in SETTINGS if one.name == "penalties"]
+    field = setting.estimator(table1.DATA["animals"], "CFI", "pl", 5)
+    assert isinstance(field, ChosenPenalties)
+    assert (field.penalize_biases, field.random_state) == (False, 5)
+    assert field.get_params()["solver__certify"]
+
+
+# -- splits --------------------------------------------------------------------------------------------------------
+
+
+def test_splits_have_errors_over_folds_and_a_deviation_between_them() -> None:
+    lines = split_lines([row("CFI", [0.90, 0.92], "animals"), row("CFI", [0.94, 0.96], "animals")])
+    assert [line.split for line in lines] == ["0", "1", "all"]
+    assert lines[0].scores[0] == pytest.approx((0.91, 0.01))
+    assert lines[2].scores[0] == pytest.approx((0.93, 0.04 / np.sqrt(2)))
+
+
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -255,3 +319,7 @@ def test_what_is_not_known_is_refused_at_once() -> None:
         run_table1(["plants"])
     with pytest.raises(ValueError, match="objective must be one of pl, cd; got 'ml'"):
         run_table1(["animals"], ["ml"])
+    with pytest.raises(ValueError, match=r"setting must be one of paper, irm, .*; got 'best'"):
+        run_table1(["animals"], settings=["best"])
+    with pytest.raises(ValueError, match="leave one of the options out"):
+        run_table1(["animals"], settings=["swapped"])

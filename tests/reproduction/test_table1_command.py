@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import polars as pl
 import pooch
 import pytest
 from program import ProgramResult
+
+from reproduction import table1
 
 
 @pytest.fixture
@@ -51,6 +54,35 @@ def test_table1_prints_what_it_writes(run, tmp_path: Path) -> None:
     assert "…" not in printed
     assert "Animal, paper's setting, pl, CFI (3 of 3): AP" in said
     assert "Nation" not in printed
+
+
+@pytest.fixture
+def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = [replace(one, changes={"chains": 2, "sweeps": 20}) if one.name == "irm" else one for one in table1.SETTINGS]
+    monkeypatch.setattr(table1, "SETTINGS", tuple(short))
+
+
+@pytest.mark.usefixtures("few_animals", "matplotlib", "short_chains")
+def test_the_measured_irm_is_a_row_beside_the_cited_one(run, tmp_path: Path) -> None:
+    code, printed, said = run("table1", "--data", "animals", "--setting", "irm", "--folds", "2", "-o", tmp_path)
+    assert code == 0
+    document = json.loads((tmp_path / "table1.json").read_text("utf-8"))
+    [row] = [row for row in document["rows"] if row["origin"] == "measured"]
+    assert (row["method"], row["objective"]) == ("IRM", "")
+    assert row["cll"] > row["folds"][0]["frequency_cll"]
+    assert f"{row['cll']:.3f} ({row['cll_sd']:.3f})" in printed
+    assert "MSL and MRC search clauses" in printed
+    assert "0 / 0" not in printed
+    assert "Animal, 10 chains, IRM (1 of 1): AP" in said
+
+
+@pytest.mark.usefixtures("few_animals")
+def test_splits_prints_every_split(run) -> None:
+    code, printed, _ = run("splits", "--setting", "certified", "--splits", "2", "--folds", "2")
+    assert code == 0
+    lines = [line.split() for line in printed.splitlines() if line.startswith("CFI, certified")]
+    assert [line[3] for line in lines] == ["0", "1", "all"]
+    assert printed.count("cited") == 3
 
 
 @pytest.mark.usefixtures("matplotlib")
