@@ -46,7 +46,11 @@ def test_paper_and_startup_print_their_rows(run, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(paper, "run_paper", fits)
     done = run("paper", "--short", "--output", tmp_path)
-    assert (asked["nodes"], asked["time_limit"], asked["methods"]) == (300, 60.0, ("cfi", "grafting", "full"))
+    assert (asked["nodes"], asked["time_limit"], asked["methods"]) == (
+        300,
+        60.0,
+        ("cfi-paper", "grafting", "full", "cfi"),
+    )
     assert "N, Full-L1: cut off after 60 s" in done.out
     row = {"data": "import", "method": "import numpy", "status": "done", "seconds": 0.5, "beyond": None}
     monkeypatch.setattr(startup, "run_startup", lambda **_: [row])
@@ -134,5 +138,5 @@ def test_without_matplotlib_rows_are_printed_and_a_line_says_why_there_is_no_cha
 def test_the_help_lists_every_benchmark(run) -> None:
     listed = set(re.findall(r"^\W*([a-z]+)\s", run("--help").out, flags=re.MULTILINE))
     modules = {path.stem for path in Path(startup.__file__).parent.glob("*.py") if "\ndef command(" in path.read_text()}
-    assert len(modules) == 28
+    assert len(modules) == 30
     assert modules <= listed
