@@ -41,14 +41,14 @@ class CentralityStability:
     signed: bool = True
     """Whether an edge of the field has a sign; without one, there is no expected influence."""
     kind: str = "polars"
-    n_rows: int = 0
-    """Number of rows of which shares were dropped."""
+    n_complete: int = 0
+    """Number of complete rows, of which shares were dropped."""
     n_incomplete: int = 0
     """Number of rows with missing cells, which were left out."""
 
     def __repr__(self) -> str:
         found = ", ".join(f"{name} {share:.2f}" for name, share in self.coefficients.items())
-        size = f"{len(self.shares)} shares of {self.n_rows:,} rows, {self.values.shape[2]:,} resamples each"
+        size = f"{len(self.shares)} shares of {self.n_complete:,} rows, {self.values.shape[2]:,} resamples each"
         return f"<CentralityStability: {found}; {size}; .coefficients, .correlations>"
 
     @cached_property

@@ -51,15 +51,15 @@ class ConfidenceIntervals:
     """L2 penalty of the estimates."""
     kind: str = "polars"
     """Kind of the frames."""
-    n_rows: int = 0
-    """Number of rows that were used."""
+    n_complete: int = 0
+    """Number of complete rows, which were used."""
     n_incomplete: int = 0
     """Number of rows with missing cells, which were left out."""
 
     def __repr__(self) -> str:
         drawn = "" if self.draws is None else f", {len(self.draws):,} resamples"
-        size = f"{len(self.estimates):,} weights and {len(self.network.strengths):,} edges from {self.n_rows:,} rows"
-        return f"<ConfidenceIntervals of {size}: {self.method}{drawn}, level {self.level:g}; .weights, .edges>"
+        size = f"{len(self.estimates):,} weights and {len(self.network.strengths):,} edges"
+        return f"<ConfidenceIntervals of {size} from {self.n_complete:,} rows: {self.method}{drawn}, level {self.level:g}; .weights, .edges>"
 
     @property
     def frequencies(self) -> np.ndarray | None:

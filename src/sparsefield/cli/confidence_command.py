@@ -190,8 +190,8 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
 
 def _describe_rows(found: ConfidenceIntervals | CentralityStability) -> list[str]:
     """Return how many rows were used, where others were left out."""
-    total = found.n_rows + found.n_incomplete
-    return [f"Estimated from the {found.n_rows:,} complete rows of {total:,}."] if found.n_incomplete else []
+    total = found.n_complete + found.n_incomplete
+    return [f"Estimated from the {found.n_complete:,} complete rows of {total:,}."] if found.n_incomplete else []
 
 
 def _describe_centrality(found: CentralityStability) -> list[str]:

@@ -128,7 +128,7 @@ class UncertaintyMethods:
         mine = slice(problem.n_biases, None)
         own = estimate.theta[mine], covariance[mine, mine]
         found = ConfidenceIntervals(
-            self.field_, method, level, *own, l2=self._refit_l2, kind=self.kind_, n_rows=problem.n_rows,
+            self.field_, method, level, *own, l2=self._refit_l2, kind=self.kind_, n_complete=problem.n_rows,
             n_incomplete=incomplete,
         )  # fmt: skip
         if method == "godambe":
