@@ -59,7 +59,8 @@ class ConfidenceIntervals:
     def __repr__(self) -> str:
         drawn = "" if self.draws is None else f", {len(self.draws):,} resamples"
         size = f"{len(self.estimates):,} weights and {len(self.network.strengths):,} edges"
-        return f"<ConfidenceIntervals of {size} from {self.n_complete:,} rows: {self.method}{drawn}, level {self.level:g}; .weights, .edges>"
+        how = f"{self.n_complete:,} rows: {self.method}{drawn}, level {self.level:g}"
+        return f"<ConfidenceIntervals of {size} from {how}; .weights, .edges>"
 
     @property
     def frequencies(self) -> np.ndarray | None:
