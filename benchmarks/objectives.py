@@ -73,7 +73,7 @@ def _fit(objective: str, network: SyntheticField, rows: int, l1: float) -> Row:
     states = dict(network.field.states_)
     field = MarkovField(objective=objective, l1=l1, kinds=dict.fromkeys(states, "nominal"), n_jobs=1)
     with warnings.catch_warnings(), threadpool_limits(limits=1):
-        warnings.simplefilter("ignore")  # cd never converges by its certificate, and belief propagation not always
+        warnings.simplefilter("ignore")  # not all fits by cd and by belief propagation converge
         started = time.process_time()
         field.fit(train, states=states)
         seconds = time.process_time() - started

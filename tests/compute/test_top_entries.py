@@ -212,10 +212,10 @@ def test_later_items_must_exceed_the_entries_of_earlier_ones() -> None:
     assert search.exact < 0.05 * search.entries
 
 
-@pytest.mark.parametrize("first_asked", [1, 100])
+@pytest.mark.parametrize("first_checked", [1, 100])
 @pytest.mark.parametrize("limit", [1, 7, 300, 5000])
-def test_of_very_many_entries_the_largest_eligible_ones_are_kept(monkeypatch, limit, first_asked) -> None:
-    monkeypatch.setattr(block_collection, "FIRST_ASKED", first_asked)
+def test_of_very_many_entries_the_largest_eligible_ones_are_kept(monkeypatch, limit, first_checked) -> None:
+    monkeypatch.setattr(block_collection, "FIRST_CHECKED", first_checked)
     sums = np.random.default_rng(3).integers(-40, 90, (1, 60, 60)).astype(float)
     sums[0] += 1000.0 * np.eye(60)
     query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import FixedGraph, MarkovField
 from sparsefield.datasets import make_markov_field
+from sparsefield.objectives import BetheEvaluator
 
 
 def binary_rows(n_rows: int = 200) -> np.ndarray:
@@ -56,10 +59,28 @@ def test_contradictions_and_failures_are_named() -> None:
     X = binary_rows()
     with pytest.raises(ValueError, match="objective='bethe' learns pairs"):
         MarkovField(objective="bethe", max_order=3).fit(X)
-    # Columns that are nearly equal or opposite: weights are large, and there are many loops.
-    nearly = np.where(np.arange(7) % 2, X[:, :1], 1 - X[:, :1])
-    nearly[::7] = X[::7]
-    field = MarkovField(objective="bethe", l1=0.0001, l2=0.0, n_jobs=1, induction="full")
-    with pytest.warns(ConvergenceWarning, match="Belief propagation does not converge where weights are too large"):
-        field.set_params(solver__max_iter=5).fit(nearly)
+    with pytest.raises(ValueError, match="use refit=True with objective='bethe'"):
+        MarkovField(objective="bethe", refit="ml").fit(X)
+    field = MarkovField(objective="bethe", l1=1.0, n_jobs=1).set_params(solver__max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="Raise solver=Solver"):
+        field.fit(X)
+    assert not field.converged_
+
+
+def test_a_refit_that_stops_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = binary_rows()
+    finished = MarkovField(objective="bethe", l1=3.0, refit=True, n_jobs=1).fit(X)
+    assert finished.converged_
+    evaluate, calls = BetheEvaluator.evaluate, []
+
+    def fails_in_the_end(self: BetheEvaluator, graph: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        calls.append(theta)
+        loss, gradient = evaluate(self, graph, theta)
+        return (np.inf if np.abs(theta).max() > 0.9 * largest else loss), gradient
+
+    largest = np.abs(finished.field_.theta).max()
+    monkeypatch.setattr(BetheEvaluator, "evaluate", fails_in_the_end)
+    with pytest.warns(ConvergenceWarning, match="belief propagation has no fixed point or several"):
+        field = MarkovField(objective="bethe", l1=3.0, refit=True, n_jobs=1).fit(X)
+    assert calls
     assert not field.converged_

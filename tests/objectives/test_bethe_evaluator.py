@@ -86,5 +86,6 @@ def test_components_without_a_fixed_point_are_counted() -> None:
         evaluator = BetheEvaluator(
             DenseDataset.single(problem.table), engine, BeliefPropagation(max_updates=1, tolerance=1e-14)
         )
-        evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.features)), problem.theta)
+        loss, _ = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.features)), problem.theta)
         assert evaluator.unconverged > 0
+        assert loss == np.inf

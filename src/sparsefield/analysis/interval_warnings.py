@@ -70,8 +70,8 @@ def warn_of_other_table(field: Field, table: Table) -> None:
         f" and {len(different) - NAMED:,} more" * (len(different) > NAMED)
     )
     warnings.warn(
-        f"This is not the table that the field was learned from{sizes}, or rows have other weights: the values of "
-        f"{columns} are not as frequent. Intervals hold for the rows that are given.",
+        f"This is not the table that the field was learned from{sizes}, or rows have other weights (sample_weight, "
+        f"class_weight): the values of {columns} are not as frequent. Intervals hold for the rows that are given.",
         OtherTableWarning,
         stacklevel=4,
     )

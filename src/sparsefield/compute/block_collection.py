@@ -14,8 +14,8 @@ from sparsefield.compute.tree_sum import Combine, plus
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-FIRST_ASKED = 100
-"""How many entries beyond the needed ones are asked first whether they are eligible."""
+FIRST_CHECKED = 100
+"""How many entries beyond the needed ones are checked first."""
 
 
 class TopEntries(NamedTuple):
@@ -166,18 +166,18 @@ def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None
 def select_top_entries(query: ThresholdQuery, found: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
     """Return the eligible entries; of very many, only those that are large enough to be among the largest.
 
-    Whether an entry is eligible takes longer than to compare its size, so a few of the largest are asked first, and
+    Whether an entry is eligible takes longer than to compare its size, so a few of the largest are checked first, and
     four times as many as long as too few of them are eligible.
     """
     every = np.concatenate([np.empty(0), *(excess for _, excess in found)])
     limit = query.limit or 0
-    asked = limit + max(limit, FIRST_ASKED) if query.limit is not None else len(every)
-    while asked < len(every):
-        least = np.partition(every, len(every) - asked)[len(every) - asked]
+    checked = limit + max(limit, FIRST_CHECKED) if query.limit is not None else len(every)
+    while checked < len(every):
+        least = np.partition(every, len(every) - checked)[len(every) - checked]
         kept = [_eligible_entries(query, entries, excess >= least) for entries, excess in found]
         if sum(entries.sums.shape[1] for entries in kept) >= limit:
             return kept
-        asked *= 4
+        checked *= 4
     return [_eligible_entries(query, entries, excess > 0.0) for entries, excess in found]
 
 

@@ -23,11 +23,13 @@ MOST_NAMES = 3
 
 
 def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each parameter that excludes the exact likelihood."""
+    """Yield a sentence for each parameter that excludes the likelihood, exact or by belief propagation."""
     by_likelihood = objective in ("ml", "bethe")
     option = f"objective={objective!r}" if by_likelihood else "refit='ml'"
     if not by_likelihood and refit != "ml":
         return
+    if objective == "bethe" and refit == "ml":
+        yield "refit='ml' is for the objectives 'pl', 'cd' and 'ml': use refit=True with objective='bethe'."
     missing, order = parts["missing"], parts["max_order"].max_order
     if by_likelihood and not isinstance(missing, EM):
         yield f"{option} sums missing cells out: leave missing='auto' in place of {missing.name!r}."

@@ -223,14 +223,14 @@ class TrainingMethods(NestedParameters):
 
     def _warn_not_converged(self, n_iter: int, violation: float) -> None:
         solver = self._resolve("solver")
-        if self.objective == "bethe":
-            remedy = "Belief propagation does not converge where weights are too large: raise l1 or l2, or use 'pl'."
-        elif self.objective == "cd":
+        if self.objective == "cd":
             remedy = "The gradient of cd is not that of its loss, so this is expected."
         elif n_iter >= solver.max_iter:
             remedy = "Raise solver=Solver(max_iter=...) (--max-iter)."
         elif not solver.certify:
             remedy = "Solver(certify=True) (--certify) continues until it is small."
+        elif self.objective == "bethe":
+            remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
         else:
             remedy = "Raise l1 or l2."
         unchecked = "" if solver.certify else ", with certify off,"
@@ -353,7 +353,7 @@ class TrainingMethods(NestedParameters):
             options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
             # Components that are too wide for the likelihood keep these weights.
             result = replace(result, field=self._refit(trainer))
-        if isinstance(trainer.evaluator, BetheEvaluator) and trainer.evaluator.unconverged:
+        if isinstance(trainer.evaluator, BetheEvaluator) and self.refit and not trainer.state.converged:
             result = replace(result, converged=False)
         if not wanted:
             return LikelihoodResult(result)

@@ -1,8 +1,9 @@
 """This module evaluates the Bethe likelihood: the log-likelihood with ln Z and expectations by belief propagation.
 
 It is exact where the features of a row form a tree. On other graphs beliefs, and so the gradient, are approximate, and
-the loss need not be convex: with strong weights on many loops belief propagation does not converge. There the loss is
-infinite, so that the optimizer stays where it does, and a fit may end before its optimum.
+the loss need not be convex. With strong weights on many loops belief propagation may not converge, and the loss is
+infinite there, so that the optimizer stays where it does; or messages have several fixed points, and the loss jumps
+from one to another between neighboring weights. In both cases a fit may end before its optimum.
 """
 
 from __future__ import annotations
@@ -27,9 +28,6 @@ from sparsefield.objectives.likelihood_evaluator import (
 
 Array = np.ndarray
 
-MAX_UPDATES = 50
-"""Updates per message, on average, after which belief propagation counts as not converging."""
-
 
 class BetheLikelihood(LikelihoodObjective):
     """Minimize minus the Bethe approximation of the log-likelihood, whose expectations belief propagation computes."""
@@ -42,7 +40,7 @@ class BetheEvaluator(LikelihoodEvaluator):
 
     def __init__(self, sample: DenseDataset, engine: Engine, options: BeliefPropagation | None = None) -> None:
         super().__init__(sample, engine)
-        self._options = options or BeliefPropagation(max_updates=MAX_UPDATES)
+        self._options = options or BeliefPropagation()
         self._scores_by_rows = sample.is_plain and not sample.has_missing and _has_one_candidate_per_edge(self.layout)
 
     @property

@@ -443,7 +443,7 @@ class Trainer:
 
     def _score_limit(self) -> int:
         """Return how many candidates scoring has to find: as many as are added, or as decide when induction ends."""
-        if not self.options.certify and self.state.stage == "induce":
+        if not self.options.certify and self.state.stage == "induce" and self.options.max_order == 2:
             return self._batch_size()
         return max(self._batch_size(), MIN_BATCH, len(self.problem.working_set))
 
