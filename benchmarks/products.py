@@ -18,7 +18,7 @@ from benchmarks.measure import Report
 from benchmarks.paper import PAPER, draw_network, new_estimator
 from sparsefield.cli.console import print_message
 from sparsefield.induction import CFI
-from sparsefield.induction.dense_scores import _bands, _squares, score_pairs_dense, tile_summand
+from sparsefield.induction.dense_scores import band_tiles, score_pairs_dense, square_tiles, tile_summand
 from sparsefield.induction.thresholding import Thresholds, count_products, gather_large_values, keep_large_values
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _one_threshold(threshold: float, repeats: int) -> Row:
     kept, _ = factors.parts.map_update(keep_large_values, thresholds, np.float32)
     width = len(factors.means[0])
     out = np.zeros((width, width))
-    bands = [tile for k, block in enumerate(layout.candidate_blocks) for tile in _bands(k, block)]
-    squares = [tile for k, block in enumerate(layout.candidate_blocks) for tile in _squares(k, block)]
+    bands = [tile for k, block in enumerate(layout.candidate_blocks) for tile in band_tiles(k, block)]
+    squares = [tile for k, block in enumerate(layout.candidate_blocks) for tile in square_tiles(k, block)]
 
     def add_all_plain() -> None:
         out[:] = 0.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from sparsefield.data import Label, Relational
 from sparsefield.estimators import MarkovField, RelationalField
@@ -14,11 +14,19 @@ from sparsefield.solver import TrainingOptions
 
 __all__ = ["CHOICES", "PENALTIES", "ChosenPenalties", "ChosenPenalty"]
 
+Choice = TypeVar("Choice")
+
 CHOICES = (1.0, 2.0, 3.0, 4.0, 6.0)
 PENALTIES = tuple(product((0.25, 0.5, 1.0), (1.0, 2.0, 4.0)))
 """Pairs of l1 and l2, those of the paper for Animal among them."""
 SHARE = 0.1
 HOLD_OUTS = 4
+
+
+def _best(choices: Sequence[Choice], make: Callable[[Choice], Any], data: Any, seeds: Iterable[int]) -> Choice:
+    """Return the choice with the best conditional log-likelihood of cells that are held out with some seeds."""
+    scores = [sum(hold_out(data, make(one), SHARE, seed=seed).folds[0].cll for seed in seeds) for one in choices]
+    return choices[scores.index(max(scores))]
 
 
 class ChosenPenalty(RelationalField):
@@ -39,9 +47,7 @@ class ChosenPenalty(RelationalField):
         """Choose l1, which becomes ``l1_``, and fit the field."""
         params = self.get_params(deep=False)
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
-        tried = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed) for l1 in CHOICES}
-        scores = {l1: evaluation.folds[0].cll for l1, evaluation in tried.items()}
-        self._picked = max(scores, key=lambda l1: scores[l1])
+        self._picked = _best(CHOICES, lambda l1: RelationalField(**{**params, "l1": l1}), data, [seed])
         super().fit(data, y, states=states)
         return self
 
@@ -61,12 +67,8 @@ class ChosenPenalties(MarkovField):
         """Choose l1 and l2, which become ``l1_`` and ``l2_``, and fit the field."""
         params = self.get_params(deep=False)
         first = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
-        scores = {}
-        for l1, l2 in PENALTIES:
-            field = MarkovField(**{**params, "l1": l1, "l2": l2})
-            tried = [hold_out(X, field, SHARE, seed=seed) for seed in range(first, first + HOLD_OUTS)]
-            scores[l1, l2] = sum(evaluation.folds[0].cll for evaluation in tried)
-        self._picked = max(scores, key=lambda pair: scores[pair])
+        seeds = range(first, first + HOLD_OUTS)
+        self._picked = _best(PENALTIES, lambda pair: MarkovField(**{**params, "l1": pair[0], "l2": pair[1]}), X, seeds)
         super().fit(X, y, **roles)
         self.l2_ = self._picked[1]
         return self

@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduction.printed import End, PrintedOptions, as_printed, at_end
 from reproduction.recovery import compare_edges, strengths_of
-from sparsefield.evaluation.hold_out import _scores, _split, _TargetCells
+from sparsefield.evaluation.hold_out import TargetCells, score_predictions, split_cells
 
 __all__ = ["records_as_printed"]
 
@@ -42,9 +42,9 @@ def records_as_printed(
     states : of the columns, whether or not a row shows them
     true_edges : (nodes, nodes), to compare edges with
     """
-    cells = _TargetCells.of(table, make(), None, states)
+    cells = TargetCells.of(table, make(), None, states)
     records: list[Record] = []
-    for number, held_out in enumerate(islice(_split(cells, folds, seed), folds_run or folds)):
+    for number, held_out in enumerate(islice(split_cells(cells, folds, seed), folds_run or folds)):
         incomplete = cells.with_missing(held_out)
         if not number:  # compile the kernels of a fit and of a prediction
             first = as_printed(make().set_params(solver__max_iter=1), how)
@@ -65,10 +65,10 @@ def _facts(end: End) -> Record:
     return {name: float(getattr(end, name)) for name in names} | {"active": float(len(end.field.weights))}
 
 
-def _score(cells: _TargetCells, estimator: Any, incomplete: Any, held_out: list[np.ndarray]) -> Record:
+def _score(cells: TargetCells, estimator: Any, incomplete: Any, held_out: list[np.ndarray]) -> Record:
     """Return the scores of the held-out cells."""
     started = time.process_time()
     parts = zip(cells.tables, cells.infer(estimator, incomplete), held_out, strict=True)
     found = [ours for table, posterior, mask in parts for _, ours, _ in table.predictions(posterior, mask)]
-    scores = {name: value for name, value in _scores(found).items() if name in KEPT}
+    scores = {name: value for name, value in score_predictions(found).items() if name in KEPT}
     return {**scores, "predicting_seconds": time.process_time() - started}

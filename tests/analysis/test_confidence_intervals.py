@@ -128,7 +128,7 @@ def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept(
     assert found.correlations["mean"][0] == 1.0
 
 
-def test_weights_that_the_penalty_holds_are_named() -> None:
+def test_weights_that_the_penalty_determines_are_named() -> None:
     column = np.random.default_rng(0).integers(0, 2, 200)
     X = np.column_stack([column, column])
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)

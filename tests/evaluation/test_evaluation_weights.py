@@ -86,10 +86,10 @@ def test_a_fold_of_weighted_rows_is_that_of_repeated_rows() -> None:
     """The copies of a row are held out together, and beliefs about missing cells need no draws."""
     frame, weight = mixed()
     field = MarkovField(l1=4.0, missing="mean-field").set_params(solver__tol=1e-12, solver__kkt_tol=1e-4)
-    weighted = module._TargetCells.of(frame, field, None, sample_weight=weight)
+    weighted = module.TargetCells.of(frame, field, None, sample_weight=weight)
     rows = np.repeat(np.arange(frame.height), weight)
-    repeated = module._TargetCells.of(frame[rows], field, None)
-    (mask,) = next(module._split(weighted, 5, 0))
+    repeated = module.TargetCells.of(frame[rows], field, None)
+    (mask,) = next(module.split_cells(weighted, 5, 0))
     assert not mask[weight == 0].any()
     one, columns = module._run_fold(weighted, field, [mask])
     two, others = module._run_fold(repeated, field, [mask[rows]])

@@ -185,12 +185,12 @@ def evaluate(
     >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
     True
     """
-    cells = _TargetCells.of(X, estimator, observed, states, sample_weight)
+    cells = TargetCells.of(X, estimator, observed, states, sample_weight)
     if not 2 <= folds <= cells.n_cells:
         raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
     done: list[Fold] = []
     columns: dict[str, list[ColumnEvaluation]] = {}
-    for held_out in _split(cells, folds, seed):
+    for held_out in split_cells(cells, folds, seed):
         if not done:  # compile the kernels of a fit and of a prediction with missing cells
             incomplete = cells.with_missing(held_out)
             _first_iteration(estimator, incomplete, cells.roles).infer(incomplete)
@@ -223,15 +223,15 @@ def hold_out(
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be between 0 and 1, got {share}.")
-    cells = _TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
+    cells = TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
     parts = max(2, round(1 / share))
     if cells.n_cells < parts:
         raise TooFewCellsError(
             f"The table has {cells.n_cells} known target cells, too few to hold out {share:.0%} of them."
         )
     try:
-        fold, columns = _run_fold(cells, estimator, next(_split(cells, parts, seed)))
-    except DataError as error:  # `_TargetCells.of` has fitted the complete data
+        fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)))
+    except DataError as error:  # `TargetCells.of` has fitted the complete data
         raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
     return Evaluation((fold,), cells.in_input_order({column.name: [column] for column in columns}))
 
@@ -330,7 +330,7 @@ class _TargetTable:
 
 
 @dataclass(frozen=True)
-class _TargetCells:
+class TargetCells:
     """The target cells of one table or of several linked ones."""
 
     X: Any
@@ -346,7 +346,7 @@ class _TargetCells:
         observed: Columns,
         states: States = None,
         sample_weight: Any = None,
-    ) -> _TargetCells:
+    ) -> TargetCells:
         if sp.issparse(X):
             X = as_source(X).native.toarray()
         if sample_weight is not None and isinstance(X, Relational):
@@ -405,7 +405,7 @@ class _TargetCells:
         return tuple(ColumnEvaluation.join(columns[name]) for name in names if name in columns)
 
 
-def _split(cells: _TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
+def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
     """Yield for each fold the held-out cells: a (rows, targets) mask per table."""
     known = cells.counts
     shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(known))
@@ -423,7 +423,7 @@ def _split(cells: _TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
 
 
 def _run_fold(
-    cells: _TargetCells,
+    cells: TargetCells,
     estimator: CellEstimator,
     held_out: list[Array],
     on_fit: Callable[[Any, Any], None] | None = None,
@@ -444,7 +444,7 @@ def _run_fold(
             pairs.append((found, frequencies))
             columns.append(evaluate_states(table.full_name(variable.name), variable.kind, found, frequencies))
         columns += table.evaluate_numbers(posterior, fitted, mask)
-    ours, baseline = (_scores([pair[k] for pair in pairs]) for k in (0, 1))
+    ours, baseline = (score_predictions([pair[k] for pair in pairs]) for k in (0, 1))
     numbers = [column for column in columns if column.kind == "numeric"]
     record = field.field_.record
     fold = Fold(
@@ -468,7 +468,7 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _scores(predictions: Sequence[CellPredictions]) -> dict[str, float]:
+def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float]:
     """Return the scores of cells with states; NaN if all held-out cells are numbers."""
     if not sum(len(one.truth) for one in predictions):
         return {field.name: np.nan for field in fields(Scores)}

@@ -102,12 +102,12 @@ def score_pairs_dense(
 
     largest = limit if function.score is None else None
     query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
-    tiles = [tile for k, block in enumerate(blocks) for tile in (_bands if sparse else _squares)(k, block)]
+    tiles = [tile for k, block in enumerate(blocks) for tile in (band_tiles if sparse else square_tiles)(k, block)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(query, tiles)])
     return found if limit is None else best_proposals(found, limit)
 
 
-def _squares(number: int, block: CandidateBlock) -> list[Tile]:
+def square_tiles(number: int, block: CandidateBlock) -> list[Tile]:
     """Return the tiles of dense products, none of which has both states and observed columns on one side."""
     tiles = []
     for i in _runs(block.left.n_target_columns, len(block.left.columns), config.TILE_STATES):
@@ -118,7 +118,7 @@ def _squares(number: int, block: CandidateBlock) -> list[Tile]:
     return tiles
 
 
-def _bands(number: int, block: CandidateBlock) -> list[Tile]:
+def band_tiles(number: int, block: CandidateBlock) -> list[Tile]:
     """Return the tiles of sparse products, which process all columns of a row at once."""
     runs = _runs(block.left.n_target_columns, len(block.left.columns), max(1, config.TILE_STATES // 2))
     width = len(block.right.columns)

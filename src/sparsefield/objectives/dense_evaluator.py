@@ -68,6 +68,7 @@ class DenseEvaluator:
     """
 
     keeps_errors = True
+    pair_factor = 1.0
 
     def __init__(
         self,

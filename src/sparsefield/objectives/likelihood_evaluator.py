@@ -70,6 +70,8 @@ class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
     keeps_errors = True
+    pair_factor = 0.5
+    """See `likelihood_factors`."""
 
     def __init__(self, sample: DenseDataset, engine: Engine) -> None:
         self.layout, self.total_weights = sample.layout, sample.total_weights

@@ -26,6 +26,8 @@ class Evaluator(Protocol):
 
     keeps_errors: bool
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
+    pair_factor: float
+    """Factor of l1 for pairs of two targets that are scored by errors and expectations."""
 
     @property
     def source(self) -> Any:

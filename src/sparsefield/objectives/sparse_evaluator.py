@@ -91,6 +91,7 @@ class SparseEvaluator:
     """An evaluator of pseudo-likelihood on a sparse table, without any array of rows x states."""
 
     keeps_errors = False
+    pair_factor = 1.0
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:

@@ -29,7 +29,6 @@ from sparsefield.objectives import (
     AnyObjective,
     Evaluator,
     ExactGradients,
-    LikelihoodEvaluator,
     LikelihoodObjective,
     make_evaluator,
 )
@@ -46,9 +45,6 @@ MIN_BATCH = 50
 
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
-
-PAIR_FACTOR = 0.5
-"""Factor of l1 for pairs of targets by the likelihood, see `likelihood_factors`."""
 
 FEW_CANDIDATES = 0.02
 """Induction ends when fewer candidates than this share of the working set stand out; the certificate takes over."""
@@ -401,7 +397,7 @@ class Trainer:
             if isinstance(factors, ExactGradients):
                 known = working_set.group_keys if working_set.grouped else working_set.pair_keys
                 return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
-            scale = PAIR_FACTOR if isinstance(self.evaluator, LikelihoodEvaluator) else 1.0
+            scale = self.evaluator.pair_factor
             if working_set.grouped:
                 found = score_edges(factors.parts, self.layout, scale * l1, working_set.group_keys, limit)
             else:
