@@ -91,8 +91,8 @@ class SparseEvaluator:
     """An evaluator of pseudo-likelihood on a sparse table, without any array of rows x states."""
 
     keeps_errors = False
-    pair_factor = 1.0
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
+    pair_factor = 1.0
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout
