@@ -22,9 +22,9 @@ MAX_PIECES = 32
 MIN_OPERATIONS = 4e6
 """Operations of a piece, at least: they take about a millisecond, and handing out a piece about 50 microseconds."""
 
-MATRIX_SHARE = 0.16
+MATRIX_SHARE = 0.25
 """Share of all pairs that are arcs, above which a product of whole matrices is faster than a loop over arcs, which has
-about a sixth of its operations per second."""
+about a quarter of its operations per second."""
 
 
 class EvaluatedPiece(NamedTuple):

@@ -46,8 +46,13 @@ MIN_BATCH = 50
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
 
+LAST_CANDIDATES = 0.5
+"""Induction of pairs ends when fewer candidates than this share of the working set stand out; the certificate takes
+over, whose scores are exact and find all that are left at once."""
+
 FEW_CANDIDATES = 0.02
-"""Induction ends when fewer candidates than this share of the working set stand out; the certificate takes over."""
+"""Share of the working set below which candidates are so few that conjunctions join them, and that induction of
+conjunctions ends."""
 
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
@@ -59,7 +64,7 @@ MIN_DECREASE = 1e-7
 """A round makes progress by a smaller violation or, while violators remain, by an objective that is lower by this
 share: small batches take many rounds."""
 
-INNER_TOLERANCE = 0.1
+INNER_TOLERANCE = 0.2
 """The working set need not be more exact than this share of the violation among the other candidates."""
 
 FIRST_TOLERANCE = 5.0
@@ -242,7 +247,7 @@ class Trainer:
         proposed = self._best(found, self._batch_size())
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
-        if not added or (self.options.certify and useful < FEW_CANDIDATES * len(self.problem.working_set)):
+        if not added or (self.options.certify and useful < self._last_candidates()):
             self._end_induction()
             return
         self.state.optimized = False
@@ -450,6 +455,12 @@ class Trainer:
 
     def _large_batch(self) -> int:
         return max(MIN_BATCH, 4 * self.layout.n_target_columns, len(self.problem.working_set))
+
+    def _last_candidates(self) -> float:
+        """Return the number of candidates below which induction leaves the rest to the certificate."""
+        # Conjunctions are expanded from features that are active, so that all pairs come first.
+        share = LAST_CANDIDATES if self.options.max_order == 2 else FEW_CANDIDATES
+        return share * len(self.problem.working_set)
 
     def _steps_per_batch(self) -> int:
         return 1 if self.rule.steps_per_batch == "auto" else int(self.rule.steps_per_batch)
