@@ -122,18 +122,3 @@ class Coding(NamedTuple):
             *(np.concatenate(pair) for pair in zip(self[1:-1], other[1:-1], strict=True)),
             most_states=max(self.most_states, other.most_states),
         )
-
-
-def set_coded_columns(coding: Coding, offsets: np.ndarray, codes: np.ndarray, columns: np.ndarray) -> None:
-    """Set the columns (columns, rows) of cells with codes (targets, rows); those of missing cells, -1, stay 0.
-
-    ``offsets`` (targets + 1,) are the first columns of the targets.
-    """
-    target, row = np.nonzero(codes >= 0)
-    state = coding.state_offsets[target] + codes[target, row]
-    indicator = coding.indicator[state]
-    on = np.flatnonzero(indicator >= 0)
-    columns[offsets[target[on]] + indicator[on], row[on]] = 1.0
-    for k in range(2):
-        scored = np.flatnonzero(coding.n_scores[target] > k)
-        columns[offsets[target[scored]] + k, row[scored]] = coding.scores[state[scored], k]

@@ -27,6 +27,9 @@ from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.unicode_text import is_valid_text
 from sparsefield.errors import DataError
 
+LARGEST_COPY = 2**26
+"""Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
+
 
 @dataclass(frozen=True)
 class RawColumn:
@@ -64,10 +67,15 @@ class Source:
         """The sparse matrix in column format, for access to single columns."""
         return self.native.tocsc()
 
+    @cached_property
+    def _array_by_column(self) -> np.ndarray:
+        """The array, column by column if it is small: most arrays store the cells of a column far apart."""
+        return np.asfortranarray(self.native) if self.native.nbytes <= LARGEST_COPY else self.native
+
     def column(self, name: str) -> RawColumn:
         position = self._position[name]
         if self.kind == "array":
-            raw = _array_column(name, self.native[:, position])
+            raw = _array_column(name, self._array_by_column[:, position])
         elif self.kind == "sparse":
             dense = np.zeros(self.n_rows, dtype=np.int8)
             by_column = self._by_column
@@ -288,7 +296,6 @@ def _refuse_duplicates(names: Iterable[str], what: str) -> None:
 
 
 def _array_column(name: str, values: np.ndarray) -> RawColumn:
-    # Most arrays store the cells of a column far apart, and these are read several times.
     values = np.ascontiguousarray(values)
     if values.dtype.kind == "f":
         return _float_column(name, values)

@@ -25,7 +25,6 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     In a ``part`` of an object column, floats stay floats: only all parts together show whether all are integers.
     """
     values = as_integers(column.values)
-    codes = np.full(len(column.present), -1, dtype=np.int64)
     if values.dtype.kind in "iu" and (counted := _factorize_small_range(values)):
         labels, inverse = counted
     elif values.dtype.kind in "biufU":
@@ -37,6 +36,9 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
         labels, inverse = _factorize_objects(values, column.name)
         labels = labels if part else _integer_labels(labels)
     refuse_half_characters(column.name, labels, values, column.present)
+    if len(inverse) == len(column.present):
+        return labels, inverse
+    codes = np.full(len(column.present), -1, dtype=np.int64)
     codes[column.present] = inverse
     return labels, codes
 

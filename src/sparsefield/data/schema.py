@@ -294,7 +294,7 @@ class Schema:
 
     def with_reference(self) -> Schema:
         """Return the schema in which nominal variables have a reference state."""
-        return Schema(tuple(replace(v, symmetric=False) for v in self.variables), self.order)
+        return Schema(tuple(replace(v, symmetric=False) if v.symmetric else v for v in self.variables), self.order)
 
     @cached_property
     def widths(self) -> np.ndarray:

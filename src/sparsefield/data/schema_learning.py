@@ -123,6 +123,8 @@ def learn_from_parts(
         found = variable(name)
         # Of times, which are numbers of days, only whole days are rounded values.
         decimals = found.decimals if found.whole or not family_of(dtype) else None
+        if (dtype, categories, decimals) == (found.dtype, found.categories, found.decimals):
+            return found
         return replace(found, dtype=dtype, categories=categories, decimals=decimals)
 
     def variable(name: str) -> Variable:
@@ -136,7 +138,7 @@ def learn_from_parts(
         made = make_categorical(name, role, labels, rounded(totals), summary.n_cells, known.get(name, ()))
         if found_kinds[name].kind == "ordinal":
             return make_ordinal(made, found_kinds[name].order)
-        return replace(made, symmetric=symmetric and len(made.states) > 2)
+        return replace(made, symmetric=True) if symmetric and len(made.states) > 2 else made
 
     order = sorted(names, key=covariates.__contains__)
     return Schema(tuple(typed_variable(name) for name in order), names)

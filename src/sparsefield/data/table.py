@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.coding import set_coded_columns
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, RawColumn
@@ -19,6 +18,7 @@ from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
 from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning
+from sparsefield.kernels.coded_columns import set_coded_columns
 
 
 class Block(NamedTuple):
