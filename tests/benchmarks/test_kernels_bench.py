@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks import kernels
 from benchmarks.kernels import Demand, Sizes, Walk, Work
-from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs
+from sparsefield.compute import Threads
+from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs, SomeRows, join_rows
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient
 from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
@@ -27,8 +28,9 @@ def planted(engine):
 def random_entries(rng, rows: int, columns: int) -> Entries:
     """Entries of 1, columns ascending within each row."""
     there = rng.random((rows, columns)) < 0.3
-    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return Entries.of(offsets, np.nonzero(there)[1].astype(np.int32), np.ones(there.sum(), dtype=np.int64), columns)
+    numbers = np.ones(there.sum(), dtype=np.int64)
+    rows = SomeRows.of(there.sum(axis=1), np.nonzero(there)[1].astype(np.int32), numbers, columns)
+    return join_rows(Threads(1), [rows], numbers=True)
 
 
 def test_a_walk_is_what_rows_visit(planted) -> None:

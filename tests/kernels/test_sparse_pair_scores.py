@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs
+from sparsefield.compute import Threads
+from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs, SomeRows, join_rows
 from sparsefield.induction.sparse_scores import BoundSums
 from sparsefield.kernels.sparse_pair_scores import combine_bounds, score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
@@ -16,8 +20,8 @@ ROWS, COLUMNS, UNIT = 40, 12, 2.0**-20
 
 
 def entries_of(there: np.ndarray, values: np.ndarray) -> Entries:
-    offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return Entries.of(offsets, np.nonzero(there)[1].astype(np.int32), values, there.shape[1])
+    rows = SomeRows.of(there.sum(axis=1), np.nonzero(there)[1].astype(np.int32), values, there.shape[1])
+    return join_rows(Threads(1), [rows], numbers=len(values) > 0)
 
 
 @pytest.fixture(params=range(3))
@@ -29,6 +33,27 @@ def case(request):
     has_error = errors != 0
     sums = on.astype(np.int64).T @ errors + errors.T @ on
     return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(has_error, errors[has_error]), sums
+
+
+@pytest.mark.parametrize("cuts", [(), (17,), (0, 5, 5, 39)])
+def test_rows_in_any_order_of_columns_become_one_matrix_by_row_and_by_column(cuts) -> None:
+    rng = np.random.default_rng(0)
+    matrix = sp.random(ROWS, COLUMNS, 0.3, format="csr", random_state=0, data_rvs=lambda n: rng.integers(1, 99, n))
+    parts = []
+    for start, stop in pairwise([0, *cuts, ROWS]):
+        rows = matrix[start:stop]
+        order = np.lexsort((rng.random(rows.nnz), np.repeat(np.arange(stop - start), np.diff(rows.indptr))))
+        columns, numbers = rows.indices[order].astype(np.int32), rows.data[order].astype(np.int64)
+        parts.append(SomeRows.of(np.diff(rows.indptr), columns, numbers, COLUMNS))
+    with Threads(2) as threads:
+        found = join_rows(threads, parts, numbers=True)
+    by_column = matrix.tocsc()
+    for ours, theirs in zip(
+        found,
+        [matrix.indptr, matrix.indices, matrix.data, by_column.indptr, by_column.indices, by_column.data],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def traits_of(on: np.ndarray, rng: np.random.Generator) -> ColumnBounds:

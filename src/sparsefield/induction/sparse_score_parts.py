@@ -14,7 +14,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import SparseBlock
 from sparsefield.kernels.sparse_conditionals import residuals
-from sparsefield.kernels.sparse_pair_scores import score_pairs, sums_of_pairs
+from sparsefield.kernels.sparse_pair_scores import place_rows, score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries, sum_on_weights
 
 PAIRS_AT_A_TIME = 4096
@@ -114,42 +114,61 @@ def gather_rows(
     """
     arcs, size = arcs._replace(weight=weights), len(beliefs)
 
-    def errors(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def errors(block: SparseBlock) -> SomeRows:
         counts = np.empty(block.n_rows, dtype=np.int64)
         room = 2 * len(block.columns) + 1024
         columns, entries, filled = residuals(
             block.read_only(), arcs, baseline, threshold, number, 1.0 / unit, counts,
             np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64),
         )  # fmt: skip
-        return counts, columns[:filled], entries[:filled]
+        return SomeRows.of(counts, columns[:filled], entries[:filled], size)
 
-    def on(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def on(block: SparseBlock) -> SomeRows:
         numbers = number[block.columns]
         keep = numbers >= 0
         kept = np.concatenate([[0], np.cumsum(keep)])[block.offsets]
-        return np.diff(kept), numbers[keep], np.empty(0, dtype=np.int64)
+        return SomeRows.of(np.diff(kept), numbers[keep], np.empty(0, dtype=np.int64), size)
 
-    all_errors, all_on = _join_rows(engine.map(errors, blocks), size), _join_rows(engine.map(on, blocks), size)
+    all_errors = join_rows(engine, engine.map(errors, blocks), numbers=True)
+    all_on = join_rows(engine, engine.map(on, blocks), numbers=False)
     weight = np.concatenate([block.weight for block in blocks])
     on_weight = sum_on_weights(SparseBlock(0, all_on.offsets, all_on.columns, weight), size)
     total = float(weight.sum())
     return WorkerRows(all_on, all_errors, ColumnBounds.of(on_weight, total, beliefs, owner), known, total, unit)
 
 
-def _join_rows(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns: int) -> Entries:
-    """Join the rows of blocks to one matrix; the list is emptied."""
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in parts]))])
-    columns = np.empty(offsets[-1], dtype=np.int32)
-    entries = np.empty(sum(len(entries) for _, _, entries in parts), dtype=np.int64)
-    end = len(columns)
-    while parts:  # freed one by one, so that memory never holds all entries twice
-        _, part_columns, part_entries = parts.pop()
-        start = end - len(part_columns)
-        columns[start:end] = part_columns
-        if len(part_entries):
-            entries[start:end] = part_entries
-        end = start
-    return Entries.of(offsets, columns, entries, n_columns)
+class SomeRows(NamedTuple):
+    """Consecutive rows of a sparse matrix."""
+
+    counts: np.ndarray
+    """(rows,): number of entries of each."""
+    columns: np.ndarray
+    entries: np.ndarray
+    """Empty for a matrix without numbers."""
+    column_counts: np.ndarray
+    """(columns,)"""
+
+    @classmethod
+    def of(cls, counts: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> SomeRows:
+        return cls(counts, columns, entries, np.bincount(columns, minlength=n_columns))
+
+
+def join_rows(engine: Engine, parts: list[SomeRows], *, numbers: bool) -> Entries:
+    """Return the matrix of all rows; the list is emptied, so that memory never holds all entries twice."""
+    column_counts = np.array([part.column_counts for part in parts])
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))])
+    out = Entries.empty(offsets, column_counts.sum(axis=0), numbers=numbers)
+    starts = out.column_offsets[:-1] + np.cumsum(column_counts, axis=0) - column_counts
+    first_rows = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
+
+    def place(number: int) -> None:
+        part, first = waiting.pop(number), first_rows[number]
+        place_rows(offsets[first : first_rows[number + 1] + 1], part.columns, part.entries, first, starts[number], out)
+
+    waiting = dict(enumerate(parts))
+    parts.clear()
+    engine.map(place, range(len(starts)))
+    return out
 
 
 def summarize(engine: Engine, worker: WorkerRows) -> WorkerSummary:

@@ -5,7 +5,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def set_coded_columns(coding, offsets, codes, columns):
-    """Set the columns (columns, rows) of cells with codes (targets, rows); those of missing cells, -1, stay as they are.
+    """Set the columns (columns, rows) of cells with codes (targets, rows); those of missing cells, -1, are not set.
 
     ``offsets`` (targets + 1,) are the first columns of the targets.
     """

@@ -253,3 +253,41 @@ def transpose(offsets, columns, entries, ends, rows, sorted_entries):
             rows[at] = row
             if entries.shape[0]:
                 sorted_entries[at] = entries[k]
+
+
+@njit(nogil=True, cache=True)
+def place_rows(offsets, columns, entries, first_row, starts, out):
+    """Write consecutive rows of a sparse matrix into the whole of it, by row and by column, both ascending.
+
+    They are sorted in memory of their own first, which is small enough for the cache: columns of the whole matrix are
+    far apart.
+
+    Parameters
+    ----------
+    offsets : (rows + 1,), where the entries of each row begin, among those of all rows
+    columns, entries : (entries of these rows,); without numbers, ``entries`` is empty
+    first_row : number of the first row
+    starts : (columns,), where the entries of these rows begin in each column of the whole matrix
+    out : columns, entries, rows and column_entries of the whole matrix
+    """
+    n, with_numbers = columns.shape[0], entries.shape[0] > 0
+    ends = np.zeros(starts.shape[0] + 1, dtype=np.int64)
+    for k in range(n):
+        ends[columns[k] + 1] += 1
+    for c in range(starts.shape[0]):
+        ends[c + 1] += ends[c]
+    rows, by_column = np.empty(n, dtype=np.int32), np.empty(entries.shape[0], dtype=np.int64)
+    transpose(offsets - offsets[0], columns, entries, ends, rows, by_column)
+    next_entry, all_rows, all_columns = offsets[:-1].copy(), out.rows, out.columns
+    all_entries, all_by_column = out.entries, out.column_entries
+    k = 0
+    for c in range(starts.shape[0]):
+        at = starts[c]
+        while k < ends[c]:
+            place = next_entry[rows[k]]
+            next_entry[rows[k]] = place + 1
+            all_columns[place], all_rows[at] = c, first_row + rows[k]
+            if with_numbers:
+                all_entries[place], all_by_column[at] = by_column[k], by_column[k]
+            at += 1
+            k += 1

@@ -22,7 +22,6 @@ from sparsefield.kernels.sparse_conditionals import (
     loss_and_gradient,
     pair_gradients,
 )
-from sparsefield.kernels.sparse_pair_scores import transpose
 from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.training_rows import TrainingRows
 
@@ -57,12 +56,12 @@ class Entries(NamedTuple):
     column_entries: np.ndarray
 
     @classmethod
-    def of(cls, offsets: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> Entries:
-        """Build the matrix from entries by row, in any order, which are sorted in place."""
-        starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_columns))])
-        rows, by_column = np.empty(len(columns), dtype=np.int32), np.empty_like(entries)
-        transpose(offsets, columns, entries, starts[:-1].copy(), rows, by_column)
-        transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
+    def empty(cls, offsets: np.ndarray, column_counts: np.ndarray, *, numbers: bool) -> Entries:
+        """Return a matrix whose entries are still to be written by `place_rows`."""
+        n = int(offsets[-1])
+        starts = np.concatenate([[0], np.cumsum(column_counts)])
+        columns, rows = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+        entries, by_column = np.empty((2, n if numbers else 0), dtype=np.int64)
         return cls(offsets, columns, entries, starts, rows, by_column)
 
 
