@@ -66,8 +66,8 @@ def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]
     if found is None:
         return None
     present, shifted, low = found
-    rank = np.cumsum(present) - 1
-    return list((np.flatnonzero(present) + low).tolist()), rank[shifted]
+    codes = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
+    return list((np.flatnonzero(present) + low).tolist()), codes
 
 
 def _count_small_range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:

@@ -293,8 +293,10 @@ class Schema:
         return Schema(tuple(v for v in self.variables if v.role != "latent"), self.input_names) if self.latent else self
 
     def with_reference(self) -> Schema:
-        """Return the schema in which nominal variables have a reference state."""
-        return Schema(tuple(replace(v, symmetric=False) if v.symmetric else v for v in self.variables), self.order)
+        """Return the schema in which nominal variables have a reference state; itself if all of them have one."""
+        if not any(v.symmetric for v in self.variables):
+            return self
+        return Schema(tuple(replace(v, symmetric=False) for v in self.variables), self.order)
 
     @cached_property
     def widths(self) -> np.ndarray:

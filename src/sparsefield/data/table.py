@@ -290,6 +290,8 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 def missing_cells(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ``cell_offsets`` and ``missing_rows`` of a `Block` with the given codes."""
+    if codes.min(initial=0) >= 0:
+        return np.zeros(len(codes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
     variable, rows = np.nonzero(codes < 0)
     return np.searchsorted(variable, np.arange(len(codes) + 1)), np.ascontiguousarray(rows)
 

@@ -441,6 +441,6 @@ class MarkovField(
     def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:
         """Compile rows to learn from, sparsely where that is possible and faster."""
         # Only states other than a reference state are stored in a sparse table.
-        sparse = self._accepts_sparse() and schema.with_reference() == schema
+        sparse = self._accepts_sparse() and schema.with_reference() is schema
         table = compile_sparse(source, schema, weight) if sparse else None
         return DenseDataset.single(table or compile_table(source, schema, sample_weight=weight))
