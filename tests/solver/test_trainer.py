@@ -16,6 +16,7 @@ from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions
+from sparsefield.solver.trainer import EXACT, SINGLE_PRECISION
 
 
 def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:
@@ -62,6 +63,18 @@ def test_a_batch_is_never_larger_than_asked_for() -> None:
     induced = history.filter(history["phase"] == "induce")["features"].to_numpy()
     assert induced[0] == 3
     assert (np.diff(induced) <= 3).all()
+
+
+def test_candidates_are_scored_in_single_precision_until_none_is_left_and_then_exactly(monkeypatch) -> None:
+    rules, score = [], Trainer._score
+    monkeypatch.setattr(
+        Trainer, "_score", lambda self, rule, *args, **kwargs: rules.append(rule) or score(self, rule, *args, **kwargs)
+    )
+    X = make_markov_field(30, 1000, seed=0).samples
+    field = MarkovField(n_jobs=1, l1=5.0).fit(X)
+    assert SINGLE_PRECISION in rules
+    assert rules[-1] == EXACT
+    assert field.converged_
 
 
 def test_two_stages_let_biases_converge_first() -> None:

@@ -127,7 +127,7 @@ class DenseEvaluator:
         """Return the weight matrices of all pieces, table by table."""
         found = []
         for table, width in zip(tables, self.layout.widths.tolist(), strict=True):
-            run = self._engine.map if any(piece.many_arcs for piece in table.pieces) else map
+            run = self._engine.map if any(piece.positions is not None for piece in table.pieces) else map
             found.append(list(run(lambda piece, width=width: piece.weight_matrix(theta, width), table.pieces)))
         return found
 

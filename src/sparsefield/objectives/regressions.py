@@ -47,18 +47,18 @@ class Regressions(NamedTuple):
     """Its variables, columns, arcs and parameters are those of the piece alone."""
     parameters: np.ndarray
     """(parameters,): the number in theta of each parameter of the graph: biases, then arcs, then terms."""
-    many_arcs: bool
-    """Whether matrix products are faster than a loop over arcs."""
+    positions: np.ndarray | None
+    """(arcs,): the place of each in a matrix (columns of the piece, columns of the table); None where a loop over arcs
+    is faster than a product of such matrices."""
 
     def weight_matrix(self, theta: np.ndarray, width: int) -> np.ndarray:
         """Return the weights of all arcs (columns of the piece, width), empty where a loop over arcs is faster."""
-        if not self.many_arcs:
+        if self.positions is None:
             return np.empty((0, 0))
-        graph = self.graph
-        matrix = np.zeros((len(graph.arc_offsets) - 1, width))
+        n_columns = len(self.graph.arc_offsets) - 1
         # Several weights may have the same arc: one that all groups share, and the difference of a group.
-        np.add.at(matrix.ravel(), _positions(graph, width), theta[self.parameters[graph.arc_feature]])
-        return matrix
+        weights = theta[self.parameters[self.graph.arc_feature]]
+        return np.bincount(self.positions, weights, n_columns * width).reshape(n_columns, width)
 
     def evaluate(self, block: Block, theta: np.ndarray, weights: np.ndarray, errors: np.ndarray) -> float:
         """Return the loss of a block, and set the errors (columns of the piece, rows).
@@ -73,10 +73,9 @@ class Regressions(NamedTuple):
     def gradient(self, errors: np.ndarray, expectations: np.ndarray) -> np.ndarray:
         """Return the gradient (parameters of the piece,) from the errors of the piece."""
         out, graph = np.empty(len(self.parameters)), self.graph
-        if self.many_arcs:
+        if self.positions is not None:
             out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
-            products = (errors @ expectations.T).ravel()
-            out[graph.arc_feature] = products[_positions(graph, len(expectations))]
+            out[graph.arc_feature] = (errors @ expectations.T).ravel()[self.positions]
         else:
             kernels.gradient(graph, errors, expectations, out)
         if len(graph.term_source):
@@ -123,12 +122,13 @@ def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> DividedT
     inner = np.searchsorted(arcs_before, arcs_before[-1] * np.arange(1, count) / max(count, 1))
     bounds = np.unique(np.concatenate([[0], inner, [len(offsets) - 1]])).tolist()
     many = len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
-    pieces = tuple(_piece(graph, start, stop, many) for start, stop in pairwise(bounds))
+    pieces = tuple(_piece(graph, start, stop, width if many else None) for start, stop in pairwise(bounds))
     parameters = np.concatenate([np.empty(0, dtype=np.int64), *(piece.parameters for piece in pieces)])
     return DividedTable(pieces, parameters)
 
 
-def _piece(graph: Adjacency, start: int, stop: int, many_arcs: bool) -> Regressions:
+def _piece(graph: Adjacency, start: int, stop: int, width: int | None) -> Regressions:
+    """Return the regressions of some variables; with a width, arcs are evaluated by matrix products."""
     first, last = graph.target_offsets[[start, stop]].tolist()
     first_arc, last_arc = graph.arc_offsets[[first, last]].tolist()
     first_term, last_term = graph.term_offsets[[first, last]].tolist()
@@ -154,9 +154,7 @@ def _piece(graph: Adjacency, start: int, stop: int, many_arcs: bool) -> Regressi
     )
     biases = graph.first + np.arange(first, last)
     parameters = np.concatenate([biases, graph.arc_feature[arcs], graph.term_feature[terms]])
-    return Regressions(slice(start, stop), slice(first, last), local, parameters, many_arcs)
-
-
-def _positions(graph: Adjacency, width: int) -> np.ndarray:
-    """Return the positions of the arcs in a matrix (columns of the graph, width)."""
-    return np.repeat(np.arange(len(graph.arc_offsets) - 1), np.diff(graph.arc_offsets)) * width + graph.arc_source
+    positions = None
+    if width is not None:
+        positions = np.repeat(np.arange(n_biases), np.diff(local.arc_offsets)) * width + local.arc_source
+    return Regressions(slice(start, stop), slice(first, last), local, parameters, positions)

@@ -11,6 +11,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
 from sparsefield.induction import (
+    CFI,
     Grafting,
     InductionRule,
     Proposals,
@@ -66,6 +67,10 @@ share: small batches take many rounds."""
 
 INNER_TOLERANCE = 0.2
 """The working set need not be more exact than this share of the violation among the other candidates."""
+
+EXACT, SINGLE_PRECISION = Grafting(), CFI(threshold=1e-12)
+"""Rules that score all candidates, in 64 bits, or in 32, which takes half the time: enough to find features to add, not
+to certify that there are none."""
 
 FIRST_TOLERANCE = 5.0
 """Where scoring all candidates takes as long as several steps: tolerance of the working set before the first round of
@@ -191,9 +196,9 @@ class Trainer:
         twin._checkpoint, twin.missing = None, self.missing.branch(twin.problem)
         return twin
 
-    def violators(self, limit: int | None = None, l1: float | None = None) -> Proposals:
+    def violators(self, limit: int | None = None, l1: float | None = None, rule: InductionRule = EXACT) -> Proposals:
         """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
-        return self._no_proposals() if self.fixed_candidates else self._score(Grafting(), limit, l1=l1)
+        return self._no_proposals() if self.fixed_candidates else self._score(rule, limit, l1=l1)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -308,8 +313,12 @@ class Trainer:
         else:
             replaced = self._replace_missing()
         state.replacements += 1
-        found = self.violators(self._score_limit())
-        inside = problem.violation()
+        inside, limit = problem.violation(), self._score_limit()
+        goes_on = self.options.certify and state.kkt_tolerance > allowed and self._iterations_left()
+        exact = not (goes_on and self.evaluator.keeps_errors)
+        found = self.violators(limit, rule=EXACT if exact else SINGLE_PRECISION)
+        if not exact and max(inside, float(self._excess(found).max(initial=0.0))) <= allowed:
+            found = self.violators(limit)
         excess = self._excess(found)
         worst = max(inside, float(excess.max(initial=0.0)))
         violators = found.take(np.flatnonzero(excess > 0.1 * allowed))
