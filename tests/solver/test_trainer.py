@@ -16,7 +16,7 @@ from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions
-from sparsefield.solver.trainer import EXACT, SINGLE_PRECISION
+from sparsefield.solver.candidate_selection import EXACT, SINGLE_PRECISION
 
 
 def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:

@@ -10,29 +10,17 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
-from sparsefield.induction import (
-    CFI,
-    Grafting,
-    InductionRule,
-    Proposals,
-    all_expandable,
-    best_proposals,
-    concatenate_proposals,
-    score_by_likelihood,
-    score_edges,
-    score_expansions,
-    score_pairs,
-)
+from sparsefield.induction import InductionRule, Proposals
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
 from sparsefield.objectives import (
     EM,
     AnyObjective,
     Evaluator,
-    ExactGradients,
     LikelihoodObjective,
     make_evaluator,
 )
+from sparsefield.solver.candidate_selection import EXACT, FEW_CANDIDATES, SINGLE_PRECISION, Candidates, no_proposals
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import treat_missing
@@ -51,10 +39,6 @@ LAST_CANDIDATES = 0.5
 """Induction of pairs ends when fewer candidates than this share of the working set stand out; the certificate takes
 over, whose scores are exact and find all that are left at once."""
 
-FEW_CANDIDATES = 0.02
-"""Share of the working set below which candidates are so few that conjunctions join them, and that induction of
-conjunctions ends."""
-
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
 
@@ -67,10 +51,6 @@ share: small batches take many rounds."""
 
 INNER_TOLERANCE = 0.2
 """The working set need not be more exact than this share of the violation among the other candidates."""
-
-EXACT, SINGLE_PRECISION = Grafting(), CFI(threshold=1e-12)
-"""Rules that score all candidates, in 64 bits, or in 32, which takes half the time: enough to find features to add, not
-to certify that there are none."""
 
 FIRST_TOLERANCE = 5.0
 """Where scoring all candidates takes as long as several steps: tolerance of the working set before the first round of
@@ -198,7 +178,7 @@ class Trainer:
 
     def violators(self, limit: int | None = None, l1: float | None = None, rule: InductionRule = EXACT) -> Proposals:
         """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
-        return self._no_proposals() if self.fixed_candidates else self._score(rule, limit, l1=l1)
+        return no_proposals(self.options.max_order) if self.fixed_candidates else self._score(rule, limit, l1=l1)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -247,9 +227,11 @@ class Trainer:
     def _induce(self) -> None:
         """Add a batch and take one step or several, unless no candidate stands out."""
         proceed = self._iterations_left()
-        found = self._score(self.rule, self._score_limit(), pairs_first=True) if proceed else self._no_proposals()
+        found = no_proposals(self.options.max_order)
+        if proceed:
+            found = self._score(self.rule, self._score_limit(), pairs_first=True)
         self._drop_inactive()
-        proposed = self._best(found, self._batch_size())
+        proposed = self._candidates.best(found, self._batch_size())
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
         if not added or (self.options.certify and useful < self._last_candidates()):
@@ -258,7 +240,7 @@ class Trainer:
         self.state.optimized = False
         if self.rule.steps_per_batch == "auto" and self.options.certify:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
-            worst = float(self._excess(found).max())
+            worst = float(self._candidates.excess(found).max())
             self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
             self._start_optimization("induce", next_stage="induce", rounds=0)
             return
@@ -317,9 +299,9 @@ class Trainer:
         goes_on = self.options.certify and state.kkt_tolerance > allowed and self._iterations_left()
         exact = not (goes_on and self.evaluator.keeps_errors)
         found = self.violators(limit, rule=EXACT if exact else SINGLE_PRECISION)
-        if not exact and max(inside, float(self._excess(found).max(initial=0.0))) <= allowed:
+        if not exact and max(inside, float(self._candidates.excess(found).max(initial=0.0))) <= allowed:
             found = self.violators(limit)
-        excess = self._excess(found)
+        excess = self._candidates.excess(found)
         worst = max(inside, float(excess.max(initial=0.0)))
         violators = found.take(np.flatnonzero(excess > 0.1 * allowed))
         value, lowest = problem.point.value, state.lowest_objective
@@ -343,7 +325,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(self._best(violators, self._large_batch()))
+            self._add_features(self._candidates.best(violators, self._large_batch()))
         if inside > 0.5 * allowed:
             state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
@@ -397,59 +379,15 @@ class Trainer:
         if self.options.certify and not self.fixed_candidates and not self.missing.present:
             self.problem.drop_inactive()
 
+    @property
+    def _candidates(self) -> Candidates:
+        return Candidates(self.evaluator, self.problem, self.options)
+
     def _score(
         self, rule: InductionRule, limit: int | None, *, pairs_first: bool = False, l1: float | None = None
     ) -> Proposals:
-        """Return candidates that stand out, at most ``limit`` pairs.
-
-        With ``pairs_first`` there are no conjunctions while many pairs stand out: there are fewer pairs, and once they
-        are in the working set, far fewer conjunctions look useful.
-        """
-        l1, width, working_set = self.options.l1 if l1 is None else l1, self.options.max_order, self.problem.working_set
         with self.log.scoring():
-            factors = self.evaluator.gradient_factors()
-            if isinstance(factors, ExactGradients):
-                known = working_set.group_keys if working_set.grouped else working_set.pair_keys
-                return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
-            scale = self.evaluator.pair_factor
-            if working_set.grouped:
-                found = score_edges(factors.parts, self.layout, scale * l1, working_set.group_keys, limit)
-            else:
-                found = score_pairs(rule, factors, self.layout, scale * l1, working_set.pair_keys, limit)
-            if working_set.grouped or scale < 1.0:
-                return replace(found, score=found.score / scale)
-            higher = []
-            if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
-                known, penalty = working_set.conjunction_keys, self.options.order_penalty
-                expandable, thresholds = self._expandable(), rule.thresholds
-                higher = [score_expansions(factors, self.layout, expandable, thresholds, l1, known, penalty)]
-        return concatenate_proposals([found, *higher], width)
-
-    def _expandable(self) -> np.ndarray:
-        """Return the features that may be expanded by a column: the active ones, or, with "all", every pair as well."""
-        working_set = self.problem.working_set
-        active = working_set.features[self.problem.active & (working_set.features[:, -1] < 0)]
-        if self.options.expand == "all":
-            pairs = all_expandable(self.layout, self.options.max_order)
-            return np.concatenate([pairs, active[working_set.have_higher_order(active)]])
-        return active
-
-    def _no_proposals(self) -> Proposals:
-        return concatenate_proposals([], self.options.max_order)
-
-    def _excess(self, found: Proposals) -> np.ndarray:
-        """Return by how much gradients exceed penalties, (candidates,)."""
-        working_set, gradient = self.problem.working_set, np.abs(found.gradient)
-        if working_set.grouped:  # the score is the norm of the scaled gradient of the edge
-            return gradient * (1.0 - self.options.l1 / found.score)
-        return gradient - self.options.l1 * working_set.penalty_factors_of(found.features)
-
-    def _best(self, found: Proposals, count: int) -> np.ndarray:
-        """Return the features of highest score; those of an edge, which have the same score, are not separated."""
-        if self.problem.working_set.grouped and len(found) > count:
-            least = np.partition(found.score, len(found) - count)[len(found) - count]
-            count = int((found.score >= least).sum())
-        return best_proposals(found, count).features
+            return self._candidates.score(rule, limit, pairs_first=pairs_first, l1=l1)
 
     def _score_limit(self) -> int:
         """Return how many candidates scoring has to find: as many as are added, or as decide when induction ends."""
