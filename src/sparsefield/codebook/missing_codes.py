@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from sparsefield.codebook.column_entries import MOST_CODES
 from sparsefield.codebook.column_statistics import ColumnStatistics
 
 NUMBER_CODES = tuple(sign * int(digit * length) for digit in "789" for length in range(1, 6) for sign in (-1, 1))
@@ -27,10 +28,6 @@ TEXT_CODES = frozenset(
 """Texts for missing answers, in lower case and without spaces at their ends."""
 
 
-MOST_CODES = 10
-"""Number of suspected values of one column that are named."""
-
-
 def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
     """Return {suspected value: its number of rows}, of text or of numbers."""
     if column.is_text and column.counts is not None:
@@ -38,9 +35,14 @@ def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
     return _find_numbers(column) if column.values.dtype.is_numeric() else {}
 
 
+def are_text_codes(levels: pl.Series) -> pl.Series:
+    """Return which levels are texts for missing answers."""
+    return levels.str.strip_chars().str.to_lowercase().is_in(list(TEXT_CODES))
+
+
 def _find_texts(counts: pl.DataFrame) -> dict[str, int]:
-    codes = [*TEXT_CODES, *(str(code) for code in NUMBER_CODES if code <= -9)]
-    found = counts.filter(pl.col("level").str.strip_chars().str.to_lowercase().is_in(codes))
+    numbers = [str(code) for code in NUMBER_CODES if code <= -9]
+    found = counts.filter(are_text_codes(counts["level"]) | counts["level"].str.strip_chars().is_in(numbers))
     return dict(found.head(MOST_CODES).iter_rows()) if counts.height > 1 else {}
 
 
