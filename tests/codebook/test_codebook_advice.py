@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
 import polars as pl
 
 import sparsefield
 from sparsefield import Codebook
 from sparsefield.codebook import ColumnEntry
+from sparsefield.io.column_kinds import find_kinds
 
 REMARKS = [f"The answer about point {k} took very long to arrive" for k in range(30)]
 
@@ -110,3 +113,25 @@ def test_the_options_of_all_advice_leave_each_column_out_once() -> None:
     book = sparsefield.inspect(frame)
     assert book.options == "--id id,none --missing k.A. --missing x"  # not that of 'size', which may be a measurement
     assert book.to_dict()["options"] == book.options
+
+
+def test_a_number_among_words_is_a_missing_code() -> None:
+    scale = ["never", "rarely", "often", "always", "99"]
+    book = sparsefield.inspect(pl.DataFrame({"a": scale * 10}))
+    assert book.options == "--missing 99 --ordinal 'a=never<rarely<often<always'"
+    assert sparsefield.inspect(pl.DataFrame({"a": ["flat 1", "flat 9", "99"] * 10})).options == ""
+
+
+def test_columns_whose_names_have_commas_are_named_with_their_order() -> None:
+    scale = ["never", "rarely", "often"]
+    names = {"sport": 1, "sport, before": 2, "x=y": 3}
+    frame = pl.DataFrame({name: [scale[j // k % 3] for j in range(30)] for name, k in names.items()})
+    (advice,) = sparsefield.inspect(frame).advice
+    assert advice.option == "--ordinal 'sport=sport, before=never<rarely<often'"
+    given = {"ordinal": ("--ordinal", [shlex.split(advice.option)[1]])}
+    assert find_kinds(given, frame.columns) == dict.fromkeys(["sport", "sport, before"], "never<rarely<often")
+
+
+def test_numbers_with_units_are_told_from_levels_with_numbers() -> None:
+    assert entry_of([f"{k % 20 + 0.5} kg" for k in range(90)]).finding("numbers as text") is not None
+    assert entry_of([f"{k % 20} May" for k in range(90)]).finding("numbers as text") is None

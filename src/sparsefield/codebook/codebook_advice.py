@@ -206,7 +206,7 @@ def _orders(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
     for levels, names in scales.items():
         have = "has levels that seem" if len(names) == 1 else "have levels that seem"
         order = "<".join(levels)
-        plain = [name for name in names if not {",", "="} & set(name)]  # others cannot be named with their levels
+        plain = [name for name in names if "=" not in name]  # others cannot be named with their levels
         options = f"--ordinal {shlex.quote('='.join([*plain, order]))}" if plain else ""
         yield Advice(f"{list_names(names)} {have} ordered; check the order, lowest first", tuple(names), options)
 
@@ -216,8 +216,8 @@ def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
     unclear = [entry for entry, finding in found if finding and finding.readable.startswith("day")]
     yield from _say(
         unclear,
-        "has dates in which the day or the month may come first; decide with --dates day-first or",
-        "have dates in which the day or the month may come first; decide with --dates day-first or",
+        "has dates in which the day or the month may come first; if it is not the day (--dates day-first)",
+        "have dates in which the day or the month may come first; if it is not the day (--dates day-first)",
         "--dates month-first",
         is_conditional=True,
     )
@@ -229,7 +229,8 @@ def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
 
 
 def _others(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    many = [entry for entry in _having(columns, "many levels") if not entry.other_texts]
+    others = [entry for entry in columns if not entry.other_texts and not entry.finding("dates as text")]
+    many = _having(others, "many levels")
     yield from _say(many, "has many levels", "have many levels", f"--top-levels {TOP_LEVELS}")
     yield from _say(
         _having(columns, "spelling"),

@@ -11,6 +11,9 @@ NUMBER_CODES = tuple(sign * int(digit * length) for digit in "789" for length in
 NUMBER_CODES += tuple(sign * code for code in (97, 98, 997, 998, 9997, 9998) for sign in (-1, 1))
 """Numbers that surveys use for missing answers; they are suspected only if they are far from all other values."""
 
+FEWEST_WORDS = 3
+"""Levels without digits among which numbers such as 99 are suspected."""
+
 LIKELY_NEXT = (8, 9, 98, 99)
 """Codes that are suspected in an ordinal column even if they are near: 1 to 7, and 9."""
 
@@ -41,8 +44,13 @@ def are_text_codes(levels: pl.Series) -> pl.Series:
 
 
 def _find_texts(counts: pl.DataFrame) -> dict[str, int]:
-    numbers = [str(code) for code in NUMBER_CODES if code <= -9]
-    found = counts.filter(are_text_codes(counts["level"]) | counts["level"].str.strip_chars().is_in(numbers))
+    levels = counts["level"].str.strip_chars()
+    among_words = (
+        counts.filter(~levels.str.contains(r"\d")).height >= FEWEST_WORDS
+    )  # then positive numbers are odd, too
+    numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
+    are_codes = are_text_codes(counts["level"]) | levels.is_in(numbers)
+    found = counts.filter(are_codes)
     return dict(found.head(MOST_CODES).iter_rows()) if counts.height > 1 else {}
 
 

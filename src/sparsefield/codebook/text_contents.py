@@ -21,7 +21,10 @@ DATE = (
     r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([+-]\d{2}:?\d{2}|Z)?)?\s*$"
 )
 PLAIN_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-WRITTEN_NUMBER = r"^\s*[$€£]?\s*[+-]?(\d+|\d{1,3}([,. ']\d{3})+)([.,]\d+)?\s*(%|€|\$|£)?\s*$"
+UNITS = (
+    "%|€|[$]|£|°C|°F|[cmk]?m|[mk]?g|lbs?|m?l|ms|s|sec|min|h|hrs?|hours?|days?|yrs?|years?|USD|EUR|GBP|CHF|Euro|Jahre"
+)
+WRITTEN_NUMBER = rf"^\s*[$€£]?\s*[+-]?(\d+|\d{{1,3}}([,. ']\d{{3}})+)([.,]\d+)?\s*(?i:{UNITS})?\.?\s*$"
 LEADING_ZERO = r"^\s*[+-]?0\d"
 
 LONG_TEXT, MANY_WORDS = 30, 4

@@ -34,6 +34,8 @@ def find_kinds(
     {'a': 'ordinal', 'b': 'low<high', 'c': 'numeric', 'd': 'normal-scores'}
     >>> find_kinds({"ordinal": ("--ordinal", ["a=b=low<high"])}, ["a", "b"])
     {'a': 'low<high', 'b': 'low<high'}
+    >>> find_kinds({"ordinal": ("--ordinal", ["a, b=low<high"])}, ["a, b", "a"])
+    {'a, b': 'low<high'}
     """
     found: dict[str, str] = {}
     source: dict[str, str] = {}
@@ -55,7 +57,8 @@ def _split(
     """Yield each column with its order of labels or its scores, which are empty if there are none."""
     check = _DETAIL_CHECKS.get(kind)
     for entry in entries:
-        for part in [entry] if entry in columns or not commas else [part.strip() for part in entry.split(",")]:
+        one = not commas or entry in columns or _is_one_detail(entry, columns)
+        for part in [entry] if one else [part.strip() for part in entry.split(",")]:
             if part in columns:
                 yield part, ""
                 continue
@@ -89,6 +92,12 @@ def _check_scores(name: str, scores: str) -> str:
 
 _DETAIL_CHECKS = {"ordinal": _check_order, "numeric": _check_scores}
 """Functions that return what is wrong with the text after the equals sign, or nothing; for the kinds that have one."""
+
+
+def _is_one_detail(entry: str, columns: Sequence[str]) -> bool:
+    """Return whether the commas of an entry such as ``age, in years=low<high`` belong to names of columns."""
+    names, detail = _find_detail(entry, columns)
+    return any("," in name for name in names) and "," not in detail
 
 
 def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
