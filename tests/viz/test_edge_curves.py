@@ -58,6 +58,13 @@ def test_a_weight_between_near_circles_is_beside_its_edge() -> None:
     assert abs(y - 100.0) > 5.0
 
 
+def test_a_weight_does_not_hide_its_edge() -> None:
+    for apart, is_beside in ((44.0, True), (80.0, False)):
+        centers = np.array([[100.0, 100.0], [100.0 + apart, 100.0]])
+        ((_, y),) = place(["0.96"], [bend_line(*centers, 0.0)], centers)
+        assert (abs(y - 100.0) > 4.0) == is_beside
+
+
 def test_the_strongest_weights_are_kept_where_there_is_no_room_for_all() -> None:
     centers = np.array([[100.0, 100.0], [160.0, 100.0]])
     curves = [bend_line(*centers, 0.0)] * 40

@@ -34,8 +34,11 @@ TOUCHED = 1.5
 COVERED = 0.4
 """Share of the radius of a circle that a weight may cover where no other place is left."""
 
-CROSSED, ASIDE = 1.0, 0.75
-"""Costs of a weight on another edge, and of one that is beside its own."""
+LEAST_VISIBLE = 8.0
+"""Pixels of an edge that its weight should leave visible."""
+
+CROSSED, ASIDE, HIDDEN = 1.0, 0.75, 0.9
+"""Costs of a weight on another edge, of one that is beside its own, and of one that hides its own."""
 
 
 @dataclass(frozen=True)
@@ -145,26 +148,71 @@ def place_weights(
     """
     boxes, found = list(taken), []
     lines = np.array([curve.points() for curve in curves]).reshape(len(curves), -1, 2)
-    farther = 0.7 * float(radii.max(initial=0.0))
+    reach = 0.7 * float(radii.max(initial=0.0))
     for k, (text, curve) in enumerate(zip(texts, curves, strict=True)):
         half = np.array([0.46 * text_width(text, size), 0.55 * size])
-        best: tuple[float, Position, Box] | None = None
-        others = _near(np.delete(lines, k, axis=0), lines[k], 2.0 * (farther + float(half.sum())))
-        for cost, spot in _spots(curve, half, farther):
-            box = (*(spot - half).tolist(), *(spot + half).tolist())
-            if best is not None and cost >= best[0]:
-                continue
-            if _is_free(box, boxes, centers, radii, frame) and (cost < ASIDE or _is_nearest(lines[k], others, spot)):
-                total = cost + CROSSED * float(np.any(np.all(np.abs(others - spot) <= half, axis=2), axis=1).sum())
-                best = (total, (float(spot[0]), float(spot[1])), box) if best is None or total < best[0] else best
-        if best is None:  # between two circles that are near each other, on their margins
-            (spot,) = curve.points(np.array([0.5]))
-            box = (*(spot - half).tolist(), *(spot + half).tolist())
-            if _is_free(box, boxes, centers, (1.0 - COVERED) * radii, frame):
-                best = (np.inf, (float(spot[0]), float(spot[1])), box)
-        boxes += [] if best is None else [best[2]]
-        found.append(None if best is None else best[1])
+        others = _near(np.delete(lines, k, axis=0), lines[k], 2.0 * (reach + float(half.sum())))
+        room = _Room(centers, radii, boxes, frame)
+        spot = _find_spot(curve, lines[k], others, half, reach, room)
+        boxes += [] if spot is None else [_box(spot, half)]
+        found.append(None if spot is None else (float(spot[0]), float(spot[1])))
     return found
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a weight must not cover."""
+
+    centers: Array
+    radii: Array
+    taken: Sequence[Box]
+    frame: Box
+
+    def has(self, box: Box, share: float = 1.0) -> bool:
+        """Return whether a box is within the frame, and covers no other box and no circle but for its margin.
+
+        Of circles only the inner ``share`` of the radius counts.
+        """
+        frame = self.frame
+        if box[0] < frame[0] or box[1] < frame[1] or box[2] > frame[2] or box[3] > frame[3]:
+            return False
+        nearest = np.clip(self.centers, box[:2], box[2:])
+        if (np.linalg.norm(nearest - self.centers, axis=1) < share * self.radii - TOUCHED).any():
+            return False
+        return overlap(box, self.taken) <= 0.0
+
+    def visible(self, line: Array) -> Array:
+        """Return the points of a line (points, 2) that no circle hides."""
+        apart = np.linalg.norm(line[:, None] - self.centers, axis=2)
+        return line[(apart > self.radii).all(axis=1)]
+
+
+def _find_spot(curve: EdgeCurve, line: Array, others: Array, half: Array, reach: float, room: _Room) -> Array | None:
+    """Return the center of the weight of an edge; None if there is no room.
+
+    ``line`` are points of the edge, ``others`` those of edges near it, and ``half`` is half the size of the weight.
+    """
+    best, least = None, np.inf
+    visible, step = room.visible(line), float(np.linalg.norm(line[1] - line[0]))
+    for cost, spot in _spots(curve, half, reach):
+        if cost >= least or not room.has(_box(spot, half)):
+            continue
+        if cost >= ASIDE and not _is_nearest(line, others, spot):
+            continue
+        crossed = int(np.any(np.all(np.abs(others - spot) <= half, axis=2), axis=1).sum())
+        left = int((~np.all(np.abs(visible - spot) <= half, axis=1)).sum()) * step
+        total = cost + CROSSED * crossed + (HIDDEN if left < LEAST_VISIBLE else 0.0)
+        if total < least:
+            best, least = spot, total
+    if best is None:  # between two circles that are near each other, on their margins
+        (middle,) = curve.points(np.array([0.5]))
+        best = middle if room.has(_box(middle, half), 1.0 - COVERED) else None
+    return best
+
+
+def _box(spot: Array, half: Array) -> Box:
+    (left, top), (right, bottom) = (spot - half).tolist(), (spot + half).tolist()
+    return left, top, right, bottom
 
 
 def _spots(curve: EdgeCurve, half: Array, farther: float) -> list[tuple[float, Array]]:
@@ -189,13 +237,3 @@ def _is_nearest(own: Array, others: Array, spot: Array) -> bool:
     """Return whether a curve (points, 2) is nearer to a spot than others (curves, points, 2): readers will think so."""
     apart = np.square(others - spot).sum(axis=2).min(initial=np.inf)
     return bool(np.square(own - spot).sum(axis=1).min() <= apart)
-
-
-def _is_free(box: Box, taken: Sequence[Box], centers: Array, radii: Array, frame: Box) -> bool:
-    """Return whether a box is within the frame, and covers no other box and no circle but for its margin."""
-    if box[0] < frame[0] or box[1] < frame[1] or box[2] > frame[2] or box[3] > frame[3]:
-        return False
-    nearest = np.clip(centers, box[:2], box[2:])
-    if (np.linalg.norm(nearest - centers, axis=1) < radii - TOUCHED).any():
-        return False
-    return overlap(box, taken) <= 0.0

@@ -59,7 +59,7 @@ MAX_STRETCH = 1.35
 PIXELS_PER_NODE = 2200.0
 """Area that a column needs with its name; a figure of which only the width is given is as high as its columns need."""
 
-PIXELS_PER_EDGE, PIXELS_PER_WEIGHT = 1000.0, 1600.0
+PIXELS_PER_EDGE, PIXELS_PER_WEIGHT = 1000.0, 2200.0
 """Area that an edge needs in a legible figure, without and with its weight."""
 
 LOWEST, HIGHEST = 0.6, 1.2
