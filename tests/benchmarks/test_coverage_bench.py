@@ -30,6 +30,20 @@ def test_a_row_counts_intervals_with_the_truth() -> None:
     assert "Ising, true edges: godambe" in told[0]
 
 
+def test_missing_cells_are_removed_and_intervals_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coverage, "IMPUTATIONS", 3)
+    known, setting = coverage.FIELDS["ising"], coverage.SETTINGS["missing"]
+    whole = known.frame(known.draw(300, np.random.default_rng(0)))
+    table = setting.remove(whole, np.random.default_rng(1))
+    holes = sum(table.null_count().row(0))
+    assert 0.1 < holes / (table.height * table.width) < 0.2
+    field = setting.estimator(known).fit(table)
+    found = setting.intervals(field, table, "godambe", 20, 0.95, 0)
+    assert found.imputed is not None
+    assert found.imputed.m == 3
+    assert coverage.run_coverage(["ising"], ["missing"], methods=["bootstrap"], repeats=2) == []
+
+
 def test_the_command_passes_its_options_on(run, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {}
 

@@ -477,3 +477,20 @@ def test_an_option_of_an_induction_rule_becomes_an_option_object(run, csv: Path,
     field = load(tmp_path / "m")
     assert field.induction == CFI(threshold=0.1)
     assert field.solver == Solver(tol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("fit",), "sparsefield fit"),
+        (("fit", "t.csv", "-o"), "sparsefield fit"),
+        (("inspect", "--top-levels"), "sparsefield inspect"),
+        (("plot", "--nothing"), "sparsefield plot"),
+        (("nothing",), "sparsefield"),
+        (("--nothing",), "sparsefield"),
+    ],
+)
+def test_usage_errors_point_to_the_help_of_the_command(run, words, command) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert done.err.endswith(f"Try '{command} --help'.\n")

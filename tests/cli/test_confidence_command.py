@@ -97,3 +97,23 @@ def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Pa
     assert done.out.index("can be dropped") < done.out.index("index")
     shown = [json.loads(run("confidence", model, table, "--centrality", "--json", *n).out) for n in ((), ("--n", "2"))]
     assert shown[0]["rows"] != shown[1]["rows"]
+
+
+def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_path: Path) -> None:
+    frame, path = pl.read_csv(table), tmp_path / "incomplete.safetensors"
+    frame.with_columns(wet=frame["wet"].scatter(list(range(0, 200, 5)), None)).write_csv(table)
+    assert run("fit", table, "-o", path, "--l1", 5, "--no-check").code == 0
+    for words in ((), ("--method", "bootstrap")):
+        done = run("confidence", path, table, *words)
+        done.one_error("40 of 200 rows have missing cells (columns 'wet')", "--imputations 20", "--drop-incomplete")
+        assert "Estimating" not in done.err
+    done = run("confidence", path, table, "--centrality")
+    done.one_error("--drop-incomplete", "tables of impute")
+    assert "interval" not in done.err
+    done = run("confidence", path, table, "--imputations", 3)
+    assert done.code == 0, done.err
+    assert "missing information" in done.out
+    assert (
+        "Missing cells of 40 of 200 rows were imputed 3 times, and estimates were pooled by Rubin's rules." in done.out
+    )
+    run("confidence", path, table, "--imputations", 3, "--centrality").one_error("--imputations is for intervals")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+
+from sparsefield import load
 
 
 @pytest.fixture
@@ -25,7 +30,75 @@ def test_it_prints_columns_and_advice(run, table: Path) -> None:
     assert lines[2] == "2 columns have findings."
     assert "who      (nominal)" in done.out
     assert "- 'who' is an identifier, which cannot be learned: --id who" in lines
-    assert lines[-1].endswith(": --missing -99")
+    assert lines[-4].endswith(": --missing -99")
+    assert lines[-1] == f"sparsefield fit {table} -o model.safetensors --id who --missing -99"
+
+
+SCALE = ("trifft gar nicht zu", "trifft eher nicht zu", "teils/teils", "trifft eher zu", "trifft voll zu")
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    """Return a survey in Windows-1252 with semicolons, decimal commas, codes of missing answers and remarks."""
+    rng = np.random.default_rng(0)
+    n = 300
+    mood = rng.normal(size=n)
+    places = [np.clip(np.digitize(mood + rng.normal(size=n), [-1.5, -0.5, 0.5, 1.5]), 0, 4) for _ in range(3)]
+    columns: dict[str, list] = {
+        "Nr": list(range(1, n + 1)),
+        "Datum": [f"{k % 28 + 1:02d}.{k % 12 + 1:02d}.2024" for k in range(n)],
+        "Alter": [-9 if k % 25 == 0 else int(45 + 12 * mood[k]) for k in range(n)],
+        "Größe": [f"{170 + 8 * one:.1f}".replace(".", ",") for one in mood],
+        "Einkommen": [f"{1000 * np.exp(one / 2):.2f}".replace(".", ",") for one in mood],
+        **{f"Frage {q}": [SCALE[place] for place in row] for q, row in enumerate(places, 1)},
+        "Kinder": [99 if k % 30 == 0 else k % 5 for k in range(n)],
+        "Anmerkung": ["-" if k % 20 == 0 else f"Zu Punkt {k % 31} fehlt mir noch eine Erklärung" for k in range(n)],
+        "PLZ": [f"0{k % 4}067" for k in range(n)],
+    }
+    for name in ("Größe", "Einkommen", "Frage 1", "Frage 2"):
+        columns[name][7::40] = ["k.A."] * len(columns[name][7::40])
+    lines = [";".join(columns), *(";".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "umfrage.csv").write_bytes("\n".join(lines).encode("cp1252"))
+    return tmp_path / "umfrage.csv"
+
+
+def test_the_printed_command_runs_and_does_what_the_advice_promises(run, survey: Path, tmp_path: Path) -> None:
+    lines = run("inspect", survey).out.splitlines()
+    assert "- 'Anmerkung' has long text in many levels, and may be free text: --id Anmerkung" in lines
+    assert max(len(line) for line in lines if line.startswith("- ")) < 300
+    words = shlex.split(lines[-1])
+    assert words[:3] == ["sparsefield", "fit", str(survey)]
+    assert [words[k + 1] for k, word in enumerate(words) if word == "--missing"] == ["-9", "k.A.", "99"]  # not "-"
+    words[words.index("model.safetensors")] = str(tmp_path / "m")
+    done = run(*words[1:], "--l1", 20, "--no-check")
+    assert done.code == 0, done.err
+    assert "Left out" not in done.err
+    assert "may mean" not in done.err
+    schema = load(tmp_path / "m").field_.schema
+    assert {variable.name: variable.kind for variable in schema.variables} == {
+        "Datum": "numeric", "Alter": "numeric", "Größe": "numeric", "Einkommen": "numeric", "Frage 1": "ordinal",
+        "Frage 2": "ordinal", "Frage 3": "ordinal", "Kinder": "ordinal", "PLZ": "nominal",
+    }  # fmt: skip
+    assert schema.variables[schema.index_of_name["Frage 1"]].states == SCALE
+
+
+def test_the_options_of_fit_answer_the_findings(run, survey: Path) -> None:
+    words = shlex.split(run("inspect", survey).out.splitlines()[-1])[5:]
+    done = run("inspect", survey, *words)
+    assert done.code == 0, done.err
+    assert "Advice" not in done.out
+    assert "Anmerkung" not in done.out
+    assert re.search(r"^Einkommen +numeric", done.out, re.MULTILINE)
+    run("inspect", survey, "--strict").one_error("'Nr' (an identifier)")
+
+
+def test_a_fit_says_which_text_keeps_a_column_from_being_numbers(run, survey: Path, tmp_path: Path) -> None:
+    done = run("fit", survey, "-o", tmp_path / "m", "--l1", 200, "--no-check")
+    notes = [line for line in done.err.splitlines() if "'k.A.'" in line]
+    assert notes == [
+        "Note: Columns 'Größe', 'Einkommen' have numbers and text such as 'k.A.': if this means a missing value, give "
+        "--missing k.A.; otherwise 'Einkommen' cannot be learned."
+    ]
 
 
 def test_its_advice_can_be_followed(run, table: Path, tmp_path: Path) -> None:
@@ -52,7 +125,8 @@ def test_it_writes_a_page(run, table: Path, tmp_path: Path) -> None:
 def test_reading_options_are_used(run, table: Path) -> None:
     done = run("inspect", table, "--missing", "-99")
     assert "10.8% of the cells missing" in done.out
-    assert "--missing -99" not in done.out
+    assert "missing codes" not in done.out
+    assert done.out.endswith("--missing -99 --id who\n")
 
 
 def test_a_wide_table_is_cut_unless_all_is_given(run, tmp_path: Path) -> None:

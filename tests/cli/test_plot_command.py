@@ -88,11 +88,41 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
     assert ">day: " not in picture.read_text(encoding="utf-8")
 
 
+def test_communities_are_found_named_or_read_and_those_without_are_noted(run, weather: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "n.svg"
+    assert run("plot", weather, "-o", picture, "--communities", "auto").code == 0
+    found = picture.read_bytes()
+    assert run("plot", weather, "-o", picture).code == 0
+    assert picture.read_bytes() == found
+    (tmp_path / "some.csv").write_text("column,community\nrain,sky\nwet,\n")
+    for given in (tmp_path / "some.csv", "rain=sky,wet=ground"):
+        done = run("plot", weather, "-o", picture, "--communities", given)
+        assert done.code == 0, done.err
+        assert "Note: --communities has no community of sun, drawn in gray." in done.err
+        assert ">no community</text>" in picture.read_text(encoding="utf-8")
+    run("plot", weather, "-o", picture, "--communities", "none.csv").one_error("no file, no column=community", "'auto'")
+
+
+def test_a_crowded_figure_is_noted_with_the_number_of_edges_that_fit(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    trait = rng.normal(size=(400, 1))
+    table = (trait + rng.normal(size=(400, 14)) > 0).astype(int)
+    field = MarkovField(l1=1.0).fit(pl.DataFrame(table, schema=[f"q{k}" for k in range(14)]))
+    field.save(tmp_path / "m.safetensors")
+    words = ("plot", tmp_path / "m.safetensors", "-o", tmp_path / "n.svg", "--width-mm", 70, "--edge-labels")
+    (line,) = [line for line in run(*words).err.splitlines() if "crowded" in line]
+    assert line.startswith(f"Note: {len(field.edges_)} edges with their weights are crowded at 70 mm: --max-edges ")
+    fewer = line.split("--max-edges ")[1].split()[0]
+    assert "crowded" not in run(*words, "--max-edges", fewer).err
+    assert "crowded" not in run("plot", tmp_path / "m.safetensors", "-o", tmp_path / "n.html", "--width-mm", 70).err
+
+
 def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("name,community\nrain,sky\n")
     picture = tmp_path / "n.svg"
     run("plot", weather, "-o", tmp_path / "n.gif").one_error("n.gif", ".svg")
-    run("plot", weather, "-o", picture, "--communities", tmp_path / "bad.csv").one_error("bad.csv", "has no column")
+    refused = run("plot", weather, "-o", picture, "--communities", tmp_path / "bad.csv")
+    refused.one_error("bad.csv", "columns column and community, with a row for each column", "has no column", "name")
     run("plot", weather, "-o", picture, "--signed").one_error("--adjacency")
     run("plot", weather, "-o", picture, "--width-mm", 3).one_error("width_mm")
     run("plot", weather, "-o", picture, "--edges", tmp_path / "e.txt").one_error("e.txt", ".csv")

@@ -82,7 +82,9 @@ def test_given_communities_color_the_columns(field: MarkovField) -> None:
     assert fills["age"] == GROUPS[0]
     assert fills["smokes"] == fills["sport"] == GROUPS[1]
     assert fills["coughs"] == NEUTRAL
-    assert {"person", "habit"} <= set(texts(plot))
+    assert {"person", "habit", "no community"} <= set(texts(plot))
+    assert "no community" not in texts(field.plot(communities=dict.fromkeys(filter(None, fills), "all")))
+    assert field.plot(communities="auto").to_svg() == field.plot().to_svg()
     assert '"groups":["person","habit"]' in plot.to_html()
 
 

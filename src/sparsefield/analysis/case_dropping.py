@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from sparsefield.data.frame_building import make_frame
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
+from sparsefield.parameter_checks import raise_problems
 from sparsefield.viz.network import Network
 
 INDICES = ("strength", "expected_influence")
@@ -141,3 +145,17 @@ def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(a, axis=1)
     varying = norms > CONSTANT * np.linalg.norm(values, axis=1)
     return np.divide(a @ b, norms * np.linalg.norm(b), out=np.zeros(len(values)), where=varying)
+
+
+def check_shares(n: Any, shares: Sequence[float], correlation: float, probability: float) -> None:
+    """Refuse invalid options, all at once."""
+    problems = []
+    if not isinstance(n, Integral) or n < 2:
+        problems.append(f"n must be a whole number from 2, got {n!r}.")
+    given = list(shares)
+    if not given or sorted(set(given)) != given or not 0.0 < given[0] <= given[-1] < 1.0:
+        problems.append(f"shares must be ascending numbers between 0 and 1, got {shares!r}.")
+    for name, value in (("correlation", correlation), ("probability", probability)):
+        if not 0.0 < value < 1.0:
+            problems.append(f"{name} must be between 0 and 1, got {value!r}.")
+    raise_problems(problems)

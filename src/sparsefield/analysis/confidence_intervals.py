@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2, norm
 
+from sparsefield.analysis.imputed_estimates import ImputedEstimates
 from sparsefield.data.frame_building import make_frame, make_label_columns
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
@@ -52,12 +53,15 @@ class ConfidenceIntervals:
     kind: str = "polars"
     """Kind of the frames."""
     n_complete: int = 0
-    """Number of complete rows, which were used."""
+    """Number of rows that were used: complete ones, or all if missing cells were imputed."""
     n_incomplete: int = 0
     """Number of rows with missing cells, which were left out."""
+    imputed: ImputedEstimates | None = None
+    """The estimates from imputed tables, of which `estimates` is the mean; None where no cells were imputed."""
 
     def __repr__(self) -> str:
         drawn = "" if self.draws is None else f", {len(self.draws):,} resamples"
+        drawn += "" if self.imputed is None else f", {self.imputed.m:,} imputations"
         size = f"{len(self.estimates):,} weights and {len(self.network.strengths):,} edges"
         how = f"{self.n_complete:,} rows: {self.method}{drawn}, level {self.level:g}"
         return f"<ConfidenceIntervals of {size} from {how}; .weights, .edges>"
@@ -73,12 +77,15 @@ class ConfidenceIntervals:
 
         ``weight`` is the weight in the field, which L1 may have shrunk; ``estimate`` the one without L1, to which
         ``standard_error``, ``low`` and ``high`` belong. ``frequency`` is the share of resamples at the same l1 that
-        select the feature.
+        select the feature, and ``missing_information`` the fraction of the information on the weight that is missing
+        where cells were imputed.
         """
         own = np.concatenate([self.field.weights, self.field.conjunction_weights])
         order = np.argsort(-np.abs(own), kind="stable")
-        low, high = self._limits(sp.eye_array(len(own), format="csr"))
+        single = sp.eye_array(len(own), format="csr")
+        low, high = self._limits(single)
         found = {"estimate": self.estimates, "standard_error": self.standard_errors, "low": low, "high": high}
+        found |= self._missing_information(single)
         found |= {} if self.frequencies is None else {"frequency": self.frequencies}
         columns = {name: values[order] for name, values in found.items()}
         return make_frame({**feature_names(self.field, order, self.kind), "weight": own[order], **columns}, self.kind)
@@ -104,6 +111,7 @@ class ConfidenceIntervals:
             "low": np.where(network.signs == 0, np.maximum(low, 0.0), low),
             "high": high,
             "p_value": np.array([self._p_value(mine) for mine in self._members]),
+            **self._missing_information(directions),
         }
         if self.selected is not None:
             found["frequency"] = np.array([self.selected[:, mine].any(axis=1).mean() for mine in self._members])
@@ -146,7 +154,10 @@ class ConfidenceIntervals:
         between = sp.csr_array(directions[first] - directions[second])
         errors, difference = self._errors(between), between @ self.estimates
         low, high = self._limits(between)
-        p_values = 2.0 * norm.sf(np.abs(difference) / np.maximum(errors, np.finfo(float).tiny))
+        if self.imputed is None:
+            p_values = 2.0 * norm.sf(np.abs(difference) / np.maximum(errors, np.finfo(float).tiny))
+        else:
+            p_values = self.imputed.pool(between, self.level).p_value
         found = {"difference": difference, "standard_error": errors, "low": low, "high": high, "p_value": p_values}
         names = self._edge_names(first, ("variable_a", "variable_b"))
         return make_frame({**names, **self._edge_names(second, ("other_a", "other_b")), **found}, self.kind)
@@ -182,6 +193,9 @@ class ConfidenceIntervals:
     def _limits(self, directions: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper limits of the intervals of combinations of weights (combinations, features)."""
         tail = 0.5 * (1.0 - self.level)
+        if self.imputed is not None:
+            pooled = self.imputed.pool(directions, self.level)
+            return pooled.low, pooled.high
         if self.draws is None:
             estimates, reach = directions @ self.estimates, norm.isf(tail) * self._errors(directions)
             return estimates - reach, estimates + reach
@@ -192,7 +206,15 @@ class ConfidenceIntervals:
         low, high = np.concatenate(found, axis=1)
         return low, high
 
+    def _missing_information(self, directions: Any) -> dict[str, np.ndarray]:
+        """Return the column of the fraction of missing information, where cells were imputed."""
+        if self.imputed is None:
+            return {}
+        return {"missing_information": self.imputed.pool(directions, self.level).missing_information}
+
     def _p_value(self, features: list[int]) -> float:
+        if self.imputed is not None:
+            return self.imputed.test(features)
         covariance = self.covariance if self.godambe_covariance is None else self.godambe_covariance
         statistic, degrees = wald_test(self.estimates[features], covariance[np.ix_(features, features)])
         return float(chi2.sf(statistic, degrees))

@@ -1,8 +1,10 @@
-"""This module warns of weights that L2 determines more than the rows do, and of refits that stopped early."""
+"""This module warns of weights that L2 determines, of other tables, missing cells, and refits that stopped early."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -85,3 +87,31 @@ def warn_if_not_converged(estimate: Estimate) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+def describe_missing_refusal(table: Table, *, intervals: bool, imputes: bool) -> str:
+    """Return why a table with missing cells is refused, and what to do."""
+    dropping = "drop_incomplete=True (--drop-incomplete) uses the complete rows alone"
+    ways = {
+        (True, True): f"imputations=20 (--imputations 20) imputes them and pools godambe intervals, and {dropping}.",
+        (False, True): f"{dropping}, and the tables of impute can be passed one by one to compare their coefficients.",
+    }
+    return f"{list_missing(table)}: {ways.get((intervals, imputes), f'{dropping}.')}"
+
+
+def list_missing(table: Table) -> str:
+    """Return how many rows have missing cells, and in which columns."""
+    codes = table.codes()
+    names = [v.name for v, own in zip(table.schema.targets, codes, strict=True) if (own < 0).any()]
+    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{int((codes < 0).any(axis=0).sum()):,} of {table.n_rows:,} rows have missing cells (columns {shown})"
+
+
+@contextmanager
+def shown_once() -> Iterator[None]:
+    """Show each kind of warning once, although it is given for several tables."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in {warning.category: warning for warning in reversed(caught)}.values():
+        warnings.warn(str(one.message), one.category, stacklevel=4)

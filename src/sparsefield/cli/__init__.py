@@ -118,18 +118,25 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     except Exception as error:
         if debug:
             traceback.print_exc()
-        line, code = _explain(error)
+        line, code = _explain(error, _command_path(app, name, kept))
         print_message(f"Error: {line}")
     if code == INTERRUPTED:
         print_message("Interrupted; no result was written.")
     return code
 
 
-def _explain(error: Exception) -> tuple[str, int]:
-    """Return one line for an error, and its exit code."""
+def _command_path(app: typer.Typer, name: str, words: Sequence[str]) -> str:
+    """Return the program and the command of its words, such as "sparsefield fit"; the program where there is none."""
+    commands = {command.name for command in app.registered_commands}
+    return f"{name} {words[0]}" if words and words[0] in commands else name
+
+
+def _explain(error: Exception, command: str) -> tuple[str, int]:
+    """Return one line for an error of a command, and its exit code."""
     if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
         line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
-        command = getattr(getattr(error, "ctx", None), "command_path", "sparsefield")
+        found = getattr(getattr(error, "ctx", None), "command_path", "")  # some errors do not know their command
+        command = found if len(found) > len(command) else command
         return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

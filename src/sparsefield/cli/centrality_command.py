@@ -102,7 +102,7 @@ def centrality(
     if output is not None:
         check_table_output(output)
         refuse_overwriting_inputs(
-            [output], [model, data, *filter(_is_file, map(Path, communities or [])), *linked_inputs(data)]
+            [output], [model, data, *filter(is_file, map(Path, communities or [])), *linked_inputs(data)]
         )
     given = read_communities(communities)
     saved = open_model(model, data)
@@ -134,7 +134,7 @@ def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal
         return AUTO
     found: dict[str, str | None] = {}
     for word in words:
-        if _is_file(Path(word)):
+        if is_file(Path(word)):
             found |= read_column_values(word, "--communities", "community") or {}
         elif "=" in word:
             found |= _pairs(word)
@@ -143,7 +143,7 @@ def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal
     return found
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # many pairs are longer than a name of a file may be

@@ -15,6 +15,7 @@ from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.model_rows import model_parts, read_rows
 from sparsefield.cli.remembered_reading import read_weights_for_model
 from sparsefield.cli.table_files import check_output, write_table
+from sparsefield.errors import DataError
 from sparsefield.io.output_paths import refuse_overwriting_inputs
 from sparsefield.io.read_options import ReadOptions
 
@@ -72,6 +73,16 @@ CentralityOption = Annotated[
 DropIncomplete = Annotated[
     bool, typer.Option("--drop-incomplete", help="Leave out rows with missing cells, which are refused otherwise.")
 ]
+ImputationsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--imputations",
+        min=2,
+        metavar="M",
+        help="Impute missing cells this many times, such as 20, and pool the intervals of the imputed tables by "
+        "Rubin's rules; for --method godambe.",
+    ),
+]
 Checkpoint = Annotated[
     Path | None,
     opt.running_option("--checkpoint", metavar="FOLDER", help="Folder from which an interrupted bootstrap continues."),
@@ -94,6 +105,7 @@ def confidence(
     differences: Differences = False,
     centrality: CentralityOption = False,
     drop_incomplete: DropIncomplete = False,
+    imputations: ImputationsOption = None,
     as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
@@ -109,7 +121,14 @@ def confidence(
     strengths of all pairs of edges. --centrality is case dropping, as in R's bootnet: the coefficient is the largest
     share of rows that can be dropped such that the centrality keeps a correlation of 0.7 with that of all rows, with a
     probability of 95%.
+
+    A table with missing cells is refused without --imputations or --drop-incomplete.
     """
+    if imputations is not None and (centrality or drop_incomplete or method is Method.BOOTSTRAP):
+        raise DataError(
+            "--imputations is for intervals of --method godambe: remove it, or --centrality, --drop-incomplete and "
+            "--method bootstrap."
+        )
     if output is not None:
         check_output(output)
         refuse_overwriting_inputs([output], [model, data])
@@ -121,6 +140,8 @@ def confidence(
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
     drawn = centrality or method is Method.BOOTSTRAP
+    if imputations is None:  # refuses missing cells before it says that anything is estimated
+        field._rows_without_missing(X, y, weights, drop_incomplete, intervals=not centrality)
     with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
@@ -128,6 +149,7 @@ def confidence(
             found, summary = stability.correlations, _describe_centrality(stability)
         else:
             ways = {"n": resamples or 1000, "selections": selections, "checkpoint": checkpoint}
+            ways["imputations"] = imputations
             intervals = field.confidence_intervals(X, y, method=method.value, level=level, **ways, **shared)
             found = intervals.differences() if differences else getattr(intervals, of.value)
             summary = _describe(intervals, differences)
@@ -189,8 +211,14 @@ def _describe(found: ConfidenceIntervals, differences: bool) -> list[str]:
 
 
 def _describe_rows(found: ConfidenceIntervals | CentralityStability) -> list[str]:
-    """Return how many rows were used, where others were left out."""
+    """Return how many rows were used, where cells were missing."""
     total = found.n_complete + found.n_incomplete
+    imputed = getattr(found, "imputed", None)
+    if imputed is not None:
+        return [
+            f"Missing cells of {imputed.n_rows:,} of {total:,} rows were imputed {imputed.m:,} times, and estimates "
+            "were pooled by Rubin's rules."
+        ]
     return [f"Estimated from the {found.n_complete:,} complete rows of {total:,}."] if found.n_incomplete else []
 
 

@@ -144,7 +144,7 @@ def fit(
         given = (distribute_data if on_workers else stream_data)(data, reading, columns)
     else:
         given = read_any_data(data, reading, columns, baskets)
-    _show_codebook(given, data, reading)
+    _show_codebook(given, data, reading, columns)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
@@ -166,7 +166,7 @@ def fit(
     show(f"\nWrote {output}.")
 
 
-def _show_codebook(given: InputData, data: Path, reading: ReadOptions) -> None:
+def _show_codebook(given: InputData, data: Path, reading: ReadOptions, columns: ColumnOptions) -> None:
     """Print what is in the table, and where to read more about it, in two lines."""
     if given.book is None:
         return
@@ -175,8 +175,8 @@ def _show_codebook(given: InputData, data: Path, reading: ReadOptions) -> None:
     inform(f"{data.name}: {summarize_size(given.book)}")
     found = summarize_findings(given.book)
     if found:
-        command = f"sparsefield inspect {shlex.quote(str(data))} {as_options(reading)}".rstrip()
-        inform(f"{found} More: {command}")
+        words = ["sparsefield inspect", shlex.quote(str(data)), as_options(reading), columns.as_options()]
+        inform(f"{found} More: {' '.join(word for word in words if word)}")
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:

@@ -30,6 +30,12 @@ CHECKED_MEASURES = {
 }
 """Heading and format of the scores of held-out cells: those of states, and that of numbers."""
 
+READING_HINT = (
+    "l1 was selected for predictions, which keeps many weak edges: for a network to read, add "
+    "--selection ebic --refit yes."
+)
+"""What `show_fit` prints below a field that was selected by held-out cells."""
+
 KIND_OPTIONS = "--numeric, --ordinal and --nominal"
 
 
@@ -51,6 +57,9 @@ def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluat
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
     show(describe_convergence(field.field_, field.get_params()))
+    record, learned = field.field_.record, checked is None or checked.shows_dependence
+    if record.criterion == "heldout" and not record.refit and learned and has_features(field):
+        show(READING_HINT)
     if checked is not None:
         _show_check(checked, given.names, auto=field.l1 == "auto")
 

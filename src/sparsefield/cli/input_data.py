@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +97,15 @@ class ColumnOptions:
     def kinds(self) -> dict[str, tuple[str, ...]]:
         """{kind: entries of its option}"""
         return {"numeric": self.numeric, "ordinal": self.ordinal, "nominal": self.nominal}
+
+    def as_options(self) -> str:
+        """Return the options as words of the command line."""
+        named = {"--observed": self.observed, "--id": self.identifiers}
+        named |= {f"--{kind}": words for kind, words in self.kinds.items()}
+        words = [part for option, values in named.items() for value in values for part in (option, value)]
+        for option, value in (("top-levels", self.top_levels), ("weight", self.weight), ("group", self.group)):
+            words += [] if value is None else [f"--{option}", str(value)]
+        return shlex.join(words)
 
     def find(self, columns: Sequence[str]) -> NamedColumns:
         """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
@@ -202,9 +212,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, columns)
-    source = read_noted(data, reading)
-    roles = columns.find(source.table.columns)
-    source = _with_given_numbers(source, roles.kinds)
+    source, roles = with_column_options(read_noted(data, reading), columns)
     table = source.table
     weight = None if roles.weight is None else read_weights(table, roles.weight)
     found = check_table(
@@ -213,12 +221,19 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         roles.kinds,
         strict=columns.strict,
         top_levels=columns.top_levels,
+        decimal=source.format.decimal,
     )
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
     order, style = source.format.date_order, source.format.style
     return replace(given, weight=weight, groups=groups, date_order=order, style=style)
+
+
+def with_column_options(source: SourceTable, columns: ColumnOptions) -> tuple[SourceTable, NamedColumns]:
+    """Return a table whose columns have the types that options give them, and what the options say about them."""
+    roles = columns.find(source.table.columns)
+    return _with_given_numbers(source, roles.kinds), roles
 
 
 def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> SourceTable:

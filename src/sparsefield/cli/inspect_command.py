@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +11,13 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show, show_json
-from sparsefield.cli.input_data import is_linked, is_matrix
+from sparsefield.cli.input_data import ColumnOptions, is_linked, is_matrix, with_column_options
+from sparsefield.cli.table_checks import describe_columns
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
-from sparsefield.io.files import read_source
+from sparsefield.io.files import STANDARD_INPUT, read_source
 from sparsefield.io.output_paths import refuse_overwriting_inputs
-from sparsefield.io.read_options import ReadOptions
+from sparsefield.io.read_options import ReadOptions, as_options
 
 if TYPE_CHECKING:
     from sparsefield.codebook import Codebook
@@ -39,39 +42,57 @@ def inspect(
     output: Output = None,
     as_json: Json = False,
     all_columns: AllColumns = False,
+    columns: ColumnOptions,
+    weight: opt.Weight = None,
+    group: opt.Group = None,
     reading: ReadOptions,
 ) -> None:
     """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
 
     Findings are suspected codes of missing values such as -99 or "k.A.", identifiers, free text, dates and numbers that
     are kept as text, constant, empty and repeated columns, rare levels, and levels that differ only in case or spaces.
-    The advice at the end has the options to give to 'fit'. A kind in parentheses is that of a column that 'fit' leaves
-    out unless an option names it.
+    The advice at the end has the options to give to 'fit'; with them, 'inspect' shows the table as 'fit' will see it. A
+    kind in parentheses is that of a column that 'fit' leaves out unless an option names it.
     """
     if output is not None:
         check_output(output, PAGES)
         refuse_overwriting_inputs([output], [data])
-    book = _read_codebook(data, reading)
+    columns = replace(columns, weight=weight, group=group)
+    book = _read_codebook(data, reading, columns)
     if output is not None:
         book.write(output, title=f"Codebook of {data.name}")
     if as_json:
         show_json(book.to_dict())
         return
     _show(book, all_columns)
+    if book.options and str(data) != STANDARD_INPUT:
+        show(f"\nAll of it in one command, once you agree:\n{_fit_command(data, book, reading, columns)}")
     if output is not None:
         show(f"\nWrote {output}.")
 
 
-def _read_codebook(data: Path, reading: ReadOptions) -> Codebook:
-    from sparsefield.codebook import inspect as inspect_table
-
+def _read_codebook(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Codebook:
     if is_matrix(data):
         raise DataError(f"{data}: a sparse 0/1 matrix has no columns to describe: pass a CSV or Parquet file.")
     if is_linked(data):
         raise DataError(f"{data}: linked tables are inspected one at a time: pass the CSV or Parquet file of a table.")
     with StatusLine("Reading"):
-        found = read_source(data, reading)
-        return inspect_table(found.table, source=f"{data.name} is read as {found.format.describe()}.")
+        found, roles = with_column_options(read_source(data, reading), columns)
+        return describe_columns(
+            found.table.drop(dict.fromkeys(roles.not_learned)),
+            roles.observed,
+            roles.kinds,
+            strict=columns.strict,
+            top_levels=columns.top_levels,
+            decimal=found.format.decimal,
+            source=f"{data.name} is read as {found.format.describe()}.",
+        ).book
+
+
+def _fit_command(data: Path, book: Codebook, reading: ReadOptions, columns: ColumnOptions) -> str:
+    """Return the command that fits the table with the given options and those of the advice."""
+    words = shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"])
+    return " ".join(part for part in (words, as_options(reading), columns.as_options(), book.options) if part)
 
 
 def _show(book: Codebook, all_columns: bool) -> None:

@@ -86,8 +86,9 @@ Ordinal = Annotated[
     reading_option(
         "--ordinal",
         metavar="COLUMN",
-        help="Column of ordered states: sorted ones, or in the given order, such as 'answer=never<rarely<often'. By "
-        "default, columns with three to ten whole numbers are ordinal. May be repeated, or put commas between columns.",
+        help="Column of ordered states: sorted ones, or in the given order, such as 'answer=never<rarely<often', or "
+        "'one=another=never<often' for columns of the same states. By default, columns with three to ten whole numbers "
+        "are ordinal. May be repeated, or put commas between columns.",
     ),
 ]
 Nominal = Annotated[

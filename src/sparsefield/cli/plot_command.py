@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import show
+from sparsefield.cli.centrality_command import is_file, read_communities
+from sparsefield.cli.console import note, show
 from sparsefield.cli.model_input import open_model
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
@@ -18,7 +20,9 @@ from sparsefield.io.output_paths import refuse_overwriting_inputs
 if TYPE_CHECKING:
     import polars as pl
 
-SUFFIXES, PRINTED = (".svg", ".pdf", ".png", ".html", ".htm"), (".pdf", ".png")
+    from sparsefield.viz.network_plot import NetworkPlot
+
+SUFFIXES, PRINTED, PAGES = (".svg", ".pdf", ".png", ".html", ".htm"), (".pdf", ".png"), (".html", ".htm")
 STYLE, TABLES = "Figure", "Tables"
 
 
@@ -60,13 +64,14 @@ Layout = Annotated[
         rich_help_panel=STYLE,
     ),
 ]
-CommunityFile = Annotated[
-    Path | None,
+CommunityWords = Annotated[
+    list[str] | None,
     typer.Option(
         "--communities",
-        metavar="CSV",
-        help="Color the columns by a table with column and community, as 'centrality' writes it, instead of the "
-        "communities that are found.",
+        metavar="FILE|auto|COLUMN=NAME",
+        help="Communities that color the columns: 'auto' finds them, the default; a file has them in its columns "
+        "'column' and 'community', as 'centrality' writes it; or column=community, ... with commas between. May be "
+        "repeated.",
         rich_help_panel=STYLE,
     ),
 ]
@@ -131,7 +136,7 @@ def plot(
     height_mm: Height = None,
     dpi: Resolution = 300,
     layout: Layout = None,
-    communities: CommunityFile = None,
+    communities: CommunityWords = None,
     rings: Rings = None,
     ring_title: RingTitle = "predictability",
     names: NamesOption = Names.auto,
@@ -159,12 +164,17 @@ def plot(
         from sparsefield.viz.matplotlib_figure import import_matplotlib
 
         import_matplotlib()
-    refuse_overwriting_inputs([output, *tables], [model, layout, communities, rings])
+    files = [Path(word) for word in communities or () if is_file(Path(word))]
+    refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
+    given = read_communities(communities)
     drawn = open_model(model).load().plot(
-        title=title, layout=layout, communities=communities, rings=rings, ring_title=ring_title, names=names.value,
+        title=title, layout=layout, communities=given, rings=rings, ring_title=ring_title, names=names.value,
         edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
     )  # fmt: skip
     drawn.save(output, dpi=dpi)
+    _note_communities(drawn, given)
+    if output.suffix.lower() not in PAGES:
+        _note_crowding(drawn, width_mm)
     written: list[tuple[Path | None, Any]] = [
         (positions, lambda: drawn.positions), (edges, drawn.edges), (adjacency, lambda: drawn.adjacency(signed=signed)),
     ]  # fmt: skip
@@ -172,6 +182,25 @@ def plot(
         if path is not None:
             _write_csv(path, make())
     show(f"Wrote {', '.join(str(path) for path in (output, positions, edges, adjacency) if path is not None)}.")
+
+
+def _note_communities(drawn: NetworkPlot, given: Mapping[str, Any] | str | None) -> None:
+    """Print the columns that given communities leave out."""
+    from sparsefield.viz.network_figure import list_some
+
+    absent = [name for name in drawn.view.whole.network.labels if name not in given] if isinstance(given, dict) else []
+    if absent:
+        note(f"--communities has no community of {list_some(absent, 5)}, drawn in gray.")
+
+
+def _note_crowding(drawn: NetworkPlot, width_mm: float | None) -> None:
+    """Print how many edges the figure has room for, if it has more."""
+    figure = drawn.figure
+    edges, room = len(figure.part.edges), figure.max_legible_edges
+    if edges > room:
+        what = f"{edges:,} edges" + (" with their weights" if figure.options.edge_labels else "")
+        size = "this size" if width_mm is None else f"{width_mm:g} mm"
+        note(f"{what} are crowded at {size}: --max-edges {room} draws the strongest, --width-mm makes more room.")
 
 
 def _write_csv(path: Path, table: pl.DataFrame) -> None:

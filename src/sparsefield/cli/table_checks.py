@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.codebook import Codebook, ColumnEntry
+    from sparsefield.codebook.column_entries import FindingType
 
 OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""
 
 SHOWN_NAMES = 10
+FINDINGS_OF_KIND: tuple[FindingType, ...] = (
+    "identifier",
+    "free text",
+    "long text",
+    "dates as text",
+    "numbers as text",
+    "all different",
+    "ordered levels",
+)
+"""Findings that an option about the kind of a column answers."""
+
 KEEP = (
     "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without this note"
 )
@@ -44,6 +56,7 @@ def check_table(
     *,
     strict: bool = False,
     top_levels: int | None = None,
+    decimal: str = ".",
 ) -> CheckedTable:
     """Leave out identifiers, free text and empty columns, and print notes about the other columns.
 
@@ -54,19 +67,37 @@ def check_table(
     DataError
         If a column that an option names cannot be learned, no column is left, or, if ``strict``, one is left out.
     """
+    found = describe_columns(table, observed, kinds, strict=strict, top_levels=top_levels, decimal=decimal)
+    _print_notes(found.book, top_levels)
+    _print_orders(found.table, kinds)
+    table = found.table.drop(found.left_out)
+    if top_levels is not None:
+        named = {*observed, *kinds}
+        table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
+    return CheckedTable(table, found.book)
+
+
+def describe_columns(
+    table: pl.DataFrame,
+    observed: list[str],
+    kinds: Mapping[str, str],
+    *,
+    strict: bool = False,
+    top_levels: int | None = None,
+    decimal: str = ".",
+    source: str = "",
+) -> CheckedTable:
+    """Return a table with the codebook that options give to it; refuse what `check_table` refuses."""
     from sparsefield.codebook import inspect
 
     named = {*observed, *kinds}
     if top_levels is not None:  # before the inspection, which might find that they are identifiers
         text = [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"]
         table = group_levels(table, text, top_levels)
-    book = _with_options(inspect(table), observed, kinds)
-    _refuse(book, named, strict=strict)
-    _print_notes(book, top_levels)
-    _print_orders(table, kinds)
-    table = table.drop(book.left_out)
+    book = _with_options(inspect(table, source=source, decimal=decimal), observed, kinds)
     if top_levels is not None:
-        table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
+        book = _without_findings(book, ("many levels",), {entry.name for entry in book.columns})
+    _refuse(book, named, strict=strict)
     return CheckedTable(table, book)
 
 
@@ -99,6 +130,17 @@ def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str])
     named = {*observed, *given}
     entries = (
         replace(entry, kind=given.get(entry.name, entry.kind), left_out="") if entry.name in named else entry
+        for entry in book.columns
+    )
+    return _without_findings(replace(book, columns=tuple(entries)), FINDINGS_OF_KIND, given)
+
+
+def _without_findings(book: Codebook, types: tuple[FindingType, ...], names: Collection[str]) -> Codebook:
+    """Return the codebook without some types of findings of some columns."""
+    entries = (
+        replace(entry, findings=tuple(one for one in entry.findings if one.type not in types))
+        if entry.name in names
+        else entry
         for entry in book.columns
     )
     return replace(book, columns=tuple(entries))
@@ -142,16 +184,30 @@ def _print_notes(book: Codebook, top_levels: int | None) -> None:
     different = [entry for entry in kept if entry.finding("all different")]
     for entry in different[:SHOWN_NAMES]:
         note(f"Column {entry.name!r} has {entry.n_values:,} values, all different: is it an --id?")
-    for entry in [entry for entry in kept if entry.other_texts and entry.kind == "nominal"][:SHOWN_NAMES]:
-        option = " ".join(f"--missing {shlex.quote(text)}" for text in entry.other_texts)
-        note(
-            f"Column {entry.name!r} has numbers and text such as {entry.other_texts[0]!r}: if this means a missing "
-            f"value, give {option}; otherwise its values have no order."
-        )
+    _print_other_texts(book)
     many = [entry for entry in kept if entry.finding("many levels") and not entry.other_texts]
     if many and top_levels is None:
         shown = _names([entry.name for entry in many], [f"{entry.n_distinct:,}" for entry in many])
         note(f"Many levels: {shown}; --top-levels 20 keeps the most frequent ones and groups the others.")
+
+
+def _print_other_texts(book: Codebook) -> None:
+    """Print which texts keep columns from being read as numbers or dates, a line for columns with the same texts."""
+    groups: dict[tuple[str, ...], list[ColumnEntry]] = {}
+    for entry in book.columns:
+        if entry.other_texts and (entry.left_out or entry.kind == "nominal"):
+            groups.setdefault(tuple(sorted(entry.other_texts)), []).append(entry)
+    for texts, entries in list(groups.items())[:SHOWN_NAMES]:
+        one = len(entries) == 1
+        option = " ".join(f"--missing {shlex.quote(text)}" for text in texts)
+        dates = all(entry.finding("dates as text") for entry in entries)
+        out = [entry.name for entry in entries if entry.left_out]
+        rest = f"{_names(out)} cannot be learned" if out else f"{'its' if one else 'their'} values have no order"
+        note(
+            f"{'Column' if one else 'Columns'} {_names([entry.name for entry in entries])} {'has' if one else 'have'} "
+            f"{'dates' if dates else 'numbers'} and text such as {texts[0]!r}: if this means a missing value, give "
+            f"{option}; otherwise {rest}."
+        )
 
 
 def _print_orders(table: pl.DataFrame, kinds: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,18 @@ from typing import Any
 import polars as pl
 
 from sparsefield import config
+from sparsefield.codebook.codebook_advice import missing_codes_of
 from sparsefield.codebook.codebook_contents import CodebookContents
 from sparsefield.codebook.codebook_page import make_codebook_page, render_body
 from sparsefield.codebook.codebook_text import render_text
-from sparsefield.codebook.column_entries import ColumnEntry, Finding, LevelCount
+from sparsefield.codebook.column_entries import FRACTIONS, ColumnEntry, Finding, LevelCount
 from sparsefield.codebook.column_findings import find_in_values, find_role, left_out
 from sparsefield.codebook.column_statistics import ColumnStatistics, as_polars, summarize
 from sparsefield.codebook.duplicate_columns import count_duplicate_rows, find_duplicates
 from sparsefield.codebook.order_lists import find_order_list
 from sparsefield.data.frames import as_source
 from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.missing_words import missing_numbers
 from sparsefield.viz.short_names import shorten
 
 MOST_LEVELS = 20
@@ -48,6 +51,8 @@ class Codebook(CodebookContents):
         Columns that commands leave out of a fit unless an option names them.
     advice : list of Advice
         What to do about the findings, with the options to give at the command line.
+    options : str
+        The options of all advice for one command, without those that depend on what the table does not show.
     """
 
     def __str__(self) -> str:
@@ -61,7 +66,7 @@ class Codebook(CodebookContents):
         write_atomically(Path(path), make_codebook_page(self, title).encode())
 
 
-def inspect(frame: Any, *, source: str = "") -> Codebook:
+def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     """Describe the columns of a table: kinds, levels, missing values, and what deserves a look before a fit.
 
     Parameters
@@ -69,6 +74,8 @@ def inspect(frame: Any, *, source: str = "") -> Codebook:
     frame : pandas, polars, arrow or other frame known to narwhals; or a 2-D array
     source : str
         A sentence on how the table was read.
+    decimal : str
+        The decimal mark with which the table was read, if it was text.
 
     Returns
     -------
@@ -89,13 +96,26 @@ def inspect(frame: Any, *, source: str = "") -> Codebook:
     table = as_source(frame, "The table", may_be_empty=True)
     values = as_polars(table)
     found = summarize(table, values)
-    roles = {column.name: find_role(column) for column in found}
+    roles = {column.name: find_role(column, decimal) for column in found}
     reasons = {column.name: left_out(column, roles[column.name]) for column in found}
     equal = find_duplicates(found, {name for name, reason in reasons.items() if reason})
     entries = tuple(
         _make_entry(column, roles[column.name], reasons[column.name], equal.get(column.name)) for column in found
     )
-    return Codebook(entries, values.height, count_duplicate_rows(values), source, find_order_list(found))
+    repeats, orders = count_duplicate_rows(values), find_order_list(found)
+    return Codebook(entries, values.height, repeats, source, orders, decimal, _find_code_values(entries, values))
+
+
+def _find_code_values(entries: Sequence[ColumnEntry], values: pl.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return {missing code that is a number: columns of which it is a value like others}."""
+    where = missing_codes_of([entry for entry in entries if not entry.finding("duplicate")])
+    kept = [entry.name for entry in entries if not entry.left_out]
+    numbers = {code: number for code in where for number in missing_numbers([code])}
+    found: dict[str, tuple[str, ...]] = {}
+    for code, number in numbers.items():
+        others = [name for name in kept if name not in where[code] and values[name].dtype.is_numeric()]
+        found[code] = tuple(name for name in others if (values[name] == number).any())
+    return {code: names for code, names in found.items() if names}
 
 
 def _make_entry(
@@ -132,7 +152,7 @@ def _explain_kind(column: ColumnStatistics) -> str:
     if traits.order:
         return "an ordered categorical type"
     if column.kind.kind == "numeric" and traits.fractions:
-        return "dates or times" if dtype.is_temporal() else "numbers with fractions"
+        return "dates or times" if dtype.is_temporal() else FRACTIONS
     if traits.numbers:
         return f"{count}, more than {config.NUMERIC_STATES}" if column.kind.kind == "numeric" else count
     return "text" if column.is_text else "true and false" if dtype == pl.Boolean else "categories"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sparsefield.codebook.codebook_advice import give_advice
+from sparsefield.codebook.codebook_advice import give_advice, join_options
 from sparsefield.codebook.column_entries import Advice, ColumnEntry
 
 
@@ -25,6 +25,11 @@ class CodebookContents:
     """A sentence on how the table was read."""
     order_list: tuple[str, str] | None = None
     """The columns of baskets and of items, if the table looks like a list of orders."""
+
+    decimal: str = "."
+    """The decimal mark with which the table was read."""
+    code_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """{missing code of some columns: other columns of which it is a value like others}"""
 
     @cached_property
     def _by_name(self) -> dict[str, ColumnEntry]:
@@ -61,7 +66,12 @@ class CodebookContents:
     @cached_property
     def advice(self) -> list[Advice]:
         """What to do about the findings, with the options to give at the command line."""
-        return [*self._advice_on_orders(), *give_advice(self.columns)]
+        return [*self._advice_on_orders(), *give_advice(self.columns, self.decimal, self.code_values)]
+
+    @property
+    def options(self) -> str:
+        """The options of all advice for one command, without those that depend on what the table does not show."""
+        return join_options([one for one in self.advice if not one.option.startswith("--long ")])
 
     def _advice_on_orders(self) -> list[Advice]:
         if self.order_list is None:
@@ -78,6 +88,7 @@ class CodebookContents:
             "missing_share": self.missing_share,
             "columns": [entry.to_dict() for entry in self.columns],
             "advice": [{"text": one.text, "columns": list(one.columns), "option": one.option} for one in self.advice],
+            "options": self.options,
         }
 
 

@@ -13,6 +13,7 @@ FindingType = Literal[
     "empty",
     "identifier",
     "free text",
+    "long text",
     "dates as text",
     "numbers as text",
     "missing codes",
@@ -25,6 +26,13 @@ FindingType = Literal[
     "rare levels",
 ]
 """What may be found about a column, in the order in which it is shown."""
+
+
+MOST_CODES = 10
+"""Number of suspected values of one column that are named."""
+
+FRACTIONS = "numbers with fractions"
+"""Why a column is numeric if it has such numbers."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +51,11 @@ class Finding:
     text: str
     """What was found, in a few words with the numbers."""
     values: tuple[str, ...] = ()
-    """The values that it is about: missing codes, texts that are no numbers, levels in their order, or the name of an
-    equal column."""
+    """The values that it is about: missing codes, texts that are no numbers or dates, levels in order, or the name of
+    an equal column."""
+    readable: str = ""
+    """How numbers or dates that are kept as text can be read if those values are missing: the decimal mark, "date", or
+    "day-first or month-first" if the table does not show which; empty if they cannot."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +109,14 @@ class ColumnEntry:
 
     @property
     def other_texts(self) -> tuple[str, ...]:
-        """Texts such as "k.A." among the numbers of a column; as missing values they leave a column of numbers."""
-        found = self.finding("numbers as text")
-        return () if found is None else tuple(text for text in found.values if text.strip())
+        """Texts such as "k.A." among numbers or dates; as missing values they leave a column of numbers or dates.
+
+        Empty if they do not, or if they are too many, or have a comma, which separates the values of an option.
+        """
+        found = self.finding("numbers as text") or self.finding("dates as text")
+        if found is None or not found.readable or len(found.values) > MOST_CODES:
+            return ()
+        return () if any("," in text for text in found.values) else found.values
 
     def describe_values(self) -> str:
         """Return the range of a number, or the levels with their shares."""
@@ -123,6 +139,8 @@ class Advice:
     columns: tuple[str, ...]
     option: str = ""
     """The exact option, quoted for a shell; empty if there is none."""
+    is_conditional: bool = False
+    """Whether the option is right only under a condition that the table does not show."""
 
     def __str__(self) -> str:
         return f"{self.text}: {self.option}" if self.option else f"{self.text}."

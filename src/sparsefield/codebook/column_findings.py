@@ -11,9 +11,15 @@ from sparsefield.codebook.column_entries import Finding
 from sparsefield.codebook.column_statistics import ColumnStatistics
 from sparsefield.codebook.missing_codes import find_missing_codes
 from sparsefield.codebook.ordered_levels import find_order
-from sparsefield.codebook.text_contents import are_dates, find_numbers, find_spellings, is_free_text
+from sparsefield.codebook.text_contents import (
+    KeptAsText,
+    find_dates,
+    find_numbers,
+    find_spellings,
+    is_free_text,
+    is_long_text,
+)
 from sparsefield.data.schema_learning import is_identifier
-from sparsefield.io.date_text import date_formats
 from sparsefield.viz.short_names import shorten
 
 FEW_VALUES = 10
@@ -39,12 +45,15 @@ LARGEST_EXACT = 2**53
 """Larger integers are not numbers that a fit accepts."""
 
 
-def find_role(column: ColumnStatistics) -> Finding | None:
-    """Return the finding that a column is empty, an identifier, free text, or dates or numbers kept as text."""
+def find_role(column: ColumnStatistics, decimal: str = ".") -> Finding | None:
+    """Return the finding that a column is empty, an identifier, free text, or dates or numbers kept as text.
+
+    ``decimal`` is the decimal mark of the file that was read.
+    """
     if not column.n_values:
         return Finding("empty", "no values at all")
     if column.is_text:
-        return _role_of_text(column)
+        return _role_of_text(column, decimal)
     if column.is_whole and column.kind.kind == "numeric":
         return _role_of_integers(column)
     if column.counts is not None and is_identifier(column.n_distinct, column.n_values):
@@ -63,22 +72,27 @@ def left_out(column: ColumnStatistics, role: Finding | None) -> str:
     return f"{role.type}, nearly all different" if as_text and _is_mostly_different(column) else ""
 
 
-def _role_of_text(column: ColumnStatistics) -> Finding | None:
+def _role_of_text(column: ColumnStatistics, decimal: str) -> Finding | None:
     levels = column.counts["level"] if column.counts is not None else pl.Series([], dtype=pl.String)
-    if are_dates(levels):
-        unclear = len(date_formats(levels)) > 1
-        how = ", day or month first" if unclear else ""
-        return Finding("dates as text", f"such as {levels[0]!r}{how}", ("day-first", "month-first") if unclear else ())
-    numbers = find_numbers(levels)
+    dates = find_dates(levels)
+    if dates is not None:
+        how = ", day or month first" if dates.readable.startswith("day") else ""
+        return Finding("dates as text", _describe_kept(levels, dates, how), dates.others, dates.readable)
+    numbers = find_numbers(levels, decimal)
     if numbers is not None:
-        others = f", except {_list_levels(numbers.others)}" if numbers.others else ""
-        how = "" if numbers.plain else ", with commas, separators or units"
-        values = numbers.others if numbers.plain else ("",)
-        number = next((level for level in levels if level not in numbers.others), levels[0])
-        return Finding("numbers as text", f"such as {number!r}{how}{others}", values)
+        marks = {",": ", with a decimal comma", ".": ", with a decimal point"} | {decimal: ""}
+        how = marks.get(numbers.readable, ", with commas, separators or units")
+        return Finding("numbers as text", _describe_kept(levels, numbers, how), numbers.others, numbers.readable)
     if column.counts is not None and is_free_text(column.counts, column.n_values):
         return Finding("free text", f"{_count_distinct(column)}, long")
     return Finding("identifier", _count_distinct(column)) if _is_mostly_different(column) else None
+
+
+def _describe_kept(levels: pl.Series, kept: KeptAsText, how: str) -> str:
+    """Return an example of numbers or dates that are kept as text, and the texts that are none."""
+    example = next((level for level in levels if level not in kept.others), levels[0])
+    others = f", except {_list_levels(kept.others)}" if kept.others else ""
+    return f"such as {example!r}{how}{others}"
 
 
 def _is_mostly_different(column: ColumnStatistics) -> bool:
@@ -119,9 +133,11 @@ def find_in_values(column: ColumnStatistics) -> Iterator[Finding]:
 
 
 def _find_in_levels(column: ColumnStatistics, counts: pl.DataFrame) -> Iterator[Finding]:
+    order = _find_order(column, counts)
+    if column.is_text and not order and is_long_text(counts):
+        yield Finding("long text", f"{column.n_distinct:,} levels of several words")
     if column.is_text and column.n_distinct > MANY_LEVELS:
         yield Finding("many levels", f"{column.n_distinct:,}")
-    order = _find_order(column, counts)
     if order:
         yield Finding("ordered levels", f"from {_label(order[0])!r} to {_label(order[-1])!r}", order)
     groups = find_spellings(counts["level"]) if column.is_text else []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
+from sparsefield.codebook.column_entries import MOST_CODES
 from sparsefield.codebook.column_statistics import ColumnStatistics
 
 NUMBER_CODES = tuple(sign * int(digit * length) for digit in "789" for length in range(1, 6) for sign in (-1, 1))
 NUMBER_CODES += tuple(sign * code for code in (97, 98, 997, 998, 9997, 9998) for sign in (-1, 1))
 """Numbers that surveys use for missing answers; they are suspected only if they are far from all other values."""
+
+FEWEST_WORDS = 3
+"""Levels without digits among which numbers such as 99 are suspected."""
 
 LIKELY_NEXT = (8, 9, 98, 99)
 """Codes that are suspected in an ordinal column even if they are near: 1 to 7, and 9."""
@@ -27,10 +31,6 @@ TEXT_CODES = frozenset(
 """Texts for missing answers, in lower case and without spaces at their ends."""
 
 
-MOST_CODES = 10
-"""Number of suspected values of one column that are named."""
-
-
 def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
     """Return {suspected value: its number of rows}, of text or of numbers."""
     if column.is_text and column.counts is not None:
@@ -38,9 +38,19 @@ def find_missing_codes(column: ColumnStatistics) -> dict[str, int]:
     return _find_numbers(column) if column.values.dtype.is_numeric() else {}
 
 
+def are_text_codes(levels: pl.Series) -> pl.Series:
+    """Return which levels are texts for missing answers."""
+    return levels.str.strip_chars().str.to_lowercase().is_in(list(TEXT_CODES))
+
+
 def _find_texts(counts: pl.DataFrame) -> dict[str, int]:
-    codes = [*TEXT_CODES, *(str(code) for code in NUMBER_CODES if code <= -9)]
-    found = counts.filter(pl.col("level").str.strip_chars().str.to_lowercase().is_in(codes))
+    levels = counts["level"].str.strip_chars()
+    among_words = (
+        counts.filter(~levels.str.contains(r"\d")).height >= FEWEST_WORDS
+    )  # then positive numbers are odd, too
+    numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
+    are_codes = are_text_codes(counts["level"]) | levels.is_in(numbers)
+    found = counts.filter(are_codes)
     return dict(found.head(MOST_CODES).iter_rows()) if counts.height > 1 else {}
 
 

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from sparsefield.codebook.missing_codes import are_text_codes
+from sparsefield.io.date_text import date_formats
+from sparsefield.io.typed_text import type_columns
+
 SAMPLED_LEVELS = 2_000
 """A column with more levels is searched for dates and numbers only if these are among as many of its levels."""
 
@@ -17,7 +21,10 @@ DATE = (
     r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([+-]\d{2}:?\d{2}|Z)?)?\s*$"
 )
 PLAIN_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-WRITTEN_NUMBER = r"^\s*[$€£]?\s*[+-]?(\d+|\d{1,3}([,. ']\d{3})+)([.,]\d+)?\s*(%|€|\$|£)?\s*$"
+UNITS = (
+    "%|€|[$]|£|°C|°F|[cmk]?m|[mk]?g|lbs?|m?l|ms|s|sec|min|h|hrs?|hours?|days?|yrs?|years?|USD|EUR|GBP|CHF|Euro|Jahre"
+)
+WRITTEN_NUMBER = rf"^\s*[$€£]?\s*[+-]?(\d+|\d{{1,3}}([,. ']\d{{3}})+)([.,]\d+)?\s*(?i:{UNITS})?\.?\s*$"
 LEADING_ZERO = r"^\s*[+-]?0\d"
 
 LONG_TEXT, MANY_WORDS = 30, 4
@@ -26,41 +33,68 @@ LONG_TEXT, MANY_WORDS = 30, 4
 FREE_SHARE, FREE_LEVELS = 0.3, 20
 """Free text has more levels than this share of its cells, and more than this number."""
 
+LONG_LEVELS, ROWS_OF_LONG = 5, 100
+"""Long text that may be free text has more levels than this number, and at most this number of cells for a level."""
+
 
 @dataclass(frozen=True)
-class NumbersAsText:
-    """The numbers in a column of text."""
+class KeptAsText:
+    """What is known of numbers or dates that are kept as text."""
 
-    plain: bool
-    """Whether all of them can be read as they are; otherwise they have decimal commas, units or separators."""
+    readable: str
+    """How they are read if the others are missing: a decimal mark, "date" or "day-first or month-first"; or empty."""
     others: tuple[str, ...]
-    """The levels that are no numbers."""
+    """The levels that are no numbers or dates."""
 
 
-def are_dates(levels: pl.Series) -> bool:
-    """Return whether most levels are dates."""
-    return _are_mostly(levels, DATE)
+def find_dates(levels: pl.Series) -> KeptAsText | None:
+    """Return what is known of the dates if most levels are dates."""
+    if not _are_mostly(levels, DATE):
+        return None
+    are_dates = levels.str.contains(DATE)
+    formats = date_formats(levels.filter(are_dates).str.strip_chars())
+    readable = ("", "date", "day-first or month-first")[len(formats)]
+    return KeptAsText(readable, tuple(levels.filter(~are_dates)))
 
 
-def find_numbers(levels: pl.Series) -> NumbersAsText | None:
-    """Return what is known of the numbers if most levels are numbers, and no codes with leading zeros."""
+def find_numbers(levels: pl.Series, decimal: str = ".") -> KeptAsText | None:
+    """Return what is known of the numbers if most levels are numbers, and no codes with leading zeros.
+
+    ``decimal`` is the decimal mark to try first.
+    """
     if not _are_mostly(levels, WRITTEN_NUMBER) and not _are_mostly(levels, PLAIN_NUMBER):
         return None
     if levels.str.contains(LEADING_ZERO).any():
         return None
-    plain = levels.str.contains(PLAIN_NUMBER)
-    numbers = plain | levels.str.contains(WRITTEN_NUMBER)
-    return NumbersAsText(bool((plain | ~numbers).all()), tuple(levels.filter(~numbers)))
+    are_numbers = levels.str.contains(PLAIN_NUMBER) | levels.str.contains(WRITTEN_NUMBER)
+    numbers = levels.filter(are_numbers)
+    readable = next((mark for mark in (decimal, *",.") if _can_be_read(numbers, mark)), "")
+    return KeptAsText(readable, tuple(levels.filter(~are_numbers)))
+
+
+def _can_be_read(numbers: pl.Series, decimal: str) -> bool:
+    """Return whether a file with this decimal mark is read with numbers in place of these texts."""
+    return type_columns(numbers.to_frame(), (), decimal).to_series().dtype.is_numeric()
 
 
 def is_free_text(counts: pl.DataFrame, n_values: int) -> bool:
     """Return whether cells are long, of several words, and mostly different."""
-    if counts.height <= max(FREE_LEVELS, FREE_SHARE * n_values):
-        return False
+    return counts.height > max(FREE_LEVELS, FREE_SHARE * n_values) and _are_long(counts)
+
+
+def is_long_text(counts: pl.DataFrame) -> bool:
+    """Return whether cells are long, of several words, and have many levels for their number, but often the same."""
+    known = counts.filter(~are_text_codes(counts["level"]))
+    varied = known.height > LONG_LEVELS and known["rows"].sum() <= ROWS_OF_LONG * known.height
+    return varied and _are_long(known)
+
+
+def _are_long(counts: pl.DataFrame) -> bool:
     length = pl.col("level").str.len_chars()
     words = pl.col("level").str.count_matches(r"\S+")
-    total = counts.select((length * pl.col("rows")).sum(), (words * pl.col("rows")).sum().alias("words")).row(0)
-    return total[0] >= LONG_TEXT * n_values and total[1] >= MANY_WORDS * n_values
+    rows = pl.col("rows")
+    sums = counts.select((length * rows).sum(), (words * rows).sum().alias("words"), rows.sum().alias("all")).row(0)
+    return sums[0] >= LONG_TEXT * sums[2] and sums[1] >= MANY_WORDS * sums[2]
 
 
 def find_spellings(levels: pl.Series) -> list[tuple[str, ...]]:
@@ -74,7 +108,8 @@ def find_spellings(levels: pl.Series) -> list[tuple[str, ...]]:
 
 
 def _are_mostly(levels: pl.Series, pattern: str) -> bool:
-    """Return whether at least `ENOUGH` of the levels, and three, match a pattern."""
+    """Return whether at least `ENOUGH` of the levels that are no missing codes, and three, match a pattern."""
+    levels = levels.filter(~are_text_codes(levels))
     if len(levels) > SAMPLED_LEVELS and not _share(levels.gather_every(len(levels) // SAMPLED_LEVELS), pattern) > 0.5:
         return False
     return len(levels) >= 3 and _share(levels, pattern) >= ENOUGH

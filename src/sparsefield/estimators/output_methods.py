@@ -72,8 +72,9 @@ class OutputMethods:
             Drawn above the network; a figure without one has its legend only.
         layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
             Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
-        communities : {column: community}, or a frame or a CSV file with column and community
+        communities : {column: community}, a frame or a CSV file with column and community, or "auto"
             Communities that color the columns, instead of those that are found; over linked tables, instead of tables.
+            Columns that they leave out are gray. "auto" is the same as None.
         rings : {column: share}, a frame or a CSV file with column and value, or with a column named ``ring_title``
             Shares from 0 to 1 that fill a ring around each column; the result of `predictability` is such a frame.
         ring_title : what the rings show, for the legend
@@ -106,7 +107,8 @@ class OutputMethods:
 
         check_is_fitted(self)
         places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
-        given = read_column_values(communities, "communities", "community")
+        own = None if isinstance(communities, str) and communities == "auto" else communities
+        given = read_column_values(own, "communities", "community")
         view = build_view(self.field_, extra, given_communities=check_communities(self.field_, given))
         shares = read_column_values(rings, "rings", "value", ring_title)
         options = FigureOptions(

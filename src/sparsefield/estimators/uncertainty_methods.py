@@ -12,14 +12,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, dropped_rows, resampled_rows
-from sparsefield.analysis.case_dropping import SHARES, CentralityStability, EdgeCentrality, correlate
+from sparsefield.analysis.case_dropping import SHARES, CentralityStability, EdgeCentrality, check_shares, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
-from sparsefield.analysis.godambe import minimize, sandwich
-from sparsefield.analysis.interval_warnings import warn_if_not_converged, warn_of_other_table, warn_of_penalty
+from sparsefield.analysis.godambe import Estimate, minimize, sandwich
+from sparsefield.analysis.imputed_estimates import ImputedEstimates
+from sparsefield.analysis.interval_warnings import (
+    describe_missing_refusal,
+    list_missing,
+    shown_once,
+    warn_if_not_converged,
+    warn_of_other_table,
+    warn_of_penalty,
+)
 from sparsefield.analysis.refit_problem import RefitProblem, densify
 from sparsefield.analysis.resampled_selection import learn_again, select_again
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, LocalDataset, SparseDataset
+from sparsefield.data import DenseDataset, LocalDataset, SparseDataset, Table
 from sparsefield.errors import DataError
 from sparsefield.estimators.training import MIN_REFIT_L2
 from sparsefield.induction import FixedGraph
@@ -70,6 +78,7 @@ class UncertaintyMethods:
         seed: int = 0,
         sample_weight: Any = None,
         drop_incomplete: bool = False,
+        imputations: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> ConfidenceIntervals:
@@ -97,6 +106,9 @@ class UncertaintyMethods:
         drop_incomplete : whether rows with missing cells are left out instead of refused
             Weights are then estimated from the complete rows alone, which is biased where cells are not missing
             completely at random.
+        imputations : number of times that missing cells are imputed, such as 20, for "godambe" of a `MarkovField`
+            Weights are estimated from each table that `impute` draws, and pooled by Rubin's rules; intervals are those
+            of Student's t. None refuses a table with missing cells, which it may have with ``drop_incomplete``.
         checkpoint : folder for the finished resamples of a bootstrap
             A bootstrap that was interrupted continues from there, with the same result.
         progress : function that is called with the number of resamples that are done and their total number
@@ -119,14 +131,13 @@ class UncertaintyMethods:
         """
         check_is_fitted(self)
         _check_options(method, level, n, selections)
-        sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
-        with Threads(1):  # products of matrices that run on several threads differ in their last bits
-            estimate = minimize(problem, self.field_.theta, problem.block.weight)
-            covariance = sandwich(problem, estimate, problem.block.weight)
-        warn_of_penalty(self.field_, problem, estimate, covariance)
-        warn_if_not_converged(estimate)
-        mine = slice(problem.n_biases, None)
-        own = estimate.theta[mine], covariance[mine, mine]
+        if imputations is not None:
+            self._check_imputations(imputations, method, drop_incomplete)
+            rows = self._dense_rows(X, y, sample_weight)
+            if rows.tables[0].has_missing:
+                return self._pooled_intervals(X, rows, imputations, level, seed, sample_weight, progress)
+        sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete, intervals=True)
+        estimate, *own = self._estimate_again(problem)
         found = ConfidenceIntervals(
             self.field_, method, level, *own, l2=self._refit_l2, kind=self.kind_, n_complete=problem.n_rows,
             n_incomplete=incomplete,
@@ -142,6 +153,60 @@ class UncertaintyMethods:
         _delete(files)
         covariances = {"covariance": _covariance(draws), "godambe_covariance": found.covariance}
         return replace(found, **covariances, draws=draws, selected=selected)
+
+    def _estimate_again(self, problem: RefitProblem) -> tuple[Estimate, np.ndarray, np.ndarray]:
+        """Return the refit, and the weights of its features with their covariance; warn of what makes them doubtful."""
+        with Threads(1):  # products of matrices that run on several threads differ in their last bits
+            estimate = minimize(problem, self.field_.theta, problem.block.weight)
+            covariance = sandwich(problem, estimate, problem.block.weight)
+        warn_of_penalty(self.field_, problem, estimate, covariance)
+        warn_if_not_converged(estimate)
+        mine = slice(problem.n_biases, None)
+        return estimate, estimate.theta[mine], covariance[mine, mine]
+
+    def _check_imputations(self, imputations: Any, method: Method, drop_incomplete: bool) -> None:
+        """Refuse a number of imputations that cannot be used, with all reasons."""
+        problems = []
+        if isinstance(imputations, bool) or not isinstance(imputations, Integral) or imputations < 2:
+            problems.append(f"imputations must be a whole number from 2, got {imputations!r}.")
+        if method != "godambe":
+            problems.append("imputations are for method='godambe', whose covariances can be pooled.")
+        if drop_incomplete:
+            problems.append("imputations and drop_incomplete cannot be used together: remove one.")
+        if not hasattr(self, "impute"):
+            problems.append("imputations are for a MarkovField: use drop_incomplete=True for labels.")
+        raise_problems(problems)
+
+    def _pooled_intervals(
+        self,
+        X: Any,
+        rows: DenseDataset,
+        imputations: int,
+        level: float,
+        seed: int,
+        sample_weight: Any,
+        progress: Progress | None,
+    ) -> ConfidenceIntervals:
+        """Return the intervals of weights that are estimated from imputed tables, and pooled."""
+        estimator: Any = self
+        warn_of_other_table(self.field_, rows.tables[0])
+        n_imputed = int((rows.tables[0].codes() < 0).any(axis=0).sum())
+        thetas, within = [], 0.0
+        ways = {"seed": seed, "sample_weight": sample_weight, "progress": progress}
+        with shown_once():
+            for table in estimator.impute(X, imputations, **ways):
+                (completed,) = self._dense_rows(table, None, sample_weight).tables
+                if completed.has_missing:
+                    raise DataError(
+                        f"Some cells cannot be imputed, since training lacks them. {list_missing(completed)}."
+                    )
+                _, theta, covariance = self._estimate_again(self._problem_of(completed))
+                thetas.append(theta)
+                within = within + covariance / imputations
+        imputed = ImputedEstimates(np.array(thetas), np.asarray(within), n_imputed)
+        own = imputed.estimates.mean(axis=0), imputed.total
+        ways = {"l2": self._refit_l2, "kind": self.kind_, "n_complete": rows.n_rows, "imputed": imputed}
+        return ConfidenceIntervals(self.field_, "godambe", level, *own, **ways)
 
     def centrality_stability(
         self,
@@ -178,6 +243,7 @@ class UncertaintyMethods:
         seed : seed of the resamples
         sample_weight : (rows,) weights, if the fit had some
         drop_incomplete : whether rows with missing cells are left out instead of refused
+            The tables of `impute` have no missing cells, and can be passed one by one.
         progress : function that is called with the number of resamples that are done and their total number
 
         Examples
@@ -190,7 +256,7 @@ class UncertaintyMethods:
         ['expected_influence', 'strength']
         """
         check_is_fitted(self)
-        _check_shares(n, shares, correlation, probability)
+        check_shares(n, shares, correlation, probability)
         sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
@@ -266,12 +332,39 @@ class UncertaintyMethods:
         return bool(estimator.l1_ > 0.0) and not isinstance(estimator._resolve("induction"), FixedGraph)
 
     def _refit_problem(
-        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False
+        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False, *, intervals: bool = False
     ) -> tuple[DenseDataset, RefitProblem, int]:
         """Return the rows, the refit of the features to them, and the number of incomplete rows that were left out.
 
-        What the intervals are not valid for is refused.
+        What has no uncertainty is refused; ``intervals`` is whether that of weights is wanted, not that of centrality.
         """
+        sample = self._rows_without_missing(X, y, sample_weight, drop_incomplete, intervals=intervals)
+        n_given = sample.n_rows
+        warn_of_other_table(self.field_, sample.tables[0])
+        if sample.tables[0].has_missing:
+            sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
+        (table,) = sample.tables
+        if table.n_rows < FEWEST_ROWS:
+            raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
+        return sample, self._problem_of(table), n_given - table.n_rows
+
+    def _rows_without_missing(
+        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool, *, intervals: bool
+    ) -> DenseDataset:
+        """Return the compiled rows, and refuse missing cells unless their rows are dropped."""
+        sample = self._dense_rows(X, y, sample_weight)
+        if sample.tables[0].has_missing and not drop_incomplete:
+            raise DataError(
+                describe_missing_refusal(sample.tables[0], intervals=intervals, imputes=hasattr(self, "impute"))
+            )
+        return sample
+
+    def _problem_of(self, table: Table) -> RefitProblem:
+        estimator: Any = self
+        return RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
+
+    def _dense_rows(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+        """Return the compiled rows; what the intervals are not valid for is refused."""
         estimator: Any = self
         problems = list(self._uncertainty_refusals())
         if problems:
@@ -281,19 +374,7 @@ class UncertaintyMethods:
             sample = DenseDataset.single(densify(sample))
         if not isinstance(sample, DenseDataset):
             raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
-        n_given = sample.n_rows
-        if sample.tables[0].has_missing and not drop_incomplete:
-            raise DataError(_missing_refusal(sample))
-        warn_of_other_table(self.field_, sample.tables[0])
-        if sample.tables[0].has_missing:
-            sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
-        (table,) = sample.tables
-        if table.n_rows < FEWEST_ROWS:
-            raise DataError(
-                f"Confidence intervals need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}."
-            )
-        problem = RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
-        return sample, problem, n_given - table.n_rows
+        return sample
 
     def _uncertainty_refusals(self) -> Iterator[str]:
         """Yield a sentence for each reason why the field has no intervals."""
@@ -315,17 +396,6 @@ class UncertaintyMethods:
             )
 
 
-def _missing_refusal(sample: DenseDataset) -> str:
-    codes = sample.tables[0].codes()
-    names = [v.name for v, own in zip(sample.tables[0].schema.targets, codes, strict=True) if (own < 0).any()]
-    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    count = int((codes < 0).any(axis=0).sum())
-    return (
-        f"{count:,} of {sample.n_rows:,} rows have missing cells (columns {shown}), whose uncertainty the intervals "
-        "would leave out: drop_incomplete=True (--drop-incomplete) estimates from the complete rows alone."
-    )
-
-
 def _check_options(method: Any, level: Any, n: Any, selections: Any) -> None:
     """Refuse invalid options, all at once."""
     problems = []
@@ -337,20 +407,6 @@ def _check_options(method: Any, level: Any, n: Any, selections: Any) -> None:
         problems.append(f"n must be a whole number from 2, got {n!r}.")
     if not isinstance(selections, Integral) or selections < 0:
         problems.append(f"selections must be a whole number from 0, got {selections!r}.")
-    raise_problems(problems)
-
-
-def _check_shares(n: Any, shares: Sequence[float], correlation: float, probability: float) -> None:
-    """Refuse invalid options, all at once."""
-    problems = []
-    if not isinstance(n, Integral) or n < 2:
-        problems.append(f"n must be a whole number from 2, got {n!r}.")
-    given = list(shares)
-    if not given or sorted(set(given)) != given or not 0.0 < given[0] <= given[-1] < 1.0:
-        problems.append(f"shares must be ascending numbers between 0 and 1, got {shares!r}.")
-    for name, value in (("correlation", correlation), ("probability", probability)):
-        if not 0.0 < value < 1.0:
-            problems.append(f"{name} must be between 0 and 1, got {value!r}.")
     raise_problems(problems)
 
 

@@ -18,7 +18,7 @@ def find_kinds(
     ----------
     given : {kind: (name of its option, entries)}
         An entry is a column; of an ordinal one also ``column=low<medium<high``, of a numeric one also
-        ``column=linear-scores`` or ``column=normal-scores``.
+        ``column=linear-scores`` or ``column=normal-scores``; columns that share this are ``one=another=low<high``.
     columns : columns of the table
     commas : whether an entry may name several columns with commas between them
 
@@ -32,6 +32,10 @@ def find_kinds(
     >>> options = {"ordinal": ("--ordinal", ["a, b=low<high"]), "numeric": ("--numeric", ["c, d=normal-scores"])}
     >>> find_kinds(options, ["a", "b", "c", "d"])
     {'a': 'ordinal', 'b': 'low<high', 'c': 'numeric', 'd': 'normal-scores'}
+    >>> find_kinds({"ordinal": ("--ordinal", ["a=b=low<high"])}, ["a", "b"])
+    {'a': 'low<high', 'b': 'low<high'}
+    >>> find_kinds({"ordinal": ("--ordinal", ["a, b=low<high"])}, ["a, b", "a"])
+    {'a, b': 'low<high'}
     """
     found: dict[str, str] = {}
     source: dict[str, str] = {}
@@ -53,18 +57,19 @@ def _split(
     """Yield each column with its order of labels or its scores, which are empty if there are none."""
     check = _DETAIL_CHECKS.get(kind)
     for entry in entries:
-        for part in [entry] if entry in columns or not commas else [part.strip() for part in entry.split(",")]:
+        one = not commas or entry in columns or _is_one_detail(entry, columns)
+        for part in [entry] if one else [part.strip() for part in entry.split(",")]:
             if part in columns:
                 yield part, ""
                 continue
-            name, detail = _find_detail(part, columns) if check else ("", "")
-            if not name or not check:
+            names, detail = _find_detail(part, columns) if check else ([], "")
+            if not names or not check:
                 shown = part.partition("=")[0].strip() if check else part
                 raise DataError(f"{option} names the column {shown!r}, which does not exist; {list_columns(columns)}.")
-            problem = check(name, detail)
+            problem = check(names[0], detail)
             if problem:
                 raise DataError(f"{option} has {part!r}: {problem}")
-            yield name, detail
+            yield from ((name, detail) for name in names)
 
 
 def _check_order(name: str, order: str) -> str:
@@ -89,11 +94,21 @@ _DETAIL_CHECKS = {"ordinal": _check_order, "numeric": _check_scores}
 """Functions that return what is wrong with the text after the equals sign, or nothing; for the kinds that have one."""
 
 
-def _find_detail(text: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the two parts of ``column=detail``; names may contain an equals sign. Both are empty if there is none."""
-    parts = text.split("=")
+def _is_one_detail(entry: str, columns: Sequence[str]) -> bool:
+    """Return whether the commas of an entry such as ``age, in years=low<high`` belong to names of columns."""
+    names, detail = _find_detail(entry, columns)
+    return any("," in name for name in names) and "," not in detail
+
+
+def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
+    """Return the columns of ``column=detail`` or ``one=another=detail``, and the detail; nothing if there is no column.
+
+    Names may contain an equals sign.
+    """
+    parts, names, first = text.split("="), [], 0
     for k in range(1, len(parts)):
-        name = "=".join(parts[:k]).strip()
+        name = "=".join(parts[first:k]).strip()
         if name in columns:
-            return name, "=".join(parts[k:]).strip()
-    return "", ""
+            names.append(name)
+            first = k
+    return names, "=".join(parts[first:]).strip() if names else ""

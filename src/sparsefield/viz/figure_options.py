@@ -169,9 +169,10 @@ def _read_columns(frame: Any, place: str, wanted: Sequence[str]) -> list[list[An
     """Return some columns of a frame as lists."""
     absent = [name for name in wanted if name not in frame.columns]
     if absent:
+        listed = ", ".join(wanted[:-1]) + f" and {wanted[-1]}"
         raise DataError(
-            f"{place}: the table needs the columns {', '.join(wanted)}, but has no {', '.join(absent)} (its columns "
-            f"are {', '.join(frame.columns[:MAX_LISTED])})."
+            f"{place}: the table needs the columns {listed}, with a row for each column of the data, but has no "
+            f"{', '.join(absent)} (its columns are {', '.join(frame.columns[:MAX_LISTED])}): rename them."
         )
     return [frame[name].to_list() for name in wanted]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.errors import DataError
+from sparsefield.viz.edge_curves import EdgeCurve, bend_around, bend_line, draw_curve, draw_loop, place_weights
 from sparsefield.viz.feature_sentences import name_features
 from sparsefield.viz.figure_legend import Legend, LegendItem
 from sparsefield.viz.figure_options import FigureOptions, Position
@@ -29,7 +30,6 @@ from sparsefield.viz.node_labels import (
     box_area,
     label_boxes,
     names_inside,
-    overlap,
     size_inside,
     wrap_names,
 )
@@ -59,11 +59,11 @@ MAX_STRETCH = 1.35
 PIXELS_PER_NODE = 2200.0
 """Area that a column needs with its name; a figure of which only the width is given is as high as its columns need."""
 
+PIXELS_PER_EDGE, PIXELS_PER_WEIGHT = 1000.0, 2200.0
+"""Area that an edge needs in a legible figure, without and with its weight."""
+
 LOWEST, HIGHEST = 0.6, 1.2
 """Bounds of the height of the network in such a figure, as shares of the width."""
-
-MAX_HIDDEN = 0.2
-"""Share of the weight of an edge that may be hidden by circles, names and other weights; else it is not drawn."""
 
 ROUNDS = 8
 """Largest number of times that labels are moved apart and fitted into the frame."""
@@ -143,8 +143,17 @@ class NetworkFigure:
         numbered = all(name.isdecimal() for _, name in groups)
         words = [f"community {name}" if numbered and not j else name for j, (_, name) in enumerate(groups)]
         items = [LegendItem("dot", word, group_color(k)) for word, (k, _) in zip(words, groups, strict=True)]
-        others = NEUTRAL in self.colors and any(k >= len(GROUPS) for k in present if k < len(self.view.groups))
-        return [*items, LegendItem("dot", "others", NEUTRAL)] if others else items
+        others = any(k >= len(GROUPS) for k in present if k < len(self.view.groups))
+        none = any(k >= len(self.view.groups) for k in present)
+        word = " or ".join(["others"] * others + ["no community"] * none)
+        return [*items, LegendItem("dot", word, NEUTRAL)] if word else items
+
+    @property
+    def max_legible_edges(self) -> int:
+        """Number of edges for which the figure has room, with their weights if these are drawn; a multiple of 5."""
+        left, top, right, bottom = self.frame
+        area = PIXELS_PER_WEIGHT if self.options.edge_labels else PIXELS_PER_EDGE
+        return max(int((right - left) * (bottom - top) / area) // 5, 1) * 5
 
     def _describe_edges(self) -> str:
         drawn, total = len(self.part.edges), len(self.view.whole.edges)
@@ -197,6 +206,12 @@ class NetworkFigure:
         return min(max(0.13 * self.room, 3.0), 10.0) * (0.55 + 0.45 * share)
 
     @property
+    def _around(self) -> Array:
+        """(nodes,): radii of the circles with their rings."""
+        rings = self.options.rings or {}
+        return self.radii * np.array([1 + RING_WIDTH if name in rings else 1.0 for name in self.part.names])
+
+    @property
     def places(self) -> Array:
         """(nodes, 2): centers of the circles in pixels."""
         return self._arranged[0]
@@ -209,9 +224,7 @@ class NetworkFigure:
     @cached_property
     def _arranged(self) -> tuple[Array, list[NodeLabel]]:
         """The centers of the circles, and the names beside them, as long as there is room for them."""
-        part, outside = self.part, ~self.inside
-        rings = self.options.rings or {}
-        around = self.radii * np.array([1 + RING_WIDTH if name in rings else 1.0 for name in part.names])
+        part, outside, around = self.part, ~self.inside, self._around
         ranked = np.lexsort((np.arange(len(part.nodes)), -part.total_strengths))
         order = ranked[outside[ranked]].tolist()
         letters = self.room / text_width("n", self.name_size)
@@ -283,63 +296,73 @@ class NetworkFigure:
         if not len(self.part.edges):
             drawing.text(14, 48, "No two columns share a feature.", fill=GREY)
         if self.part.nodes:
-            self._draw_edges(drawing)
+            curves = self._draw_edges(drawing)
             self._draw_nodes(drawing)
+            if self.options.edge_labels:
+                self._draw_weights(drawing, curves)
             self._draw_names(drawing)
         self.legend.draw(drawing, self.size[1] - 8.0 - self.legend.height)
         return drawing
 
-    def _draw_edges(self, drawing: Drawing) -> None:
-        """Draw edges, weak ones first and faded, then their labels."""
-        part, network = self.part, self.part.network
+    @cached_property
+    def curves(self) -> list[EdgeCurve | None]:
+        """The curves of the edges, bent where a straight line would be behind the circle of a third column.
+
+        Several edges between the same columns are bent apart; an edge of a column with itself is None.
+        """
+        ends = self.part.ends.tolist()
+        pairs = Counter(tuple(sorted(pair)) for pair in ends)
+        seen: Counter[tuple[int, ...]] = Counter()
+        found: list[EdgeCurve | None] = []
+        for a, b in ends:
+            key = tuple(sorted((a, b)))
+            if pairs[key] == 1 and a != b:
+                others = np.delete(np.arange(len(self.places)), [a, b])
+                circles = self.places[others], self._around[others]
+                found.append(bend_around(self.places[a], self.places[b], *circles, self.frame))
+                continue
+            bend = 0.18 * ((pairs[key] - 1) / 2 - seen[key])
+            seen[key] += 1
+            found.append(None if a == b else bend_line(self.places[a], self.places[b], bend))
+        return found
+
+    def _draw_edges(self, drawing: Drawing) -> list[EdgeCurve]:
+        """Draw edges, weak ones first and faded, and return their curves, the strongest first."""
+        part, network, drawn = self.part, self.part.network, []
         largest = float(part.strengths.max(initial=0.0)) or 1.0
         widest = min(max(0.11 * self.room, 1.8), 8.0)
-        pairs = Counter(tuple(sorted(ends)) for ends in part.ends.tolist())
-        seen: Counter[tuple[int, ...]] = Counter()
-        labels: list[EdgeLabel] = []
-        for edge, (a, b) in reversed(list(zip(part.edges.tolist(), part.ends.tolist(), strict=True))):
-            share, sign, key = float(network.strengths[edge]) / largest, int(network.signs[edge]), tuple(sorted((a, b)))
-            bend = 0.0 if pairs[key] == 1 else 0.18 * (seen[key] - (pairs[key] - 1) / 2)
-            seen[key] += 1
+        edges = zip(part.edges.tolist(), part.ends[:, 0].tolist(), self.curves, strict=True)
+        for edge, node, curve in reversed(list(edges)):
+            share, sign = float(network.strengths[edge]) / largest, int(network.signs[edge])
             width = 0.5 + (widest - 0.5) * share
             style: dict[str, object] = {"stroke": SIGN_COLORS[sign], "stroke_width": width, "fill": "none"}
             style |= {"stroke_opacity": 0.3 + 0.6 * share**0.7, "hint": self._hint(edge)}
             style |= {"stroke_dasharray": f"{1.6 * width + 2.4:.1f} {width + 1.6:.1f}"} if sign < 0 else {}
-            curve = _draw_edge(drawing, self.places[a], self.places[b], float(self.radii[a]), bend, style)
-            labels.append(EdgeLabel(float(network.strengths[edge]), sign, curve))
-        if self.options.edge_labels:
-            self._draw_edge_labels(drawing, labels[::-1])
+            if curve is None:
+                curve = draw_loop(drawing, self.places[node], float(self.radii[node]), style)
+            else:
+                draw_curve(drawing, curve, style)
+            drawn.append(curve)
+        return drawn[::-1]
 
     def _hint(self, edge: int) -> str:
         features = name_features(self.part.network.field, self.part.network.feature_numbers(edge)[:6])
         return "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
 
-    def _draw_edge_labels(self, drawing: Drawing, labels: Sequence[EdgeLabel]) -> None:
-        """Draw the weights of edges, the strongest first, each where it hides no circle, name or other weight."""
-        size = max(0.8 * self.name_size, 7.0)
+    def _draw_weights(self, drawing: Drawing, curves: Sequence[EdgeCurve]) -> None:
+        """Draw the signed weights of edges, or strengths without a sign, the strongest first, where there is room."""
+        size, network = max(0.8 * self.name_size, 7.0), self.part.network
         style: dict[str, Any] = {
             "text_anchor": "middle", "stroke": WHITE, "stroke_width": 2.5, "paint_order": "stroke",
         }  # fmt: skip
-        for label, place in zip(labels, self._weight_places(labels, size), strict=True):
+        signs = network.signs[self.part.edges].tolist()
+        weights = network.strengths[self.part.edges] * np.where(np.array(signs) < 0, -1.0, 1.0)
+        texts, names = [format_weight(weight) for weight in weights.tolist()], [label.box for label in self.labels]
+        places = place_weights(texts, curves, size, self.places, self._around, names, self.frame)
+        for text, sign, place in zip(texts, signs, places, strict=True):
             if place is not None:
-                fill = {1: LIGHT.positive_text, -1: LIGHT.negative_text, 0: GREY}[label.sign]
-                drawing.text(place[0], place[1] + 0.35 * size, label.text, size=size, fill=fill, **style)
-
-    def _weight_places(self, labels: Sequence[EdgeLabel], size: float) -> list[Position | None]:
-        """Return the centers of the weights of edges; None where there is no room."""
-        taken = np.column_stack([self.places - self.radii[:, None], self.places + self.radii[:, None]]).tolist()
-        taken += [label.box for label in self.labels]
-        found: list[Position | None] = []
-        for label in labels:
-            half = 0.44 * text_width(label.text, size)
-            spots = [label.point(share) for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.28, 0.72)]
-            boxes = [(x - half, y - 0.55 * size, x + half, y + 0.55 * size) for x, y in spots]
-            hidden = [overlap(box, taken) for box in boxes]
-            best = int(np.argmin(hidden))
-            has_room = hidden[best] <= MAX_HIDDEN * 2.2 * half * size
-            taken += [boxes[best]] if has_room else []
-            found.append(spots[best] if has_room else None)
-        return found
+                fill = {1: LIGHT.positive_text, -1: LIGHT.negative_text, 0: GREY}[sign]
+                drawing.text(place[0], place[1] + 0.35 * size, text, size=size, fill=fill, **style)
 
     def _draw_nodes(self, drawing: Drawing) -> None:
         """Draw circles, and the rings of those columns that have one."""
@@ -393,41 +416,3 @@ def format_weight(value: float) -> str:
     """
     text = f"{value:.2f}" if abs(value) >= 0.005 or value == 0 else f"{value:.2g}"
     return text.replace("-", "\u2212")
-
-
-@dataclass(frozen=True)
-class EdgeLabel:
-    """The weight of an edge and the curve along which it may be drawn: start, control point and end."""
-
-    strength: float
-    sign: int
-    curve: tuple[Position, Position, Position]
-
-    @property
-    def text(self) -> str:
-        """The signed weight; the strength where there is no sign."""
-        return format_weight(self.sign * self.strength if self.sign else self.strength)
-
-    def point(self, share: float) -> Position:
-        """Return a point of the curve: 0 is its start, 1 its end."""
-        parts = ((1 - share) ** 2, 2 * share * (1 - share), share**2)
-        x, y = (sum(part * place[axis] for part, place in zip(parts, self.curve, strict=True)) for axis in (0, 1))
-        return x, y
-
-
-def _draw_edge(
-    drawing: Drawing, start: Array, end: Array, radius: float, bend: float, style: dict[str, object]
-) -> tuple[Position, Position, Position]:
-    """Draw an edge, a loop or one of several curves between two nodes, and return its start, control point and end."""
-    (x1, y1), (x2, y2) = start.tolist(), end.tolist()
-    if (x1, y1) == (x2, y2):
-        size = max(0.9 * radius, 6.0)
-        drawing.circle(x1, y1 - radius - 0.5 * size, size, **style)
-        top = x1, y1 - radius - 1.5 * size
-        return top, top, top
-    x, y = (x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1)
-    if bend:
-        drawing.path(f"M{x1:.2f} {y1:.2f}Q{x:.2f} {y:.2f} {x2:.2f} {y2:.2f}", **style)
-    else:
-        drawing.line(x1, y1, x2, y2, **style)
-    return (x1, y1), (x, y), (x2, y2)
