@@ -72,9 +72,9 @@ def test_rows_with_missing_cells_are_completed_and_keep_their_weight() -> None:
 def test_biases_of_states_without_an_example_are_undetermined(problem) -> None:
     refits, X, _ = problem
     block, layout = refits.rows.block, refits.layout
-    assert not undetermined_biases(block, layout).any()
+    assert not undetermined_biases(block.beliefs, layout).any()
     chosen = X[:, 3] == 1
-    found = undetermined_biases(refits.rows.subset(chosen), layout)
+    found = undetermined_biases(refits.rows.subset(chosen).beliefs, layout)
     variable = layout.schemas[0].variable_of_column[: refits.n_biases]
     assert found[variable == 3].all()
     assert not found[variable == 1].any()
