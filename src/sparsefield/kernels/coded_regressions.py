@@ -169,13 +169,22 @@ def _log_of_state(coding, v, code, logits, top, row):
     return value + logits[column, row] if column >= 0 else value
 
 
+@njit(nogil=True, cache=True, fastmath=FAST)
+def total_of(vector):
+    """Return the sum of a vector."""
+    total = 0.0
+    for i in range(vector.shape[0]):
+        total += vector[i]
+    return total
+
+
 @njit(nogil=True, cache=True)
 def set_gradient(rows, first, second, errors, theta, ridge, gradient):
     """Set the gradient of the loss plus ridge theta^2 / 2 from the errors."""
     n_biases = errors.shape[0]
     products = np.dot(errors, rows.columns.T)
     for c in range(n_biases):
-        gradient[c] = errors[c].sum() + ridge[c] * theta[c]
+        gradient[c] = total_of(errors[c]) + ridge[c] * theta[c]
     for f in range(first.shape[0]):
         a, b = first[f], second[f]
         found = products[a, b]
@@ -192,11 +201,45 @@ def _sorted_by(keys, n_keys):
         offsets[keys[k] + 1] += 1
     for k in range(n_keys):
         offsets[k + 1] += offsets[k]
-    place, order = offsets[:-1].copy(), np.empty(keys.shape[0], dtype=np.int64)
+    place, order = offsets.copy(), np.empty(keys.shape[0], dtype=np.int64)
     for k in range(keys.shape[0]):
         order[place[keys[k]]] = k
         place[keys[k]] += 1
     return offsets, order
+
+
+@njit(nogil=True, cache=True)
+def _designs(n_biases, first, second):
+    """Return the parameters of each column of targets: a bias, then its features.
+
+    Returns offsets (target columns + 1,), the source column of each entry, -1 for a bias, and its parameter.
+    """
+    n_features, n_entries = first.shape[0], n_biases + first.shape[0]
+    for f in range(n_features):
+        n_entries += second[f] < n_biases
+    target, source = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
+    parameter = np.empty(n_entries, np.int64)
+    for c in range(n_biases):
+        target[c], source[c], parameter[c] = c, -1, c
+    n = n_biases
+    for f in range(n_features):
+        target[n], source[n], parameter[n] = first[f], second[f], n_biases + f
+        n += 1
+        if second[f] < n_biases:
+            target[n], source[n], parameter[n] = second[f], first[f], n_biases + f
+            n += 1
+    offsets, order = _sorted_by(target, n_biases)
+    return offsets, source[order], parameter[order]
+
+
+@njit(nogil=True, cache=True)
+def take(matrix, some, others):
+    """Return some rows and columns of a matrix."""
+    found = np.empty((some.shape[0], others.shape[0]))
+    for a in range(some.shape[0]):
+        for b in range(others.shape[0]):
+            found[a, b] = matrix[some[a], others[b]]
+    return found
 
 
 @njit(nogil=True, cache=True)
@@ -206,26 +249,27 @@ def newton_system(rows, first, second, theta, free, least):
     ``least`` is added to the curvature of biases.
     """
     n_biases, n_rows, n_targets = free.shape[0], rows.weight.shape[0], rows.codes.shape[0]
-    n_features, coding = first.shape[0], rows.coding
-    logits = np.empty((n_biases, n_rows))
+    coding, logits = rows.coding, np.empty((n_biases, n_rows))
     add_features(rows.columns, n_biases, first, second, theta, logits)
-    # The rows of the design of each column of a target: a constant, then the sources of its features.
-    backward = np.flatnonzero(second < n_biases)
-    target = np.concatenate((np.arange(n_biases), first, second[backward]))
-    source = np.concatenate((np.full(n_biases, -1), second, first[backward]))
-    parameter = np.concatenate((np.arange(n_biases + n_features), n_biases + backward))
-    design_offsets, order = _sorted_by(target, n_biases)
-    n_free = np.array([free[rows.offsets[v] : rows.offsets[v + 1]].sum() for v in range(n_targets)])
-    sizes = design_offsets[rows.offsets[1:]] - design_offsets[rows.offsets[:-1]]
-    n_arcs = sizes - n_free
+    design_offsets, source, parameter = _designs(n_biases, first, second)
     arc_offsets, free_offsets = np.zeros(n_targets + 1, np.int64), np.zeros(n_targets + 1, np.int64)
-    arc_offsets[1:], free_offsets[1:] = np.cumsum(n_arcs), np.cumsum(n_free)
-    starts = np.zeros(n_targets, np.int64)
-    starts[1:] = np.cumsum(n_arcs * n_arcs)[:-1]
-    blocks = np.empty((n_arcs * n_arcs).sum(), dtype=np.float32)
-    parameter_of, block_of = np.empty(arc_offsets[-1], np.int64), np.repeat(np.arange(n_targets), n_arcs)
+    starts, n_entries, n_inverse, n_products = np.zeros(n_targets, np.int64), 0, 0, 0
+    for v in range(n_targets):
+        left, right = rows.offsets[v], rows.offsets[v + 1]
+        n_free = 0
+        for c in range(left, right):
+            n_free += free[c]
+        n_arcs = design_offsets[right] - design_offsets[left] - n_free
+        arc_offsets[v + 1], free_offsets[v + 1] = arc_offsets[v] + n_arcs, free_offsets[v] + n_free
+        starts[v] = n_entries
+        n_entries, n_inverse, n_products = (
+            n_entries + n_arcs * n_arcs,
+            n_inverse + n_free * n_free,
+            n_products + n_free * n_arcs,
+        )
+    blocks, of_gradient, of_weights = np.empty(n_entries, np.float32), np.empty(n_inverse), np.empty(n_products)
+    parameter_of, block_of = np.empty(arc_offsets[-1], np.int64), np.empty(arc_offsets[-1], np.int64)
     free_biases = np.empty(free_offsets[-1], np.int64)
-    of_gradient, of_weights = np.empty((n_free * n_free).sum()), np.empty((n_free * n_arcs).sum())
     states = np.empty((coding.most_states, n_rows))
     top, total = np.empty(n_rows), np.empty(n_rows)
     gradient_at = weights_at = 0
@@ -233,36 +277,45 @@ def newton_system(rows, first, second, theta, free, least):
         left, right = rows.offsets[v], rows.offsets[v + 1]
         if left == right:
             continue
-        mine = order[design_offsets[left] : design_offsets[right]]
-        ends = design_offsets[left : right + 1] - design_offsets[left]
-        design = np.empty((mine.shape[0], n_rows))
-        for j in range(mine.shape[0]):
-            if source[mine[j]] < 0:
-                design[j] = 1.0
+        begin = design_offsets[left]
+        size, ends = design_offsets[right] - begin, design_offsets[left : right + 1] - begin
+        design = np.empty((size, n_rows))
+        for j in range(size):
+            if source[begin + j] < 0:
+                design[j, :] = 1.0
             else:
-                design[j] = rows.columns[source[mine[j]]]
+                design[j, :] = rows.columns[source[begin + j]]
         p = states[: coding.state_offsets[v + 1] - coding.state_offsets[v]]
         set_states(coding, v, logits[left:right], p, top, total)
         for i in range(n_rows):
             total[i] = 1.0 / total[i]
             top[i] = rows.weight[i] if rows.codes[v, i] >= 0 else 0.0
         hessian = _hessian(coding, v, p, total, top, design, ends)
-        is_free = np.zeros(mine.shape[0], dtype=np.bool_)
-        is_free[ends[:-1]] = free[left:right]
-        kept, out = np.flatnonzero(~is_free), np.flatnonzero(is_free)
-        parameter_of[arc_offsets[v] : arc_offsets[v + 1]] = parameter[mine[kept]]
-        free_biases[free_offsets[v] : free_offsets[v + 1]] = parameter[mine[out]]
-        own, cross = hessian[out][:, out], hessian[out][:, kept]
-        for c in range(out.shape[0]):
+        n_free, n_arcs = free_offsets[v + 1] - free_offsets[v], arc_offsets[v + 1] - arc_offsets[v]
+        out, kept, n_out, n_kept = np.empty(n_free, np.int64), np.empty(n_arcs, np.int64), 0, 0
+        for j in range(size):
+            number = parameter[begin + j]
+            if source[begin + j] < 0 and free[number]:
+                free_biases[free_offsets[v] + n_out], out[n_out] = number, j
+                n_out += 1
+            else:
+                parameter_of[arc_offsets[v] + n_kept], kept[n_kept] = number, j
+                block_of[arc_offsets[v] + n_kept] = v
+                n_kept += 1
+        own, cross = take(hessian, out, out), take(hessian, out, kept)
+        for c in range(n_free):
             own[c, c] += least
         inverse = np.linalg.inv(own)
         product = np.dot(inverse, cross)
-        matrix = hessian[kept][:, kept] - np.dot(cross.T.copy(), product)
-        blocks[starts[v] : starts[v] + matrix.size] = matrix.astype(np.float32).ravel()
-        of_gradient[gradient_at : gradient_at + inverse.size] = inverse.ravel()
-        of_weights[weights_at : weights_at + product.size] = product.ravel()
-        gradient_at, weights_at = gradient_at + inverse.size, weights_at + product.size
-    parameter_offsets, arcs_of = _sorted_by(parameter_of, n_biases + n_features)
+        shift = np.dot(product.T, cross)
+        for a in range(n_arcs):
+            for b in range(n_arcs):
+                blocks[starts[v] + a * n_arcs + b] = hessian[kept[a], kept[b]] - shift[a, b]
+        for a in range(n_free):
+            of_gradient[gradient_at + a * n_free : gradient_at + (a + 1) * n_free] = inverse[a]
+            of_weights[weights_at + a * n_arcs : weights_at + (a + 1) * n_arcs] = product[a]
+        gradient_at, weights_at = gradient_at + n_free * n_free, weights_at + n_free * n_arcs
+    parameter_offsets, arcs_of = _sorted_by(parameter_of, n_biases + first.shape[0])
     return NewtonSystem(
         arc_offsets,
         starts,
@@ -300,7 +353,10 @@ def _hessian(coding, v, p, scale, weight, design, ends):
             means[c, i] *= scale[i] * np.sqrt(weight[i])
         for j in range(ends[c], ends[c + 1]):
             multiply(means[c], design[j], scaled[j])
-    hessian = -np.dot(scaled, scaled.T)
+    hessian = np.dot(scaled, scaled.T)
+    for a in range(design.shape[0]):
+        for b in range(design.shape[0]):
+            hessian[a, b] = -hessian[a, b]
     for a in range(n_columns):
         for b in range(a + 1):
             if b < a and b >= n_scores:
@@ -343,6 +399,8 @@ def _add_products(design, moment, a, a_end, b, b_end, scaled, hessian):
             hessian[b, a] += found
         return
     product = np.dot(scaled[a:a_end], design[b:b_end].T)
-    hessian[a:a_end, b:b_end] += product
-    if a != b:
-        hessian[b:b_end, a:a_end] += product.T
+    for j in range(a, a_end):
+        for k in range(b, b_end):
+            hessian[j, k] += product[j - a, k - b]
+            if a != b:
+                hessian[k, j] += product[j - a, k - b]

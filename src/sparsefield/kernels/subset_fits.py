@@ -38,10 +38,20 @@ def model_of(rows, first, second, strengths, theta, gradient, likely):
     for f in range(first.shape[0]):
         k = n_biases + f
         chosen[f] = theta[k] != 0.0 or abs(gradient[k]) > likely * strengths[k]
-    working = np.flatnonzero(chosen)
-    at = theta[np.concatenate((np.arange(n_biases), n_biases + working))]
-    free = strengths[:n_biases] == 0.0
+    working, free = np.flatnonzero(chosen), strengths[:n_biases] == 0.0
+    at = theta[_parameters(n_biases, working)]
     return working, newton_system(_sampled(rows), first[working], second[working], at, free, MIN_CURVATURE)
+
+
+@njit(nogil=True, cache=True)
+def _parameters(n_biases, working):
+    """Return the numbers of all biases, and of the weights of a working set."""
+    found = np.empty(n_biases + working.shape[0], np.int64)
+    for c in range(n_biases):
+        found[c] = c
+    for f in range(working.shape[0]):
+        found[n_biases + f] = n_biases + working[f]
+    return found
 
 
 @njit(nogil=True, cache=True)
@@ -68,14 +78,14 @@ def fit(rows, first, second, strengths, ridge, theta, working, system, share, to
     for number in range(max_steps):
         if violation <= tolerance:
             return number
-        kept = np.concatenate((np.arange(n_biases), n_biases + working))
-        at, slope, strong = theta[kept], gradient[kept], strengths[kept]
-        step = newton_step(system, at, slope / share, strong / share, ridge[kept] / share + MIN_CURVATURE)
-        predicted = (slope * step + strong * (np.abs(at + step) - np.abs(at))).sum()
+        kept = _parameters(n_biases, working)
+        step = newton_step(system, theta[kept], gradient[kept], strengths[kept], ridge[kept], share)
+        predicted = _predicted(theta, gradient, strengths, kept, step)
         moved[:] = theta
-        length, found = 1.0, False
+        length, new, found = 1.0, 0.0, False
         for _ in range(MAX_HALVINGS):
-            moved[kept] = at + length * step
+            for k in range(kept.shape[0]):
+                moved[kept[k]] = theta[kept[k]] + length * step[k]
             new = evaluate(rows, first, second, moved, errors) + penalty(moved, strengths, ridge)
             if new <= value + SUFFICIENT_DECREASE * length * predicted + 1e-13 * abs(value):
                 found = True
@@ -106,6 +116,16 @@ def _sampled(rows):
         return rows
     codes, columns = rows.codes[:, ::stride].copy(), rows.columns[:, ::stride].copy()
     return CodedRows(codes, columns, stride * rows.weight[::stride], rows.offsets, rows.coding)
+
+
+@njit(nogil=True, cache=True)
+def _predicted(theta, gradient, strengths, kept, step):
+    """Return the change of the objective that a step of some parameters would have, were the loss linear."""
+    total = 0.0
+    for k in range(kept.shape[0]):
+        f = kept[k]
+        total += gradient[f] * step[k] + strengths[f] * (abs(theta[f] + step[k]) - abs(theta[f]))
+    return total
 
 
 @njit(nogil=True, cache=True)
@@ -149,14 +169,21 @@ def _violates_outside(theta, gradient, strengths, n_biases, working, tolerance):
 
 
 @njit(nogil=True, cache=True)
-def newton_step(system, theta, gradient, strengths, ridge):
-    """Return the step to the minimum of the quadratic model plus penalties; free biases follow from the weights."""
-    reduced, start, strong = gradient.copy(), theta.copy(), strengths.copy()
-    at = 0
+def newton_step(system, theta, gradient, strengths, ridge, share):
+    """Return the step to the minimum of the quadratic model plus penalties; free biases follow from the weights.
+
+    The model is that of rows of which the fitted ones are a share.
+    """
+    reduced, start, strong, curvature = gradient.copy(), theta.copy(), strengths.copy(), ridge.copy()
+    for f in range(theta.shape[0]):
+        reduced[f] /= share
+        strong[f] /= share
+        curvature[f] = ridge[f] / share + MIN_CURVATURE
+    slopes, at = reduced.copy(), 0
     for v in range(system.starts.shape[0]):
         arc, last = system.arc_offsets[v], system.arc_offsets[v + 1]
         for f in range(system.free_offsets[v], system.free_offsets[v + 1]):
-            slope = gradient[system.free_biases[f]]
+            slope = slopes[system.free_biases[f]]
             for j in range(last - arc):
                 reduced[system.parameter_of[arc + j]] -= slope * system.of_weights[at + j]
             at += last - arc
@@ -165,7 +192,7 @@ def newton_step(system, theta, gradient, strengths, ridge):
         reduced[bias], start[bias], strong[bias] = 0.0, 0.0, np.inf
     step = np.empty(theta.shape[0])
     tolerance = MODEL_TOLERANCE * largest_violation(start, reduced, strong)
-    minimize(system, reduced, strong, ridge, start, MAX_CHANGE, tolerance, MAX_PASSES, step)
+    minimize(system, reduced, strong, curvature, start, MAX_CHANGE, tolerance, MAX_PASSES, step)
     at, matrix = 0, 0
     for v in range(system.starts.shape[0]):
         arc, last = system.arc_offsets[v], system.arc_offsets[v + 1]
@@ -173,10 +200,12 @@ def newton_step(system, theta, gradient, strengths, ridge):
         for f in range(left, right):
             moved = 0.0
             for g in range(left, right):
-                moved -= system.of_gradient[matrix + g - left] * gradient[system.free_biases[g]]
+                moved -= system.of_gradient[matrix + g - left] * slopes[system.free_biases[g]]
             for j in range(last - arc):
                 moved -= system.of_weights[at + j] * step[system.parameter_of[arc + j]]
             step[system.free_biases[f]] = moved
             matrix += right - left
             at += last - arc
-    return np.minimum(np.maximum(step, -MAX_CHANGE), MAX_CHANGE)
+    for f in range(theta.shape[0]):
+        step[f] = min(max(step[f], -MAX_CHANGE), MAX_CHANGE)
+    return step
