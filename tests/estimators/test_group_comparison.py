@@ -103,6 +103,17 @@ def test_three_groups_are_compared_in_pairs_and_all_together() -> None:
     assert "edges have different weights in the joint fit, over all pairs" in found.summary()
 
 
+def test_a_group_has_the_same_separate_weights_in_all_comparisons() -> None:
+    found = compare(survey(240, groups=3), "country", l1=3.0, l1_difference=3.0, permutations=0, n_jobs=1)
+    weights: dict[tuple[str, str, str], set[float]] = {}
+    for row in found.edges.iter_rows(named=True):
+        for side in "ab":
+            edge = row[f"group_{side}"], row["variable_a"], row["variable_b"]
+            weights.setdefault(edge, set()).add(row[f"separate_{side}"])
+    assert len(weights) == 18
+    assert all(len(values) == 1 for values in weights.values())
+
+
 def test_rows_of_all_pairs_are_sorted_by_p_and_have_the_weights_of_the_tested_fits(tmp_path: Path) -> None:
     table = survey(360, groups=3).with_columns(
         mood=(pl.col("mood") > 2).cast(int), color=(pl.col("color") == "red").cast(int)
