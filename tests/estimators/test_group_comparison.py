@@ -68,7 +68,8 @@ def test_the_field_of_a_group_predicts_is_saved_and_drawn(found, tmp_path: Path)
     found.write_report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(word in page for word in ("global strength", "mood - tired", "g0 minus g1", "Network of g1"))
-    assert "mood - tired (g0 and g1)" in found.summary()
+    assert "mood - tired" in found.summary()
+    assert "g0 and g1" not in found.summary()
 
 
 def test_threads_and_an_interruption_change_nothing(found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +143,7 @@ def test_rows_without_a_group_are_left_out_on_request(as_array: bool) -> None:
     kept = table.filter(pl.col("country").is_not_null())
     X, group = (table.drop("country").to_numpy(), table["country"]) if as_array else (table, "country")
     options: dict = {"l1": 4.0, "l1_difference": 4.0, "permutations": 3}
-    with pytest.raises(DataError, match=r"drop_missing_groups=True \(--drop-missing-groups\)"):
+    with pytest.raises(DataError, match="drop_missing_groups=True"):
         compare(X, group, **options)
     with pytest.warns(LeftOutWarning, match="10 missing value"):
         found = compare(X, group, drop_missing_groups=True, **options)
@@ -214,7 +215,7 @@ def test_a_sparse_matrix_is_refused() -> None:
         ({"group": "land"}, "group column 'land' is not there"),
         ({"rows": pl.col("country") == "g0"}, "only group 'g0'"),
         ({"rows": (pl.col("country") == "g0") | (pl.int_range(pl.len()) < 6)}, "at least 10 rows, but 'g1' has 3"),
-        ({"missing": True}, "Column 'country' has 1 missing value.*first in row 2"),
+        ({"missing": True}, "Column 'country' has 1 missing value.*first in row 3 .counted from 1"),
         ({"options": {"latent": {"topic": 2}, "refit": True}}, "refit=True is not possible.*latent="),
         ({"options": {"sample_weight": np.ones(60)}}, "leave sample_weight out"),
         ({"options": {"l1_difference": 0.0, "permutations": -1}}, "l1_difference must be.*permutations must be"),
