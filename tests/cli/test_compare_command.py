@@ -37,7 +37,7 @@ def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_pat
     assert "noise - sleep" in page.read_text(encoding="utf-8")
     assert "separate fits" in done.out
     assert "structure (largest difference of an edge)" in done.out
-    assert done.out.count("north") == 2  # in the list of groups, and where the order of weights is explained
+    assert done.out.count("north and south") == 1  # where the order of weights is explained
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
