@@ -17,10 +17,10 @@ from sparsefield.data import Block, Layout
 from sparsefield.kernels import subset_fits
 from sparsefield.kernels.coded_regressions import CodedRows, NewtonSystem, evaluate, set_gradient
 
-TOLERANCE = 0.01
+TOLERANCE = 0.002
 """Violation of the optimality conditions, as a share of l1, at which a fit ends; ..."""
 
-NOISE_TOLERANCE = 1e-3
+NOISE_TOLERANCE = 2e-4
 """... or as a share of the square root of the weight of the rows, which is the size of the noise in a gradient."""
 
 LIKELY = 0.5

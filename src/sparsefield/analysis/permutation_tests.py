@@ -24,7 +24,7 @@ CHUNK = 32
 SLACK = 1e-9
 """Relative difference below which two statistics count as equal."""
 
-OBSERVED_PRECISION = 100.0
+OBSERVED_PRECISION = 20.0
 """How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
 to be above or below the observed ones."""
 
