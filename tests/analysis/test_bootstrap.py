@@ -10,8 +10,9 @@ from known_tables import several_kinds, two_by_two
 
 from sparsefield import MarkovField
 from sparsefield.analysis import bootstrap, resampled_selection
-from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
+from sparsefield.analysis.bootstrap import Resampling, StepMemory, dropped_rows, resampled_rows
 from sparsefield.analysis.godambe import minimize
+from sparsefield.kernels.batched_errors import exp_nonpositive_narrow
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
 
@@ -30,6 +31,38 @@ def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
     assert found == pytest.approx(np.array(exact), abs=0.01)
     assert draw(2).sum() == problem.n_rows
     assert dropped_rows(100, 0.25, 0)(1).sum() == 75
+
+
+def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: MarkovField) -> None:
+    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    estimate, draw = minimize(problem, mixed.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
+    resampling = Resampling(problem, estimate, draw)
+    weights = np.stack([draw(number) for number in range(24)], axis=1)
+    thetas, converged = resampling._shared_steps(weights)
+    assert converged.all()
+    exact = np.stack([minimize(problem, estimate.theta, weights[:, k]).theta for k in range(24)], axis=1)
+    error = (thetas - exact)[problem.n_biases :, converged]
+    assert (np.abs(error) < 0.01 * exact[problem.n_biases :].std(axis=1)[:, None]).all()
+
+
+def test_remembered_steps_converge_where_plain_ones_diverge() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(0.3, 2.4, (6, 5))  # of the curvatures, for each resample; plain steps diverge above 2
+    optimum, shared = rng.normal(size=(6, 5)), rng.uniform(1.0, 3.0, 6)[:, None]
+    thetas, memory = np.zeros((6, 5)), StepMemory()
+    for _ in range(12):
+        gradient = factors * shared * (thetas - optimum)
+        thetas = memory.advance(thetas, gradient, gradient / shared)
+        memory.keep(np.ones(5, dtype=bool))
+    assert thetas == pytest.approx(optimum, abs=2e-3)
+
+
+def test_exponentials_in_single_precision_are_exact_to_rounding() -> None:
+    x = -np.geomspace(1e-6, 86.0, 4001).astype(np.float32)
+    found = np.array([exp_nonpositive_narrow(value) for value in x], dtype=float)
+    assert np.abs(found / np.exp(x.astype(float)) - 1.0).max() < 3e-7
+    assert exp_nonpositive_narrow(np.float32(0.0)) == 1.0
+    assert 0.0 < exp_nonpositive_narrow(np.float32(-1e30)) < 1e-37
 
 
 def test_draws_spread_as_the_standard_errors_say() -> None:

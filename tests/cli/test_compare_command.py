@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import load
+from sparsefield import MarkovField, load
 
 
 @pytest.fixture
@@ -36,6 +36,8 @@ def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_pat
     assert load(models / "south.safetensors").field_.record.n_rows == 100
     assert "noise - sleep" in page.read_text(encoding="utf-8")
     assert "separate fits" in done.out
+    assert "structure (largest difference of an edge)" in done.out
+    assert done.out.count("north and south") == 1  # where the order of weights is explained
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
@@ -57,12 +59,55 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
             ("--group", "country", "--weight", "wet"),
             "counts each row once, so rows have no weights: remove --weight wet",
         ),
-        (("--group", "country", "--l1-difference", "much"), "--l1-difference must be 'auto' or a number"),
+        (("--group", "country", "--l1-difference", "much"), "--l1-difference must be 'auto', or a number above 0"),
+        (("--group", "country", "--l1-difference", "0"), "--l1-difference must be 'auto', or a number above 0"),
         (("--group", "country", "--report", "page.txt"), "page.txt"),
-        (("--group", "country", "--adjust", "some", "--l1", "3"), "adjust must be one of"),
+        (("--group", "country", "--adjust", "some", "--l1", "3"), "--adjust must be one of max, holm"),
     ],
 )
 def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message: str) -> None:
     done = run("compare", table, *words)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_table_is_read_as_that_of_a_model(run, table: Path, tmp_path: Path) -> None:
+    frame = pl.read_csv(table).with_row_index("number")
+    levels = pl.col("noise") + pl.col("sleep") + 3 * (pl.col("number") % 2)
+    frame = frame.with_columns(effort=levels, wet=pl.when(pl.col("number") % 9 == 0).then(-9).otherwise(pl.col("wet")))
+    other, model = tmp_path / "other.csv", tmp_path / "m.safetensors"
+    frame.write_csv(other, separator="|")
+    described = ("--id", "number", "--missing=-9", "--nominal", "effort", "--observed", "rain", "--separator", "|")
+    assert run("fit", other, "-o", model, "--l1", "3", *described).code == 0
+    fit = ("--group", "country", "--l1", "3", "--l1-difference", "3", "--permutations", "19", "--json")
+    given = run("compare", other, *fit, *described)
+    alike = run("compare", other, *fit, "--like", model)
+    assert alike.code == 0, alike.err
+    assert json.loads(alike.out) == json.loads(given.out)
+    assert {node["variable"] for node in json.loads(alike.out)["nodes"]} == {"rain", "wet", "noise", "sleep", "effort"}
+    changed = json.loads(run("compare", other, *fit, "--like", model, "--ordinal", "effort").out)
+    assert changed != json.loads(given.out)
+
+
+def test_a_model_that_does_not_say_how_its_table_was_read_is_refused(run, table: Path, tmp_path: Path) -> None:
+    MarkovField(l1=3.0).fit(pl.read_csv(table)).save(tmp_path / "m.safetensors")
+    done = run("compare", table, "--group", "country", "--like", tmp_path / "m.safetensors")
+    assert done.code == 2
+    assert "does not say how its table was read" in done.err
+
+
+def test_no_difference_is_said_in_words(run, table: Path) -> None:
+    fit = ("--l1", "3", "--l1-difference", "inf", "--permutations", "0")
+    done = run("compare", table, "--group", "country", *fit)
+    assert "no difference of weights (l1_difference = inf)" in done.out
+
+
+def test_rows_without_a_group_are_counted_from_the_header(run, table: Path) -> None:
+    lines = table.read_text().splitlines()
+    lines[3] = lines[3].removeprefix("north")
+    table.write_text("\n".join(lines))
+    done = run("compare", table, "--group", "country", "--l1", "3", "--permutations", "0")
+    assert done.code == 2
+    assert "1 missing value(s), the first in row 3 below the header" in done.err
+    assert "--drop-missing-groups" in done.err
+    assert "drop_missing_groups" not in done.err

@@ -20,19 +20,28 @@ from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.solver.checkpoint import CheckpointFile
 
-BATCH = 64
+BATCH = 128
 """Resamples that share matrix products. Results depend on it by rounding errors, so it is always the same."""
 
 MAX_BATCH_NUMBERS = 2**24
 """Size of the largest array of a batch; tables of many rows have smaller batches."""
 
 TOLERANCE = 0.01
-"""Steps end where the decrement, about the distance from the optimum in standard errors, is below this."""
+"""Newton steps end where the decrement, about the distance from the optimum in standard errors, is below this."""
+
+SHARED_TOLERANCE = 0.05
+"""Shared steps end with one of at most this decrement, which leaves less than a hundredth of a standard error."""
 
 MAX_SHARED_STEPS = 30
 
 MIN_PROGRESS = 0.8
-"""A resample whose decrement falls by less than this factor gets Newton steps of its own."""
+"""A resample whose decrement falls by less than this factor in two steps gets Newton steps of its own."""
+
+MEMORY = 4
+"""Steps that are remembered."""
+
+RIDGE = 1e-8
+"""Added to the least squares over remembered steps, as a share of their size."""
 
 BATCHES_BETWEEN_SAVES = 8
 
@@ -62,6 +71,42 @@ def dropped_rows(n_rows: int, share: float, seed: int) -> Weighting:
         return factors
 
     return draw
+
+
+class StepMemory:
+    """The latest steps of many resamples, which correct the Hessian that they share (Anderson acceleration).
+
+    A plain step assumes that the gradient changes by the shared Hessian times the change of the parameters. How it
+    did change along the latest steps is known, and what it says is used for the part of the gradient that it explains,
+    by least squares in the norm of the shared Hessian.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._changes: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def advance(self, thetas: np.ndarray, gradient: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Return the next parameters (parameters, resamples), from gradients and plain steps at the present ones."""
+        now = thetas, gradient, step
+        if self._last is not None:
+            change = tuple(new - old for new, old in zip(now, self._last, strict=True))
+            self._changes = [*self._changes, change][-MEMORY:]
+        self._last = now
+        if not self._changes:
+            return thetas - step
+        moves, turns, steps = (np.stack(part) for part in zip(*self._changes, strict=True))
+        products = np.einsum("apr,bpr->rab", turns, steps)
+        size = np.einsum("raa->r", products)[:, None, None]
+        right = np.einsum("apr,pr->ra", turns, step)
+        factors = np.linalg.solve(products + RIDGE * size * np.eye(len(moves)), right[..., None])[..., 0]
+        return thetas - step - np.einsum("ra,apr->pr", factors, moves - steps)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Forget the resamples outside of a mask."""
+        assert self._last is not None
+        last, changes = self._last, self._changes
+        self._last = last[0][:, kept], last[1][:, kept], last[2][:, kept]
+        self._changes = [(a[:, kept], b[:, kept], c[:, kept]) for a, b, c in changes]
 
 
 @dataclass(frozen=True)
@@ -134,16 +179,17 @@ class Resampling:
         count = weights.shape[1]
         narrow = weights.astype(np.float32)
         thetas = np.repeat(self.estimate.theta[:, None], count, axis=1)
-        converged, going, before = np.zeros(count, dtype=bool), np.arange(count), np.full(count, np.inf)
+        converged, going, earlier = np.zeros(count, dtype=bool), np.arange(count), np.full((2, count), np.inf)
+        memory = StepMemory()
         for _ in range(MAX_SHARED_STEPS):
             gradient = self.problem.batch_gradient(thetas[:, going], np.ascontiguousarray(narrow[:, going]))
             step = self._inverse @ gradient
             decrement = np.sqrt(np.maximum((gradient * step).sum(axis=0), 0.0))
-            thetas[:, going] -= step
-            converged[going] = decrement <= TOLERANCE
-            kept = (decrement > TOLERANCE) & (decrement <= MIN_PROGRESS * before[going])
-            before[going] = decrement
-            going = going[kept]
+            thetas[:, going] = memory.advance(thetas[:, going], gradient, step)
+            converged[going] = decrement <= SHARED_TOLERANCE
+            kept = (decrement > SHARED_TOLERANCE) & (decrement <= MIN_PROGRESS * earlier[0])
+            earlier, going = np.stack([earlier[1], decrement])[:, kept], going[kept]
+            memory.keep(kept)
             if not len(going):
                 break
         return thetas, converged

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from sparsefield.analysis.comparison_tables import difference_field
-from sparsefield.analysis.comparison_text import ComparisonFacts, describe_comparison, name_groups
+from sparsefield.analysis.comparison_text import TESTS, ComparisonFacts, describe_comparison, name_groups
 from sparsefield.analysis.permutation_tests import PermutationResult
 from sparsefield.model import Field
 from sparsefield.viz.charts import HistogramPanel, draw_panels
@@ -48,10 +48,23 @@ def make_comparison_page(
 
 def _tests(facts: ComparisonFacts) -> str:
     rows = [
-        [TableCell(name_groups(test), "text"), TableCell(test.test, "text"), _number(test.statistic), _p(test.p)]
+        [*_groups(facts, name_groups(test)), TableCell(TESTS[test.test], "text"), _number(test.statistic), _p(test.p)]
         for test in facts.tables.test_rows
     ]
-    return render_table(("groups", "test", "difference", "p"), rows, text=(0, 1))
+    return _render(facts, ("test", "difference", "p"), rows)
+
+
+def _groups(facts: ComparisonFacts, names: str) -> list[TableCell]:
+    """Return the first cell of a row: its groups, unless there are only two."""
+    return [TableCell(names, "text")] if facts.several_pairs else []
+
+
+def _render(
+    facts: ComparisonFacts, heads: tuple[str, ...], rows: list[list[TableCell]], *, sortable: bool = False
+) -> str:
+    if facts.several_pairs:
+        return render_table(("groups", *heads), rows, text=(0, 1), sortable=sortable)
+    return render_table(heads, rows, text=(0,), sortable=sortable)
 
 
 def _histograms(facts: ComparisonFacts, results: Sequence[PermutationResult]) -> list[str]:
@@ -61,14 +74,15 @@ def _histograms(facts: ComparisonFacts, results: Sequence[PermutationResult]) ->
     panels = []
     for result in results:
         groups = result.comparison.groups
-        names = " and ".join(str(facts.groups[k]) for k in groups) if len(groups) == 2 else "all groups"
+        names = ", " + " and ".join(str(facts.groups[k]) for k in groups) if len(groups) == 2 else ", all groups"
+        names = names if facts.several_pairs else ""
         for k, (test, observed) in enumerate(
             (("global strength", result.observed.global_strength), ("structure", result.observed.structure))
         ):
             top = max(float(result.drawn[:, k].max(initial=0.0)), observed, 1e-9)
             counts, edges = np.histogram(result.drawn[:, k], BINS, (0.0, top))
             label = f"difference with permuted groups; observed: {observed:.3g}"
-            panels.append(HistogramPanel(f"{test}, {names}", label, edges.tolist(), counts.tolist(), COUNTED))
+            panels.append(HistogramPanel(f"{test}{names}", label, edges.tolist(), counts.tolist(), COUNTED))
     drawn = draw_panels("Statistics of permuted groups", panels)
     return [render_figure(drawn, "A group difference is unusual where few permutations reach the observed value.")]
 
@@ -76,31 +90,38 @@ def _histograms(facts: ComparisonFacts, results: Sequence[PermutationResult]) ->
 def _edges(facts: ComparisonFacts) -> str:
     rows = [
         [
-            TableCell(name_groups(edge), "text"),
+            *_groups(facts, name_groups(edge)),
             TableCell(f"{edge.variable_a} - {edge.variable_b}", "text"),
             *map(_number, (edge.weight_a, edge.weight_b, edge.separate_a, edge.separate_b, edge.statistic)),
             *map(_p, (edge.p, edge.p_adjusted)),
         ]
         for edge in facts.tables.edge_rows[:SHOWN_EDGES]
     ]
-    weights = "joint fit: first", "second", "separate fits: first", "second"
-    heads = ("groups", "edge", *weights, "difference", "p", "adjusted p")
+    first, second = _sides(facts)
+    weights = f"joint fit: {first}", second, f"separate fits: {first}", second
+    heads = ("edge", *weights, "difference", "p", "adjusted p")
     text = "The difference and its p-values are those of the separate fits, of each group by itself."
-    return paragraph(text, "note") + render_table(heads, rows, text=(0, 1), sortable=True)
+    return paragraph(text, "note") + _render(facts, heads, rows, sortable=True)
 
 
 def _nodes(facts: ComparisonFacts) -> str:
     rows = [
         [
-            TableCell(f"{node.group_a} and {node.group_b}", "text"),
+            *_groups(facts, f"{node.group_a} and {node.group_b}"),
             TableCell(node.variable, "text"),
             *map(_number, (node.strength_a, node.strength_b, node.statistic)),
             *map(_p, (node.p, node.p_adjusted)),
         ]
         for node in facts.tables.node_rows[:SHOWN_EDGES]
     ]
-    heads = ("groups", "column", "strength in first", "in second", "tested", "p", "adjusted p")
-    return render_table(heads, rows, text=(0, 1), sortable=True)
+    first, second = _sides(facts)
+    heads = ("column", f"strength in {first}", f"in {second}", "tested", "p", "adjusted p")
+    return _render(facts, heads, rows, sortable=True)
+
+
+def _sides(facts: ComparisonFacts) -> tuple[str, str]:
+    """Return what the two groups of a row are called in the head of a table."""
+    return ("first", "second") if facts.several_pairs else (str(facts.groups[0]), str(facts.groups[1]))
 
 
 def _networks(facts: ComparisonFacts, fields: Sequence[Field], results: Sequence[PermutationResult]) -> list[str]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isinf
 
-from sparsefield.analysis.comparison_tables import ComparedEdge, ComparisonTables, NetworkTest
+from sparsefield.analysis.comparison_tables import (
+    GLOBAL_STRENGTH,
+    STRUCTURE,
+    ComparedEdge,
+    ComparisonTables,
+    NetworkTest,
+)
 from sparsefield.analysis.group_statistics import Adjustment
 from sparsefield.data import Label
 from sparsefield.viz.fit_summary import count
@@ -20,6 +26,13 @@ ADJUSTED = {
     "bh": "after the adjustment of Benjamini and Hochberg",
     "none": "",
 }
+
+
+TESTS = {
+    GLOBAL_STRENGTH: "global strength (sum of the strengths of all edges)",
+    STRUCTURE: "structure (largest difference of an edge)",
+}
+"""What the tests of whole networks compare."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,11 @@ class ComparisonFacts:
         return [edge for edge in self.tables.edge_rows if edge.p_adjusted <= LEVEL]
 
     @property
+    def several_pairs(self) -> bool:
+        """Whether there is more than one pair of groups, so that rows of tables have to name theirs."""
+        return len(self.groups) > 2
+
+    @property
     def smallest_p(self) -> float:
         """The smallest adjusted p-value that an edge can have."""
         return (self.tables.n_tested if self.adjustment == "holm" else 1) / (1 + self.permutations)
@@ -51,7 +69,7 @@ def describe_comparison(facts: ComparisonFacts) -> list[str]:
     lines.append(describe_penalties(facts))
     if not facts.permutations:
         return [*lines, "Nothing was tested, since there are no permutations."]
-    lines += [describe_test(test) for test in facts.tables.test_rows]
+    lines += [describe_test(test, facts) for test in facts.tables.test_rows]
     return [*lines, describe_differing(facts)]
 
 
@@ -60,10 +78,15 @@ def describe_penalties(facts: ComparisonFacts) -> str:
     rows = facts.tables.edge_rows
     weighted = sum(edge.weight_a != 0.0 or edge.weight_b != 0.0 for edge in rows)
     different = sum(edge.difference != 0.0 for edge in rows)
-    of_pairs = "" if len(facts.groups) == 2 else ", over all pairs of groups"
+    of_pairs = ", over all pairs of groups" if facts.several_pairs else ""
+    if isinf(facts.l1_difference):
+        return (
+            f"Fitted together with l1 = {facts.l1:.3g} and no difference of weights (l1_difference = inf): in the "
+            f"joint fit, groups have the same weights for {count(weighted, 'edge')}{of_pairs}, and biases of their own."
+        )
     return (
-        f"Fitted together with l1 = {facts.l1:.3g} and l1_difference = {facts.l1_difference:.3g}: "
-        f"{different:,} of {count(weighted, 'edge')} have different weights in the joint fit{of_pairs}."
+        f"Fitted together with l1 = {facts.l1:.3g}, and l1_difference = {facts.l1_difference:.3g} on differences of "
+        f"weights: {different:,} of {count(weighted, 'edge')} have different weights in the joint fit{of_pairs}."
     )
 
 
@@ -72,9 +95,10 @@ def name_groups(test: NetworkTest | ComparedEdge) -> str:
     return "all groups" if (test.group_a, test.group_b) == ("", "") else f"{test.group_a} and {test.group_b}"
 
 
-def describe_test(test: NetworkTest) -> str:
-    """Return a test in one line."""
-    return f"{name_groups(test)}, {test.test}: difference {test.statistic:.3g}, p = {test.p:.3g}."
+def describe_test(test: NetworkTest, facts: ComparisonFacts) -> str:
+    """Return a test in one line, with its groups if there are several pairs of them."""
+    groups = f"{name_groups(test)}, " if facts.several_pairs else ""
+    return f"{groups}{TESTS[test.test]}: difference {test.statistic:.3g}, p = {test.p:.3g}."
 
 
 def describe_differing(facts: ComparisonFacts) -> str:
@@ -86,7 +110,9 @@ def describe_differing(facts: ComparisonFacts) -> str:
         return f"No edge can differ ({at}): {_describe_resolution(facts)}"
     if not found:
         return f"No edge differs ({at})."
-    return f"{count(len(found), 'edge')} {'differs' if len(found) == 1 else 'differ'} ({at}): {list_edges(found)}."
+    return (
+        f"{count(len(found), 'edge')} {'differs' if len(found) == 1 else 'differ'} ({at}): {list_edges(found, facts)}."
+    )
 
 
 def _describe_resolution(facts: ComparisonFacts) -> str:
@@ -99,8 +125,9 @@ def _describe_resolution(facts: ComparisonFacts) -> str:
     )
 
 
-def list_edges(edges: Sequence[ComparedEdge], most: int = 8) -> str:
-    """Return the ends of some edges."""
-    shown = [f"{edge.variable_a} - {edge.variable_b} ({name_groups(edge)})" for edge in edges[:most]]
+def list_edges(edges: Sequence[ComparedEdge], facts: ComparisonFacts, most: int = 8) -> str:
+    """Return the ends of some edges, with their groups if there are several pairs of them."""
+    groups = [f" ({name_groups(edge)})" if facts.several_pairs else "" for edge in edges[:most]]
+    shown = [f"{edge.variable_a} - {edge.variable_b}{end}" for edge, end in zip(edges[:most], groups, strict=True)]
     more = len(edges) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -149,7 +149,7 @@ def _restrict(start: WarmStart | None, layout: GroupLayout, likely: np.ndarray) 
 def _penalize_undetermined(trainer: Trainer, dataset: DenseDataset) -> None:
     """Penalize biases that would diverge, such as those of a state that a group never has."""
     single = Layout.single(dataset.layout.schemas[0])
-    found = [undetermined_biases(join_blocks(table.blocks), single) for table in dataset.tables]
+    found = [undetermined_biases(join_blocks(table.blocks).beliefs, single) for table in dataset.tables]
     problem = trainer.problem
     problem.penalty = replace(problem.penalty, on_biases=problem.penalty.on_biases | np.concatenate(found))
 

@@ -24,6 +24,10 @@ CHUNK = 32
 SLACK = 1e-9
 """Relative difference below which two statistics count as equal."""
 
+OBSERVED_PRECISION = 20.0
+"""How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
+to be above or below the observed ones."""
+
 MOST_NUMBERS = 5 * 10**7
 """Statistics of edges and nodes in all permutations of a test that are kept, at most."""
 
@@ -73,6 +77,32 @@ class PermutationResult:
 
 
 @dataclass(frozen=True)
+class SeparateFits:
+    """The fits of all groups, each by itself. Every comparison of a group has the same one."""
+
+    weights: np.ndarray
+    """(groups, pairs)"""
+    converged: np.ndarray
+    """(groups,) bool"""
+
+    @classmethod
+    def of(cls, problem: SubsetProblem, numbers: np.ndarray, l1: float, start: np.ndarray) -> SeparateFits:
+        """Return the fits of the groups with the numbers 0, 1, ... (rows,), from given parameters."""
+        groups = [numbers == group for group in range(int(numbers.max()) + 1)]
+        fits = [
+            problem.fit(mine, l1_of_group(l1, mine.sum(), len(mine)), start, None, OBSERVED_PRECISION)
+            for mine in groups
+        ]
+        weights = np.array([fit.theta[problem.n_biases :] for fit in fits])
+        return cls(weights, np.array([fit.converged for fit in fits]))
+
+
+def l1_of_group(l1: float, size: int, n_rows: int) -> float:
+    """Return the penalty of a group, from that of all rows."""
+    return l1 * float(np.sqrt(size / n_rows))
+
+
+@dataclass(frozen=True)
 class _Start:
     """Where the fit of a group begins."""
 
@@ -92,6 +122,8 @@ class PermutationTest:
     numbers : (rows,), the group of each row
     l1 : penalty of a fit to all rows; a group has it times the square root of its share of the rows, as the noise in a
         gradient grows with the square root of the number of rows
+    separate : the fits of the groups by themselves
+    start : (parameters,): biases and weights of all candidates, near those of all rows
     """
 
     comparison: Comparison
@@ -103,12 +135,15 @@ class PermutationTest:
     l1: float
     l2: float
     seed: int
+    separate: SeparateFits
+    start: np.ndarray
 
     def run(
         self, permutations: int, engine: Engine, saved: CheckpointFile | None, progress: Progress | None
     ) -> PermutationResult:
         """Return the result of a number of permutations, a multiple of which is saved on the way."""
-        weights, converged = self._weights(self._labels)
+        groups = list(self.comparison.groups)
+        weights, converged = self.separate.weights[groups], self.separate.converged[groups].all()
         observed = GroupStatistics.of(self.edges, weights)
         threshold = observed.as_vector() * (1.0 - SLACK)
         counts, drawn, unconverged = np.zeros(len(threshold), dtype=np.int64), np.empty((0, 3)), int(not converged)
@@ -133,10 +168,6 @@ class PermutationTest:
             if progress is not None:
                 progress(len(drawn), permutations)
         return PermutationResult(self.comparison, observed, counts, drawn, singles, unconverged, weights)
-
-    def selected_pairs(self) -> np.ndarray:
-        """Return the candidates that have a weight in the fit of a group, (pairs, 2)."""
-        return self.candidates[(self._weights(self._labels)[0] != 0.0).any(axis=0)]
 
     @cached_property
     def _labels(self) -> np.ndarray:
@@ -164,22 +195,16 @@ class PermutationTest:
         row_weight = np.bincount(problem.rows.owner, problem.rows.block.weight, problem.rows.n_rows)
         for k in range(len(self.comparison.groups)):
             mine = self._labels == k
-            l1 = self.l1 * float(np.sqrt(np.mean(mine) * len(mine) / self.rows.n_rows))
-            fit, model = problem.pooled(l1, float(row_weight[mine].sum() / row_weight.sum()))
+            l1 = l1_of_group(self.l1, mine.sum(), self.rows.n_rows)
+            fit, model = problem.pooled(l1, float(row_weight[mine].sum() / row_weight.sum()), self.start)
             found.append(_Start(l1, fit.theta, model))
         return tuple(found)
 
     def _permuted(self, number: int) -> tuple[GroupStatistics, bool]:
+        """Return the statistics of groups with permuted labels, and whether all fits converged."""
         rng = np.random.default_rng([self.seed, self.comparison.number, number])
-        return self._statistics(rng.permutation(self._labels))
-
-    def _statistics(self, labels: np.ndarray) -> tuple[GroupStatistics, bool]:
-        """Return the statistics of groups with given labels, and whether all fits converged."""
-        weights, converged = self._weights(labels)
-        return GroupStatistics.of(self.edges, weights), converged
-
-    def _weights(self, labels: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return the weights (groups, pairs) of groups with given labels, and whether all fits converged."""
-        problem, starts = self._problem, self._starts
-        fits = [problem.fit(labels == k, start.l1, start.theta, start.model) for k, start in enumerate(starts)]
-        return np.array([fit.theta[problem.n_biases :] for fit in fits]), all(fit.converged for fit in fits)
+        labels, problem = rng.permutation(self._labels), self._problem
+        starts = enumerate(self._starts)
+        fits = [problem.fit(labels == k, start.l1, start.theta, start.model) for k, start in starts]
+        weights = np.array([fit.theta[problem.n_biases :] for fit in fits])
+        return GroupStatistics.of(self.edges, weights), all(fit.converged for fit in fits)

@@ -171,8 +171,8 @@ class Conditional:
             np.matmul(design.T, thetas[self.parameters[c][:-1]], out=errors[k])
         biases = np.array([mine[-1] for mine in self.parameters])
         constant = self._log_base[:, None] + coded.T @ thetas[biases]
-        totals = np.empty(constant.shape)
-        weighted_errors(errors, coded[with_arcs], constant, self._narrow_values[with_arcs], weights, totals)
+        totals, own = np.empty(constant.shape), self._narrow_values[with_arcs]
+        weighted_errors(errors, coded[with_arcs].astype(FLOAT), constant.astype(FLOAT), own, weights, totals)
         yield biases, coded @ totals - self._narrow_values @ weights
         for error, c, design in zip(errors, with_arcs, designs, strict=True):
             yield self.parameters[c][:-1], design @ error

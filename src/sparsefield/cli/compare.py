@@ -10,8 +10,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.basket_data import BasketOptions
+from sparsefield.cli.columns_of_fit import options_like
 from sparsefield.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
+from sparsefield.cli.model_input import open_model, require_estimator
 from sparsefield.cli.remembered_reading import remember_reading
 from sparsefield.cli.table_files import check_folder, check_output, check_table_output, write_table
 from sparsefield.errors import DataError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN_EDGES = 15
 PAGES = (".html", ".htm")
+ADJUSTMENTS = ("max", "holm", "bh", "none")
 NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
 """Learning options that a comparison does not have."""
 
@@ -65,6 +68,14 @@ Checkpoint = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
 ]
+Like = Annotated[
+    Path | None,
+    opt.reading_option(
+        "--like",
+        metavar="MODEL",
+        help="Model that 'fit' learned from this table: read it alike, with the same ids, observed columns and kinds.",
+    ),
+]
 Weight = Annotated[str | None, typer.Option("--weight", hidden=True)]  # refused with the reason
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -74,6 +85,7 @@ def compare(
     data: opt.Data,
     *,
     group: CompareGroup,
+    like: Like = None,
     output: Output = None,
     permutations: Permutations = 1000,
     l1_difference: Difference = "auto",
@@ -94,14 +106,25 @@ def compare(
 
     Fits the fields of all groups together: weights that all groups share, and penalized differences. Tests permute the
     groups of rows: the difference of global strength (the sum of the strengths of all edges), the largest difference of
-    an edge, and every single edge. Prints the tests and the edges that differ most.
+    an edge, and every single edge. Prints the tests and the edges that differ most. With '--like MODEL', options for
+    reading the table need not be given again; options for learning are those of this command.
     """
     if weight is not None:
         raise DataError(
-            f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}."
+            f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}. Weights "
+            "are often made within groups, and rows that are permuted would carry them into the other group."
         )
-    _check_files(data, output, models, report)
+    difference = _read_difference(l1_difference)
+    if adjust not in ADJUSTMENTS:
+        raise typer.BadParameter(f"--adjust must be one of {', '.join(ADJUSTMENTS)}, got {adjust!r}")
+    _check_files(data, output, models, report, like)
+    if like is not None:
+        model = open_model(like, data)
+        require_estimator(model, "MarkovField", "CRFClassifier", what="says how one table is read")
+        reading, columns = options_like(model, reading, columns)
     given = read_data(data, reading, replace(columns, group=group))
+    if not drop_missing_groups:
+        _check_groups(given.groups, group, data)
     learning["selection"] = learning["selection"] or "heldout"
     estimator = opt.make_estimator(given, None, learning, jobs=jobs, seed=seed)
     options: dict[str, Any] = estimator.get_params(deep=False)
@@ -113,7 +136,7 @@ def compare(
             given.X,
             given.groups,
             observed=given.observed or None,
-            l1_difference=_read_difference(l1_difference),
+            l1_difference=difference,
             permutations=permutations,
             adjust=adjust,  # pyright: ignore[reportArgumentType]
             seed=seed,
@@ -133,7 +156,7 @@ def compare(
         show(f"\nWrote {', '.join(map(str, written))}.")
 
 
-def _check_files(data: Path, output: Path | None, models: Path | None, report: Path | None) -> None:
+def _check_files(data: Path, output: Path | None, models: Path | None, report: Path | None, like: Path | None) -> None:
     if is_linked(data) or is_matrix(data):
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     if output is not None:
@@ -142,14 +165,27 @@ def _check_files(data: Path, output: Path | None, models: Path | None, report: P
         check_output(report, PAGES)
     if models is not None:
         check_folder(models)
-    refuse_overwriting_inputs([output, report], [data])
+    refuse_overwriting_inputs([output, report], [data, *([] if like is None else [like])])
 
 
 def _read_difference(word: str) -> float | str:
     try:
-        return word if word == "auto" else float(word)
+        value = word if word == "auto" else float(word)
     except ValueError:
-        raise typer.BadParameter(f"--l1-difference must be 'auto' or a number, got {word!r}") from None
+        value = -1.0
+    if isinstance(value, float) and not value > 0.0:
+        raise typer.BadParameter(f"--l1-difference must be 'auto', or a number above 0, got {word!r}")
+    return value
+
+
+def _check_groups(values: Any, group: str, data: Path) -> None:
+    """Refuse rows without a group, in the words of the command line."""
+    missing = values.is_null().arg_true()
+    if len(missing):
+        raise DataError(
+            f"{data}: column {group!r} has {len(missing):,} missing value(s), the first in row {missing[0] + 1:,} "
+            "below the header: give every row a group, or leave these rows out with --drop-missing-groups."
+        )
 
 
 def _write(
@@ -196,24 +232,33 @@ def _content(found: GroupComparison, written: list[Path]) -> dict[str, Any]:
 
 
 def _show(found: GroupComparison) -> None:
-    from sparsefield.analysis.comparison_text import describe_differing, describe_penalties, name_groups
+    from sparsefield.analysis.comparison_text import TESTS, describe_differing, describe_penalties, name_groups
 
     facts = found.facts
     sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(facts.groups, facts.sizes, strict=True))
     show(f"Groups: {sizes}\n{describe_penalties(facts)}\n")
-    table = new_table("groups", "test", "difference", "p", left=2)
+    # With two groups, every row would name the same ones.
+    heads = ("groups",) if facts.several_pairs else ()
+
+    def groups(row: Any) -> list[str]:
+        return [name_groups(row)] if facts.several_pairs else []
+
+    table = new_table(*heads, "test", "difference", "p", left=1 + len(heads))
     for test in facts.tables.test_rows:
-        table.add_row(name_groups(test), test.test, f"{test.statistic:.3f}", _p(test.p))
+        table.add_row(*groups(test), TESTS[test.test], f"{test.statistic:.3f}", _p(test.p))
     show(table)
     show()
-    edges = new_table("groups", "edge", "joint fit", "separate fits", "difference", "p", "adjusted", left=2)
+    names = (*heads, "edge", "joint fit", "separate fits", "difference", "p", "adjusted")
+    edges = new_table(*names, left=1 + len(heads))
     for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
         joint, alone = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.separate_a:.2f}, {edge.separate_b:.2f}"
         tested = f"{edge.statistic:.2f}", _p(edge.p), _p(edge.p_adjusted)
-        edges.add_row(name_groups(edge), f"{edge.variable_a} - {edge.variable_b}", joint, alone, *tested)
+        edges.add_row(*groups(edge), f"{edge.variable_a} - {edge.variable_b}", joint, alone, *tested)
     if facts.tables.edge_rows:
         show(edges)
-        show("\nDifferences and p-values are those of the separate fits, of each group by itself.")
+        order = "the two groups" if facts.several_pairs else " and ".join(map(str, facts.groups))
+        show(f"\nWeights are those of {order}, in this order.")
+        show("Differences and p-values are those of the separate fits, of each group by itself.")
     if facts.permutations:
         show(describe_differing(facts))
 

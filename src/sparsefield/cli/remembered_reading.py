@@ -61,7 +61,7 @@ def read_for_model(
     Another file says itself how it is written; if no column of the model is found so, the options of the fit are tried.
     Unless ``noted``, nothing is said about the format, since it was said before.
     """
-    names, all_options = field.field_.schema.input_names, _options_of_fit(reading, field)
+    names, all_options = field.field_.schema.input_names, options_of_fit(reading, field)
     words = replace(reading, missing=all_options.missing, missing_only=all_options.missing_only)
     words = replace(words, dates=all_options.dates)
     tried = [all_options, words] if _is_file_of_fit(data, field) else [words, all_options]
@@ -130,7 +130,7 @@ def _read_with_columns(
     return source if set(names) & set(source.table.columns) else None
 
 
-def _options_of_fit(reading: ReadOptions, field: Any) -> ReadOptions:
+def options_of_fit(reading: ReadOptions, field: Any) -> ReadOptions:
     """Return the options for reading a table, with those of the table of the fit where none are given.
 
     Words for missing values are added to those of the fit.

@@ -106,8 +106,8 @@ def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
     missing = np.flatnonzero(groups.numbers < 0)
     if len(missing):
         yield (
-            f"{name} has {len(missing):,} missing value(s), the first in row {missing[0]}: give every row a group, or "
-            "leave these rows out with drop_missing_groups=True (--drop-missing-groups)."
+            f"{name} has {len(missing):,} missing value(s), the first in row {missing[0] + 1:,} (counted from 1): give "
+            "every row a group, or leave these rows out with drop_missing_groups=True."
         )
         return
     if len(groups.labels) < 2:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from numbers import Integral, Real
 from pathlib import Path
@@ -20,9 +21,10 @@ from sparsefield.analysis.comparison_tables import ComparisonTables, difference_
 from sparsefield.analysis.comparison_text import ComparisonFacts, describe_comparison
 from sparsefield.analysis.completed_rows import complete_once, complete_table
 from sparsefield.analysis.difference_selection import DifferencePenalty, select_difference
+from sparsefield.analysis.group_refits import SubsetProblem
 from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges
 from sparsefield.analysis.joint_fit import GroupRows, JointFit, JointOptions, fit_groups
-from sparsefield.analysis.permutation_tests import Comparison, PermutationResult, PermutationTest
+from sparsefield.analysis.permutation_tests import Comparison, PermutationResult, PermutationTest, SeparateFits
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import DenseDataset, Label, Layout, compile_table
 from sparsefield.errors import DataError
@@ -256,7 +258,7 @@ class _Plan:
     def layout(self) -> Layout:
         return self.estimator.field_.layout
 
-    @property
+    @cached_property
     def candidates(self) -> np.ndarray:
         """(pairs, 2)"""
         rule = self.estimator._resolve("induction")
@@ -272,30 +274,43 @@ class _Plan:
         """Return the joint fit, and the values of l1_difference that were tried."""
         candidates, pooled, path = self.candidates, self.estimator.field_, ()
         complete = replace(self.rows, table=complete_table(self.rows.table, pooled, self.seed))
-        likely = self._likely(complete)
+        weighted = self.candidates[(self.separate.weights != 0.0).any(axis=0)]
+        likely = np.unique(np.concatenate([pooled.pairs, weighted]), axis=0)
         value = l1_difference
         if value == "auto":
             path = select_difference(complete, self.options(np.inf), likely, engine, self.seed)
             value = next(point.l1_difference for point in path if point.selected)
         return fit_groups(self.rows, self.options(float(value)), candidates, likely, engine), path
 
-    def _likely(self, complete: GroupRows) -> np.ndarray:
-        """Return the pairs of columns with a weight in the field of all rows, or in that of a group, (pairs, 2)."""
-        test = self._test(Comparison(tuple(range(complete.n_groups)), 0), complete)
-        return np.unique(np.concatenate([self.estimator.field_.pairs, test.selected_pairs()]), axis=0)
+    @cached_property
+    def _problem(self) -> SubsetProblem:
+        rows = complete_once(self.rows.table, self.estimator.field_, self.seed)
+        return SubsetProblem(rows, self.layout, self.candidates, self.estimator.l2)
 
-    def _test(self, comparison: Comparison, rows: GroupRows) -> PermutationTest:
-        candidates, schema = self.candidates, rows.schema
+    @cached_property
+    def _start(self) -> np.ndarray:
+        """(parameters,): the weights of the field of all rows, for all candidates."""
+        pooled = self.estimator.field_
+        return self._problem.start_from(pooled.pairs, pooled.theta)
+
+    @cached_property
+    def separate(self) -> SeparateFits:
+        """The fits of the groups by themselves."""
+        return SeparateFits.of(self._problem, self.rows.numbers, self.estimator.l1_, self._start)
+
+    def _test(self, comparison: Comparison) -> PermutationTest:
         return PermutationTest(
             comparison,
-            complete_once(rows.table, self.estimator.field_, self.seed),
+            self._problem.rows,
             self.layout,
-            candidates,
-            CandidateEdges.of(schema, candidates),
-            rows.numbers,
+            self.candidates,
+            CandidateEdges.of(self.rows.schema, self.candidates),
+            self.rows.numbers,
             self.estimator.l1_,
             self.estimator.l2,
             self.seed,
+            self.separate,
+            self._start,
         )
 
     def test(
@@ -313,7 +328,7 @@ class _Plan:
                 if progress is not None:
                     progress(before + done, total)
 
-            test = self._test(Comparison(compared, number), self.rows)
+            test = self._test(Comparison(compared, number))
             results.append(test.run(self.permutations, engine, saved[number], advance))
         for file in saved:
             if file is not None:

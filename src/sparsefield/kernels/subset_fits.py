@@ -1,0 +1,211 @@
+"""This module fits a field with an L1 penalty to few rows: a proximal Newton method without the interpreter."""
+
+import numpy as np
+from numba import njit
+
+from sparsefield.kernels.coded_regressions import CodedRows, evaluate, newton_system, set_gradient
+from sparsefield.kernels.coordinate_descent import minimize
+
+MAX_CHANGE = 3.0
+"""Change of a parameter in one step, at most."""
+
+MIN_CURVATURE = 1e-2
+"""Added to the curvature of each parameter, which bounds the length of steps."""
+
+SUFFICIENT_DECREASE, MAX_HALVINGS = 1e-4, 12
+
+LIKELY = 0.8
+"""Candidates whose gradient has this share of their penalty are in the working set with those that have a weight."""
+
+MIN_CONTRACTION = 0.5
+"""A Hessian is computed again after a step that left more than this share of the violation."""
+
+MAX_HESSIAN_ROWS = 4096
+"""Rows that a Hessian is computed from, at most."""
+
+MODEL_TOLERANCE, MAX_PASSES = 0.03, 200
+"""The quadratic model is minimized up to this share of the violation, in this many passes at most."""
+
+
+@njit(nogil=True, cache=True)
+def model_of(rows, first, second, strengths, theta, gradient, likely):
+    """Return a working set of candidates, and the Hessians of the loss at theta over it.
+
+    Candidates have a weight, or a gradient with the share ``likely`` of their penalty.
+    """
+    n_biases = rows.offsets[-1]
+    chosen = np.zeros(first.shape[0], dtype=np.bool_)
+    for f in range(first.shape[0]):
+        k = n_biases + f
+        chosen[f] = theta[k] != 0.0 or abs(gradient[k]) > likely * strengths[k]
+    working, free = np.flatnonzero(chosen), strengths[:n_biases] == 0.0
+    at = theta[_parameters(n_biases, working)]
+    return working, newton_system(_sampled(rows), first[working], second[working], at, free, MIN_CURVATURE)
+
+
+@njit(nogil=True, cache=True)
+def _parameters(n_biases, working):
+    """Return the numbers of all biases, and of the weights of a working set."""
+    found = np.empty(n_biases + working.shape[0], np.int64)
+    for c in range(n_biases):
+        found[c] = c
+    for f in range(working.shape[0]):
+        found[n_biases + f] = n_biases + working[f]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def fit(rows, first, second, strengths, ridge, theta, working, system, share, tolerance, max_steps):
+    """Minimize the loss of rows plus L1 and ridge from theta, in place; return the steps, or -1 without convergence.
+
+    Parameters
+    ----------
+    rows : see `CodedRows`
+    first, second : (candidates,): pairs of columns
+    strengths, ridge : (parameters,), of biases and of all candidates; a bias without strength is free
+    theta : (parameters,)
+    working, system : the result of `model_of` for other rows that have the same free biases; it is replaced by one of
+        these rows where its steps converge slowly, or candidates outside of it violate optimality
+    share : weight of the rows as a share of the weight of the rows of the model
+    tolerance : largest violation of optimality, over all candidates, at which the fit ends
+    max_steps : at most
+    """
+    n_biases = rows.offsets[-1]
+    errors, gradient, moved = np.empty((n_biases, rows.weight.shape[0])), np.empty(theta.shape[0]), theta.copy()
+    value = evaluate(rows, first, second, theta, errors) + penalty(theta, strengths, ridge)
+    set_gradient(rows, first, second, errors, theta, ridge, gradient)
+    violation, is_new = largest_violation(theta, gradient, strengths), False
+    for number in range(max_steps):
+        if violation <= tolerance:
+            return number
+        kept = _parameters(n_biases, working)
+        step = newton_step(system, theta[kept], gradient[kept], strengths[kept], ridge[kept], share)
+        predicted = _predicted(theta, gradient, strengths, kept, step)
+        moved[:] = theta
+        length, new, found = 1.0, 0.0, False
+        for _ in range(MAX_HALVINGS):
+            for k in range(kept.shape[0]):
+                moved[kept[k]] = theta[kept[k]] + length * step[k]
+            new = evaluate(rows, first, second, moved, errors) + penalty(moved, strengths, ridge)
+            if new <= value + SUFFICIENT_DECREASE * length * predicted + 1e-13 * abs(value):
+                found = True
+                break
+            length *= 0.5
+        if is_new and not found:
+            return -1
+        before = violation
+        if found:
+            value = new
+            theta[:] = moved
+            set_gradient(rows, first, second, errors, theta, ridge, gradient)
+            violation = largest_violation(theta, gradient, strengths)
+        is_new = violation > MIN_CONTRACTION * before or _violates_outside(
+            theta, gradient, strengths, n_biases, working, tolerance
+        )
+        if is_new and violation > tolerance:
+            working, system = model_of(rows, first, second, strengths, theta, gradient, LIKELY)
+            share = 1.0
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _sampled(rows):
+    """Return evenly spaced rows, with weights that make up for the others: a Hessian may be approximate."""
+    stride = -(-rows.weight.shape[0] // MAX_HESSIAN_ROWS)
+    if stride <= 1:
+        return rows
+    codes, columns = rows.codes[:, ::stride].copy(), rows.columns[:, ::stride].copy()
+    return CodedRows(codes, columns, stride * rows.weight[::stride], rows.offsets, rows.coding)
+
+
+@njit(nogil=True, cache=True)
+def _predicted(theta, gradient, strengths, kept, step):
+    """Return the change of the objective that a step of some parameters would have, were the loss linear."""
+    total = 0.0
+    for k in range(kept.shape[0]):
+        f = kept[k]
+        total += gradient[f] * step[k] + strengths[f] * (abs(theta[f] + step[k]) - abs(theta[f]))
+    return total
+
+
+@njit(nogil=True, cache=True)
+def penalty(theta, strengths, ridge):
+    """Return the L1 and L2 penalties of parameters."""
+    total = 0.0
+    for f in range(theta.shape[0]):
+        total += strengths[f] * abs(theta[f]) + 0.5 * ridge[f] * theta[f] * theta[f]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def violation_of(value, slope, strength):
+    """Return by how much a parameter violates its optimality condition."""
+    if value > 0.0:
+        return abs(slope + strength)
+    if value < 0.0:
+        return abs(slope - strength)
+    return max(abs(slope) - strength, 0.0)
+
+
+@njit(nogil=True, cache=True)
+def largest_violation(theta, gradient, strengths):
+    """Return the largest violation of optimality of all parameters."""
+    worst = 0.0
+    for f in range(theta.shape[0]):
+        worst = max(worst, violation_of(theta[f], gradient[f], strengths[f]))
+    return worst
+
+
+@njit(nogil=True, cache=True)
+def _violates_outside(theta, gradient, strengths, n_biases, working, tolerance):
+    """Return whether a candidate outside of the working set violates optimality."""
+    chosen = np.zeros(theta.shape[0] - n_biases, dtype=np.bool_)
+    chosen[working] = True
+    for f in range(chosen.shape[0]):
+        k = n_biases + f
+        if not chosen[f] and violation_of(theta[k], gradient[k], strengths[k]) > tolerance:
+            return True
+    return False
+
+
+@njit(nogil=True, cache=True)
+def newton_step(system, theta, gradient, strengths, ridge, share):
+    """Return the step to the minimum of the quadratic model plus penalties; free biases follow from the weights.
+
+    The model is that of rows of which the fitted ones are a share.
+    """
+    reduced, start, strong, curvature = gradient.copy(), theta.copy(), strengths.copy(), ridge.copy()
+    for f in range(theta.shape[0]):
+        reduced[f] /= share
+        strong[f] /= share
+        curvature[f] = ridge[f] / share + MIN_CURVATURE
+    slopes, at = reduced.copy(), 0
+    for v in range(system.starts.shape[0]):
+        arc, last = system.arc_offsets[v], system.arc_offsets[v + 1]
+        for f in range(system.free_offsets[v], system.free_offsets[v + 1]):
+            slope = slopes[system.free_biases[f]]
+            for j in range(last - arc):
+                reduced[system.parameter_of[arc + j]] -= slope * system.of_weights[at + j]
+            at += last - arc
+    for f in range(system.free_biases.shape[0]):
+        bias = system.free_biases[f]
+        reduced[bias], start[bias], strong[bias] = 0.0, 0.0, np.inf
+    step = np.empty(theta.shape[0])
+    tolerance = MODEL_TOLERANCE * largest_violation(start, reduced, strong)
+    minimize(system, reduced, strong, curvature, start, MAX_CHANGE, tolerance, MAX_PASSES, step)
+    at, matrix = 0, 0
+    for v in range(system.starts.shape[0]):
+        arc, last = system.arc_offsets[v], system.arc_offsets[v + 1]
+        left, right = system.free_offsets[v], system.free_offsets[v + 1]
+        for f in range(left, right):
+            moved = 0.0
+            for g in range(left, right):
+                moved -= system.of_gradient[matrix + g - left] * slopes[system.free_biases[g]]
+            for j in range(last - arc):
+                moved -= system.of_weights[at + j] * step[system.parameter_of[arc + j]]
+            step[system.free_biases[f]] = moved
+            matrix += right - left
+            at += last - arc
+    for f in range(theta.shape[0]):
+        step[f] = min(max(step[f], -MAX_CHANGE), MAX_CHANGE)
+    return step
