@@ -15,7 +15,7 @@ import numpy as np
 from sparsefield.analysis.completed_rows import CompletedRowSet
 from sparsefield.data import Block, Layout
 from sparsefield.kernels import subset_fits
-from sparsefield.kernels.coded_regressions import CodedRows, NewtonSystem, evaluate, set_gradient
+from sparsefield.kernels.coded_regressions import CodedRows, NewtonSystem, evaluate, newton_system, set_gradient
 
 TOLERANCE = 0.002
 """Violation of the optimality conditions, as a share of l1, at which a fit ends; ..."""
@@ -23,8 +23,11 @@ TOLERANCE = 0.002
 NOISE_TOLERANCE = 2e-4
 """... or as a share of the square root of the weight of the rows, which is the size of the noise in a gradient."""
 
-LIKELY = 0.5
-"""Candidates whose gradient in all rows has this share of their penalty are in the model of all rows."""
+LIKELY, LIKELY_AGAIN = 0.5, 0.8
+"""Candidates whose gradient has this share of their penalty are in the model: of all rows, and of fitted ones."""
+
+MAX_HESSIAN_ROWS = 4096
+"""Rows, evenly spaced, that a Hessian is computed from, at most: it may be approximate."""
 
 MAX_STEPS = 80
 
@@ -136,19 +139,42 @@ class SubsetProblem:
     def _minimize(self, loss: _Loss, start: np.ndarray, model: LossModel | None) -> SubsetFit:
         if model is None or not np.array_equal(model.free, loss.free):
             model = self._model(loss, start)
-        theta = start.copy()
-        penalties = loss.strengths, loss.ridge
-        shared = model.working, model.system, model.share
-        steps = subset_fits.fit(loss.rows, *self._ends, *penalties, theta, *shared, loss.tolerance, MAX_STEPS)
-        return SubsetFit(theta, steps >= 0)
+        theta, gradient, left = start.copy(), np.empty(len(start)), MAX_STEPS
+        working, system, share, is_own = model.working, model.system, model.share, False
+        while left > 0:
+            steps, converged = subset_fits.descend(
+                loss.rows, *self._ends, loss.strengths, loss.ridge, theta, gradient, working, system, share,
+                loss.tolerance, left,
+            )  # fmt: skip
+            if converged or (is_own and steps == 0):
+                return SubsetFit(theta, bool(converged))
+            working, system = self._hessians(loss, theta, gradient, LIKELY_AGAIN)
+            left, share, is_own = left - max(steps, 1), 1.0, True
+        return SubsetFit(theta, False)
 
     def _model(self, loss: _Loss, theta: np.ndarray, share: float = 1.0) -> LossModel:
         """Return a model at theta."""
         errors, gradient = np.empty((self.n_biases, len(loss.rows.weight))), np.empty(len(theta))
         evaluate(loss.rows, *self._ends, theta, errors)
         set_gradient(loss.rows, *self._ends, errors, theta, loss.ridge, gradient)
-        found = subset_fits.model_of(loss.rows, *self._ends, loss.strengths, theta, gradient, LIKELY)
-        return LossModel(*found, loss.free, share)
+        return LossModel(*self._hessians(loss, theta, gradient, LIKELY), loss.free, share)
+
+    def _hessians(
+        self, loss: _Loss, theta: np.ndarray, gradient: np.ndarray, likely: float
+    ) -> tuple[np.ndarray, NewtonSystem]:
+        """Return candidates that have a weight or a gradient with the share ``likely`` of their penalty, and Hessians.
+
+        The Hessians of the loss at theta are over these candidates.
+        """
+        n, rows = self.n_biases, loss.rows
+        working = np.flatnonzero((theta[n:] != 0.0) | (np.abs(gradient[n:]) > likely * loss.strengths[n:]))
+        stride = -(-len(rows.weight) // MAX_HESSIAN_ROWS)
+        if stride > 1:
+            codes, columns = (np.ascontiguousarray(part[:, ::stride]) for part in (rows.codes, rows.columns))
+            rows = rows._replace(codes=codes, columns=columns, weight=stride * rows.weight[::stride])
+        at, (first, second) = theta[np.concatenate([np.arange(n), n + working])], self._ends
+        free = loss.strengths[:n] == 0.0
+        return working, newton_system(rows, first[working], second[working], at, free, subset_fits.MIN_CURVATURE)
 
 
 def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_regressions import CodedRows, evaluate, newton_system, set_gradient
+from sparsefield.kernels.coded_regressions import evaluate, set_gradient
 from sparsefield.kernels.coordinate_descent import minimize
 
 MAX_CHANGE = 3.0
@@ -14,33 +14,11 @@ MIN_CURVATURE = 1e-2
 
 SUFFICIENT_DECREASE, MAX_HALVINGS = 1e-4, 12
 
-LIKELY = 0.8
-"""Candidates whose gradient has this share of their penalty are in the working set with those that have a weight."""
-
 MIN_CONTRACTION = 0.5
-"""A Hessian is computed again after a step that left more than this share of the violation."""
-
-MAX_HESSIAN_ROWS = 4096
-"""Rows that a Hessian is computed from, at most."""
+"""Steps converge slowly when one of them leaves more than this share of the violation."""
 
 MODEL_TOLERANCE, MAX_PASSES = 0.03, 200
 """The quadratic model is minimized up to this share of the violation, in this many passes at most."""
-
-
-@njit(nogil=True, cache=True)
-def model_of(rows, first, second, strengths, theta, gradient, likely):
-    """Return a working set of candidates, and the Hessians of the loss at theta over it.
-
-    Candidates have a weight, or a gradient with the share ``likely`` of their penalty.
-    """
-    n_biases = rows.offsets[-1]
-    chosen = np.zeros(first.shape[0], dtype=np.bool_)
-    for f in range(first.shape[0]):
-        k = n_biases + f
-        chosen[f] = theta[k] != 0.0 or abs(gradient[k]) > likely * strengths[k]
-    working, free = np.flatnonzero(chosen), strengths[:n_biases] == 0.0
-    at = theta[_parameters(n_biases, working)]
-    return working, newton_system(_sampled(rows), first[working], second[working], at, free, MIN_CURVATURE)
 
 
 @njit(nogil=True, cache=True)
@@ -55,30 +33,35 @@ def _parameters(n_biases, working):
 
 
 @njit(nogil=True, cache=True)
-def fit(rows, first, second, strengths, ridge, theta, working, system, share, tolerance, max_steps):
-    """Minimize the loss of rows plus L1 and ridge from theta, in place; return the steps, or -1 without convergence.
+def descend(rows, first, second, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
+    """Minimize the loss of rows plus L1 and ridge from theta, in place, while steps of a model converge fast.
 
     Parameters
     ----------
     rows : see `CodedRows`
     first, second : (candidates,): pairs of columns
     strengths, ridge : (parameters,), of biases and of all candidates; a bias without strength is free
-    theta : (parameters,)
-    working, system : the result of `model_of` for other rows that have the same free biases; it is replaced by one of
-        these rows where its steps converge slowly, or candidates outside of it violate optimality
+    theta, gradient : (parameters,); the gradient of loss and ridge is set
+    working, system : candidates, and the Hessians over them, perhaps of other rows that have the same free biases
     share : weight of the rows as a share of the weight of the rows of the model
     tolerance : largest violation of optimality, over all candidates, at which the fit ends
     max_steps : at most
+
+    Returns
+    -------
+    steps : the number of steps
+    converged : whether the violation is small enough; otherwise another model is needed, since steps converge slowly,
+        none lowers the objective, or a candidate outside of the model violates optimality
     """
     n_biases = rows.offsets[-1]
-    errors, gradient, moved = np.empty((n_biases, rows.weight.shape[0])), np.empty(theta.shape[0]), theta.copy()
+    errors, moved = np.empty((n_biases, rows.weight.shape[0])), theta.copy()
     value = evaluate(rows, first, second, theta, errors) + penalty(theta, strengths, ridge)
     set_gradient(rows, first, second, errors, theta, ridge, gradient)
-    violation, is_new = largest_violation(theta, gradient, strengths), False
+    violation = largest_violation(theta, gradient, strengths)
+    kept = _parameters(n_biases, working)
     for number in range(max_steps):
         if violation <= tolerance:
-            return number
-        kept = _parameters(n_biases, working)
+            return number, True
         step = newton_step(system, theta[kept], gradient[kept], strengths[kept], ridge[kept], share)
         predicted = _predicted(theta, gradient, strengths, kept, step)
         moved[:] = theta
@@ -91,31 +74,18 @@ def fit(rows, first, second, strengths, ridge, theta, working, system, share, to
                 found = True
                 break
             length *= 0.5
-        if is_new and not found:
-            return -1
-        before = violation
-        if found:
-            value = new
-            theta[:] = moved
-            set_gradient(rows, first, second, errors, theta, ridge, gradient)
-            violation = largest_violation(theta, gradient, strengths)
-        is_new = violation > MIN_CONTRACTION * before or _violates_outside(
-            theta, gradient, strengths, n_biases, working, tolerance
-        )
-        if is_new and violation > tolerance:
-            working, system = model_of(rows, first, second, strengths, theta, gradient, LIKELY)
-            share = 1.0
-    return -1
-
-
-@njit(nogil=True, cache=True)
-def _sampled(rows):
-    """Return evenly spaced rows, with weights that make up for the others: a Hessian may be approximate."""
-    stride = -(-rows.weight.shape[0] // MAX_HESSIAN_ROWS)
-    if stride <= 1:
-        return rows
-    codes, columns = rows.codes[:, ::stride].copy(), rows.columns[:, ::stride].copy()
-    return CodedRows(codes, columns, stride * rows.weight[::stride], rows.offsets, rows.coding)
+        if not found:
+            return number, False
+        before, value = violation, new
+        theta[:] = moved
+        set_gradient(rows, first, second, errors, theta, ridge, gradient)
+        violation = largest_violation(theta, gradient, strengths)
+        if violation > tolerance and (
+            violation > MIN_CONTRACTION * before
+            or _violates_outside(theta, gradient, strengths, n_biases, working, tolerance)
+        ):
+            return number + 1, False
+    return max_steps, violation <= tolerance
 
 
 @njit(nogil=True, cache=True)
