@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Annotated, Any
+from unittest import mock
 
 import numpy as np
 import typer
+from threadpoolctl import threadpool_limits
 
 import sparsefield
 from benchmarks.command_line import Json, Row, Seed, print_rows
@@ -22,8 +24,10 @@ from benchmarks.dependent_data import Case, MissingDataError, find_cases
 from benchmarks.measure import in_child
 from sparsefield.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
+from sparsefield.objectives.dense_evaluator import DenseEvaluator
+from sparsefield.solver.candidate_selection import Candidates
 
-__all__ = ["FitProfile", "StackSampler", "count_calls", "profile_fit", "warm_up"]
+__all__ = ["FitProfile", "StackSampler", "count_calls", "count_operations", "profile_fit", "warm_up"]
 
 EVALUATION, SCORING, COMPILING = "evaluation and gradient", "candidate scoring", "compiling graphs"
 OPTIMIZER, TABLE, REST = "L-BFGS vectors", "reading the table", "rest"
@@ -146,9 +150,59 @@ def place_of(path: str, name: str) -> Place:
     return part, f"{file}: {short}"
 
 
+def count_operations(function: Callable[[], Any]) -> dict[str, float]:
+    """Return the additions and multiplications, by part of a fit to one dense table, while another function runs.
+
+    Those of an evaluation are four for each arc and row: logits and gradient. Those of scores are four for each
+    candidate and row, since both of its columns have errors. Terms of all pairs count, whatever a rule leaves out.
+    """
+    counted = {EVALUATION: 0.0, SCORING: 0.0}
+    methods = DenseEvaluator.evaluate, DenseEvaluator.gradient, Candidates.score
+
+    def rows_of(evaluator: Any) -> int:
+        return sum(evaluator.source.rows.map(lambda part: part.block.n_rows))
+
+    def arcs_of(graphs: Any) -> int:
+        return sum(len(graph.arc_source) for graph in graphs)
+
+    def evaluate(self: Any, graphs: Any, theta: Any) -> Any:
+        counted[EVALUATION] += 4.0 * arcs_of(graphs) * rows_of(self)
+        return methods[0](self, graphs, theta)
+
+    def gradient(self: Any, graphs: Any, size: int) -> Any:
+        counted[EVALUATION] += 2.0 * arcs_of(graphs) * rows_of(self)
+        return methods[1](self, graphs, size)
+
+    def score(self: Any, *arguments: Any, **options: Any) -> Any:
+        counted[SCORING] += 2.0 * self.evaluator.layout.n_columns**2 * rows_of(self.evaluator)
+        return methods[2](self, *arguments, **options)
+
+    with (
+        mock.patch.object(DenseEvaluator, "evaluate", evaluate),
+        mock.patch.object(DenseEvaluator, "gradient", gradient),
+        mock.patch.object(Candidates, "score", score),
+    ):
+        function()
+    return counted
+
+
+def measure_products(seconds: float = 0.2) -> dict[str, float]:
+    """Return the operations in a nanosecond of products of matrices on one thread, by their type."""
+    found = {}
+    with threadpool_limits(1):
+        for dtype in (np.float64, np.float32):
+            one, other = np.ones((256, 256), dtype=dtype), np.ones((256, 256), dtype=dtype)
+            count, start = 0, time.process_time()
+            while time.process_time() < start + seconds:
+                one @ other
+                count += 1
+            found[np.dtype(dtype).name] = 2e-9 * 256**3 * count / (time.process_time() - start)
+    return found
+
+
 @dataclass(frozen=True)
 class FitProfile:
-    """A profile of one fit: seconds by part and function, calls, and counts of iterations."""
+    """A profile of one fit: seconds by part and function, calls, and counts of iterations and operations."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -156,6 +210,10 @@ class FitProfile:
     functions: dict[str, float]
     calls: dict[str, int]
     phases: dict[str, int]
+    operations: dict[str, float]
+    """Of evaluations and of scores, as `count_operations` returns them."""
+    products: dict[str, float]
+    """What the machine does: see `measure_products`."""
     largest_working_set: int
     weights: int
     certified: bool
@@ -184,7 +242,7 @@ def warm_up(train: Any, l1: float) -> None:
 
 
 def profile_fit(case: Case, l1: float | None = None, seed: int = 0) -> FitProfile:
-    """Fit a case twice on one thread: to sample what is running, and to count calls, which would change the times."""
+    """Fit a case on one thread to sample what is running, and again to count calls and operations, which takes time."""
     train = case.draw(seed).train
     l1 = case.l1 if l1 is None else l1
     warm_up(train, l1)
@@ -200,6 +258,8 @@ def profile_fit(case: Case, l1: float | None = None, seed: int = 0) -> FitProfil
         functions=dict(sampler.functions),
         calls=dict(count_calls(fit)),
         phases=dict(Counter(row.phase for row in record.iterations)),
+        operations=count_operations(fit),
+        products=measure_products(),
         largest_working_set=max((row.features for row in record.iterations), default=0),
         weights=record.iterations[-1].active if record.iterations else 0,
         certified=record.converged,
@@ -209,11 +269,18 @@ def profile_fit(case: Case, l1: float | None = None, seed: int = 0) -> FitProfil
 def describe(case: Case, found: FitProfile) -> str:
     """Return the figures of a profile that are no table, as lines of text."""
     phases = ", ".join(f"{phase} {count}" for phase, count in found.phases.items())
+    work = "; ".join(
+        f"{part}: {1e-9 * count:,.1f} billion operations, {1e-9 * count / max(found.parts.get(part, 0.0), 1e-9):.1f} "
+        "in a nanosecond"
+        for part, count in found.operations.items()
+    )
     return (
         f"{case.name}: {case.words}\n"
         f"{found.cpu_seconds:.2f} CPU seconds, {found.wall_seconds:.2f} wall seconds, one thread\n"
         f"{sum(found.phases.values())} iterations ({phases}); largest working set {found.largest_working_set:,}, "
-        f"{found.weights:,} weights, {'certified' if found.certified else 'NOT certified'}"
+        f"{found.weights:,} weights, {'certified' if found.certified else 'NOT certified'}\n{work}\n"
+        f"products of matrices on this machine: {found.products['float64']:.0f} operations in a nanosecond, in single "
+        f"precision {found.products['float32']:.0f}"
     )
 
 
