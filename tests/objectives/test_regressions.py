@@ -57,7 +57,7 @@ def test_threads_change_no_bit(make_problem) -> None:
 def test_large_blocks_have_few_pieces_of_about_as_many_arcs(make_problem) -> None:
     graph = make_problem(5, states=(2,) * 12, observed_states=(), numbers=0, share=1.0).graphs[0]
     assert len(regressions.divide(graph, 12, 1, 1).pieces) == 1
-    pieces = regressions.divide(graph, 12, 10**6, 8).pieces
+    pieces = regressions.divide(graph, 12, 10**6, 16).pieces
     assert len(pieces) == 4
     assert [len(piece.parameters) for piece in pieces] == [36, 36, 36, 36]
     assert len(regressions.divide(graph, 12, 10**6, 100).pieces) == 1

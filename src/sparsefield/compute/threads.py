@@ -26,6 +26,9 @@ from sparsefield.compute.block_collection import (
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
 
+TASKS_PER_THREAD = 3
+"""Tasks for each thread, at least, where work can be divided further: with fewer, threads wait for the last one."""
+
 
 class Threads(Engine):
     """An engine that runs functions on ``n_jobs`` threads of this process.
@@ -147,16 +150,39 @@ class LocalBlocks(BlockCollection):
         return self._engine.map(lambda block: function(block, *shared), self._blocks)
 
     def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
-        """Return the entries that a query selects; threads work on different items."""
+        """Return the entries that a query selects; threads work on different items, or on parts of their sums."""
+        runs = _aligned_runs(len(self), -(-TASKS_PER_THREAD * self._n_threads // max(len(items), 1)))
 
-        def search(item: Any) -> tuple[TopEntries, np.ndarray]:
-            summands = (query.summand(block, item, *query.shared) for block in self._blocks)
-            return find_large_entries(query, item, tree_sum(summands))
+        def add(task: tuple[Any, range]) -> Any:
+            item, run = task
+            return tree_sum(query.summand(self._blocks[k], item, *query.shared) for k in run)
 
-        return select_top_entries(query, self._engine.map(search, items))
+        def search(item: Any, sums: Sequence[Any]) -> tuple[TopEntries, np.ndarray]:
+            return find_large_entries(query, item, tree_sum(sums))
+
+        if len(runs) == 1:
+            return select_top_entries(query, self._engine.map(lambda item: search(item, [add((item, runs[0]))]), items))
+        sums = self._engine.map(add, [(item, run) for item in items for run in runs])
+        found = [(item, sums[k * len(runs) : (k + 1) * len(runs)]) for k, item in enumerate(items)]
+        return select_top_entries(query, self._engine.map(lambda pair: search(*pair), found))
+
+    @property
+    def _n_threads(self) -> int:
+        return self._engine.n_threads if isinstance(self._engine, Threads) else 1
 
     def per_worker(self, function: Callable[..., Any], *shared: Any) -> LocalWorkerData:
         return LocalWorkerData(function(self._engine, self._blocks, *shared), self._engine)
+
+
+def _aligned_runs(count: int, wanted: int) -> list[range]:
+    """Divide numbers below ``count`` into runs of 2^k each, about ``wanted`` of them; the last one may be shorter.
+
+    Such runs are subtrees of `tree_sum`, so that a sum of their sums has the same bits as the sum of all.
+    """
+    size = 1
+    while size * wanted < count:
+        size *= 2
+    return [range(start, min(start + size, count)) for start in range(0, max(count, 1), size)]
 
 
 class LocalWorkerData(WorkerData):

@@ -82,8 +82,12 @@ def _count_small_range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]
     limits = np.iinfo(np.int64)
     if high - low >= 4 * len(values) + 1024 or low < limits.min or high > limits.max:
         return None
-    shifted = values.astype(np.int64) - low
-    return np.bincount(shifted) > 0, shifted, low
+    from sparsefield.kernels.coded_columns import mark_distances
+
+    # One type only, since the kernel is compiled for each.
+    distances, occurs = values.astype(np.int64), np.zeros(high - low + 1, dtype=bool)
+    mark_distances(distances, low, occurs)
+    return occurs, distances, low
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:

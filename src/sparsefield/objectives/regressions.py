@@ -17,10 +17,10 @@ from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.arc_products import arc_dots, arc_sums, in_chunks
 from sparsefield.model import Adjacency
 
-MAX_PIECES = 32
+MAX_PIECES = 64
 """Pieces of all blocks together, at most: enough for the cores of a large machine."""
 
-MIN_OPERATIONS = 4e6
+MIN_OPERATIONS = 8e6
 """Operations of a piece, at least: they take about a millisecond, and handing out a piece about 50 microseconds."""
 
 MATRIX_SHARE = 0.25
