@@ -43,12 +43,34 @@ def test_pieces_have_the_results_of_the_whole(make_problem, monkeypatch, shape, 
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_single_precision_is_close_to_double_precision(make_problem, monkeypatch, shape, share) -> None:
+    problem = with_conjunctions(make_problem(5, **SHAPES[shape]), 8)
+    monkeypatch.setattr(regressions, "MATRIX_SHARE", share)
+    with Threads(1) as engine:
+        evaluator, graphs = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine), problem.field.graphs
+        loss, gradient = evaluator.evaluate(graphs, problem.field.theta)
+        evaluator.single_precision = True
+        single_loss, single_gradient = evaluator.evaluate(graphs, problem.field.theta)
+        assert single_loss == pytest.approx(loss, rel=1e-6)
+        np.testing.assert_allclose(single_gradient, gradient, rtol=0, atol=1e-4)
+        assert not np.array_equal(single_gradient, gradient)
+        np.testing.assert_allclose(evaluator.gradient(graphs, len(gradient)), gradient, rtol=0, atol=1e-4)
+        evaluator.single_precision = False
+        again, gradient_again = evaluator.evaluate(graphs, problem.field.theta)
+    assert again == loss
+    np.testing.assert_array_equal(gradient_again, gradient)
+
+
 @pytest.mark.usefixtures("many_pieces")
-def test_threads_change_no_bit(make_problem) -> None:
+@pytest.mark.parametrize("single_precision", [False, True])
+def test_threads_change_no_bit(make_problem, single_precision) -> None:
     problem, found = with_conjunctions(make_problem(5, **SHAPES["many states"]), 8), []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
             evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
+            evaluator.single_precision = single_precision
             loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
             found.append((loss, gradient.tobytes(), evaluator.bias_hessian().tobytes()))
     assert found[0] == found[1] == found[2]

@@ -8,14 +8,14 @@ from plain import learn_plain_schema
 from settled import clamped_loss, completed_loss
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver
+from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
-from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions, trainer
 from sparsefield.solver.candidate_selection import EXACT, SINGLE_PRECISION
 
 
@@ -75,6 +75,64 @@ def test_candidates_are_scored_in_single_precision_until_none_is_left_and_then_e
     assert SINGLE_PRECISION in rules
     assert rules[-1] == EXACT
     assert field.converged_
+
+
+def evaluated(monkeypatch, **options) -> tuple[MarkovField, list[bool]]:
+    """Return a fit to a table that counts as large, and for each evaluation whether it was in single precision."""
+    precisions: list[bool] = []
+    evaluate = DenseEvaluator.evaluate
+
+    def watch(self, graphs, theta):
+        precisions.append(self.single_precision)
+        return evaluate(self, graphs, theta)
+
+    monkeypatch.setattr(DenseEvaluator, "evaluate", watch)
+    monkeypatch.setattr(config, "CELLS_FOR_SINGLE_PRECISION", 1)
+    return MarkovField(n_jobs=1, l1=2.0, **options).fit(correlated(400, 12)), precisions
+
+
+def test_a_large_table_is_evaluated_in_single_precision_until_the_certificate(monkeypatch) -> None:
+    exact = MarkovField(n_jobs=1, l1=2.0).fit(correlated(400, 12))
+    field, single = evaluated(monkeypatch)
+    assert field.converged_
+    assert single[0]
+    assert not single[-1]
+    assert single == sorted(single, reverse=True)
+    assert sum(not one for one in single) < sum(single)
+    assert field.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+    np.testing.assert_allclose(field.field_.biases, exact.field_.biases, atol=0.05)
+
+
+@pytest.mark.parametrize("solver", [Solver(certify=False), Solver(kkt_tol=1e-7)])
+def test_where_rounding_errors_matter_nothing_is_in_single_precision(monkeypatch, solver) -> None:
+    _, single = evaluated(monkeypatch, solver=solver)
+    assert not any(single)
+
+
+def test_a_fit_that_rounding_errors_stop_goes_on_in_double_precision(monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "SINGLE_PRECISION_ERROR", 0.0)
+    field, single = evaluated(monkeypatch, solver=Solver(kkt_tol=1e-7))
+    assert field.converged_
+    assert single[0]
+    assert not single[-1]
+
+
+def test_batches_grow_as_long_as_their_features_are_needed(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (600, 40))
+    X[:, 1:] = np.where(rng.random((600, 39)) < 0.5, X[:, :-1], X[:, 1:])
+    added = []
+    add_features = Trainer._add_features
+
+    def watch(self, features, min_gradient=None):
+        added.append((self.state.growth, add_features(self, features, min_gradient)))
+        return added[-1][1]
+
+    monkeypatch.setattr(Trainer, "_add_features", watch)
+    field = MarkovField(n_jobs=1, l1=1.0).fit(X)
+    assert field.converged_
+    assert {growth for growth, _ in added} == {1.0, trainer.LARGE_GROWTH}
+    assert max(count for growth, count in added if growth > 1.0) > 4 * 40
 
 
 def test_two_stages_let_biases_converge_first() -> None:
