@@ -15,10 +15,9 @@ from types import ModuleType
 import numpy as np
 import polars as pl
 import pytest
-from typer.main import get_command
 
 import sparsefield
-from sparsefield.cli import app
+from sparsefield.cli import app, build_commands
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("**/*.md"))
@@ -137,7 +136,7 @@ def test_named_commands_and_their_options_exist(document) -> None:
     fenced = re.findall(r"^```(?!python).*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = "\n".join([*fenced, *re.findall(r"(?<=`)[^`\n]+(?=`)|(?<=^    ).*$", text, re.MULTILINE)])
     for program, typer_app in commands.items():
-        known = get_command(typer_app).commands  # pyright: ignore[reportAttributeAccessIssue]
+        known = build_commands(typer_app).commands  # pyright: ignore[reportAttributeAccessIssue]
         for name, rest in re.findall(rf"^{program} ([a-z][a-z0-9]*)(.*)$", lines, re.MULTILINE):
             assert name in known, f"{program} {name}"
             options = {option for parameter in known[name].params for option in parameter.opts}
@@ -158,10 +157,10 @@ def test_the_page_of_commands_describes_each_command_in_full() -> None:
     source = [(ROOT / "docs/reference/commands.md").read_text()]
     conf.complete_page(None, "reference/commands", source)
     named = set(re.findall(r"^#+ `sparsefield ([a-z]+)", source[0], re.MULTILINE))
-    assert named == set(get_command(app).commands)  # pyright: ignore[reportAttributeAccessIssue]
+    assert named == set(build_commands(app).commands)  # pyright: ignore[reportAttributeAccessIssue]
     assert "`-o, --output MODEL`" in source[0]
     words = " ".join(source[0].split())
-    for command in get_command(app).commands.values():  # pyright: ignore[reportAttributeAccessIssue]
+    for command in build_commands(app).commands.values():  # pyright: ignore[reportAttributeAccessIssue]
         assert words.count(" ".join(command.help.split("\n\n")[0].split())) >= 2  # in the overview and in its section
         assert " ".join(command.help.split("\n\n")[-1].split()) in words
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -151,7 +151,6 @@ def test_weights_and_penalties_scale_together(X, factor) -> None:
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @given(X=tables(min_rows=1), l1=st.sampled_from([0.0, 0.3, 2.0]), penalize_biases=st.booleans())
-@settings(max_examples=15)
 @pytest.mark.grid(keep=1)
 def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, penalize_biases) -> None:
     field = MarkovField(

@@ -25,7 +25,7 @@ def part(block, rows: slice):
         beliefs=np.ascontiguousarray(block.beliefs[:, rows]),
         weight=np.ascontiguousarray(block.weight[rows]),
         cell_offsets=np.searchsorted(cell_variable, np.arange(len(codes) + 1)),
-        missing_rows=missing_rows,
+        missing_rows=np.ascontiguousarray(missing_rows),  # as tables have it: others would be compiled for once more
     )
 
 

@@ -62,7 +62,7 @@ def traits_of(on: np.ndarray, rng: np.random.Generator) -> ColumnBounds:
 
 def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
     _, on, errors, sums = case
-    a, b = np.triu_indices(COLUMNS, k=1)
+    a, b = (ends.astype(np.int32) for ends in np.triu_indices(COLUMNS, k=1))
     out = np.empty(len(a), dtype=np.int64)
     sums_of_pairs(a, b, on, errors, out)
     assert out.any()

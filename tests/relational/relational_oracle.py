@@ -70,21 +70,19 @@ def touching_rows(data: Relational, rows: dict[str, list[dict]], template) -> li
     for name in {one, other}:
         places = itertools.product(range(len(rows[data.links[name].table])), range(len(rows[data.links[name].to])))
         links[name] = {(i, j) for i, j in places if linked(data, rows, name, i, j)}
-
-    def at(name: str, i: int, j: int) -> bool:
-        return (i, j) in links[name]
+    a, b = links[one], links[other]
 
     found: list[tuple[int, int]] = []
     for i, j in itertools.product(range(len(rows[left])), range(len(rows[right]))):
         if template.kind == "across":
-            count = int(at(one, i, j))
+            count = int((i, j) in a)
         elif template.kind == "joined":
-            count = int(any(at(one, k, i) and at(other, k, j) for k in range(len(rows[start]))))
+            count = int(any((k, i) in a and (k, j) in b for k in range(len(rows[start]))))
         elif template.kind == "shared":
-            count = sum(at(one, i, k) and at(other, j, k) for k in range(len(rows[end])))
+            count = sum((i, k) in a and (j, k) in b for k in range(len(rows[end])))
         else:
             hubs = itertools.product(range(len(rows[end])), range(len(rows[end2])))
-            count = sum(at(one, i, n) and at(other, i, m) and at(one, j, m) and at(other, j, n) for n, m in hubs)
+            count = sum((i, n) in a and (i, m) in b and (j, m) in a and (j, n) in b for n, m in hubs)
         found += [(i, j)] * count
     assert start2 == start or template.kind == "shared"
     if left == right:

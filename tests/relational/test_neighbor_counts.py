@@ -140,7 +140,6 @@ def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarra
 
 
 @given(seed=SEEDS, persons=st.integers(2, 6), loose=st.sampled_from([0.0, 0.15, 1.0]))
-@settings(max_examples=20)
 def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
     data, rows = village(seed, persons=persons, missing=0.0, loose=loose)
     layout = RelationalField(l1=50.0, solver=Solver(certify=False, max_iter=1), n_jobs=1).fit(data).field_.layout

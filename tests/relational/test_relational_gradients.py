@@ -139,7 +139,6 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, m
 @given(
     seed=SEEDS, missing=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS
 )
-@settings(max_examples=15)
 @pytest.mark.grid(keep=1)
 def test_losses_and_gradients_are_those_of_plain_loops(
     objective, block_rows, seed, missing, templates, persons, counts

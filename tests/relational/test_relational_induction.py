@@ -66,7 +66,6 @@ RULES_WITHOUT_THRESHOLDS = {
     block_rows=st.sampled_from([1, 3, 256]),
     tile=st.sampled_from([1, 2, 8, 128]),
 )
-@settings(max_examples=12)
 def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     rule, objective, seed, templates, missing, counts, block_rows, tile
 ) -> None:
@@ -123,7 +122,6 @@ def by_hand(problem, contrast, threshold: float) -> dict:
     counts=COUNTS,
     tile=st.sampled_from([2, 128]),
 )
-@settings(max_examples=12)
 def test_with_thresholds_both_products_leave_out_the_same(
     objective, threshold, seed, templates, missing, counts, tile
 ) -> None:

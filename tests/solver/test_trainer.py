@@ -70,8 +70,8 @@ def test_candidates_are_scored_in_single_precision_until_none_is_left_and_then_e
     monkeypatch.setattr(
         Trainer, "_score", lambda self, rule, *args, **kwargs: rules.append(rule) or score(self, rule, *args, **kwargs)
     )
-    X = make_markov_field(30, 1000, seed=0).samples
-    field = MarkovField(n_jobs=1, l1=5.0).fit(X)
+    X = make_markov_field(12, 300, seed=0).samples
+    field = MarkovField(n_jobs=1, l1=2.0).fit(X)
     assert SINGLE_PRECISION in rules
     assert rules[-1] == EXACT
     assert field.converged_

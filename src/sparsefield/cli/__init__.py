@@ -5,12 +5,14 @@ Commands import heavy modules only when they run, so that help and usage errors 
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
+import typer.main
 
 import sparsefield
 from sparsefield.cli import (
@@ -93,6 +95,10 @@ def options(
     """Declare options of all commands; `run_app` reads ``--debug`` and ``--quiet``, which may come anywhere."""
 
 
+build_commands = functools.cache(typer.main.get_command)
+"""Typer builds all commands of an app anew for every call; a process that runs several commands needs that once."""
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run a ``sparsefield`` command and exit with the code of `run_app`."""
     sys.exit(run_app(app, "sparsefield", args))
@@ -112,7 +118,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
             interrupts_as_such(),
             silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
         ):
-            code = app(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
+            code = build_commands(app)(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED
     except Exception as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,9 @@ from sparsefield.compute.block_collection import (
 )
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 TASKS_PER_THREAD = 3
 """Tasks for each thread, at least, where work can be divided further: with fewer, threads wait for the last one."""
@@ -210,11 +215,9 @@ class _SingleThreadedProducts:
         self._limits: Any = None
 
     def acquire(self) -> None:
-        from threadpoolctl import threadpool_limits
-
         with self._lock:
             if self._users == 0:
-                self._limits = threadpool_limits(limits=1, user_api="blas")
+                self._limits = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
             self._users += 1
 
     def release(self) -> None:
@@ -222,6 +225,14 @@ class _SingleThreadedProducts:
             self._users -= 1
             if self._users == 0:
                 self._limits.restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Return the libraries of this process; they are looked for anew, which takes milliseconds, after more imports."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 _SINGLE = _SingleThreadedProducts()

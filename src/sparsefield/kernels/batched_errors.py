@@ -68,7 +68,8 @@ def weighted_errors(slopes, coded, constant, values, weights, totals):
             if n_columns == 1:
                 _set_line(state, constant[k], coded[0, k], slopes[0, i], top)
                 continue
-            state[:] = constant[k]
+            for b in range(size):
+                state[b] = constant[k, b]
             for c in range(n_columns):
                 value = coded[c, k]
                 if value != _ZERO:

@@ -76,7 +76,8 @@ def n_best_paths(scores, transitions, count):
     n, m = scores.shape
     best = np.full((n, m, count), -np.inf)
     labels, ranks = np.zeros((n, m, count), dtype=np.int64), np.zeros((n, m, count), dtype=np.int64)
-    best[0, :, 0] = scores[0]
+    for j in range(m):
+        best[0, j, 0] = scores[0, j]
     for t in range(1, n):
         for j in range(m):
             for i in range(m):

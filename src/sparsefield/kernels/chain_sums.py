@@ -44,13 +44,13 @@ def exponentiate(scores, n, width, psi):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _clamp(psi, width, codes, first, last):
+def _clamp(psi, width, known):
     """Set psi to 0 for labels other than the known one of a token."""
-    for t in range(first, last):
-        if codes[t] >= 0:
+    for t in range(len(known)):
+        if known[t] >= 0:
             for j in range(width):
-                if j != codes[t]:
-                    psi[(t - first) * width + j] = 0.0
+                if j != known[t]:
+                    psi[t * width + j] = 0.0
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -209,23 +209,20 @@ def sum_in_log_domain(scores, transitions, codes, sign, posteriors, pairs):
 
 
 @njit(nogil=True, cache=True)
-def _sum_chain(scores, transitions, codes, begin, end, sign, clamp, work, posteriors, pairs, log_pairs):
-    """Add the posteriors of one chain, with known labels clamped or not; return the logarithm of its sum."""
+def _sum_chain(scores, transitions, known, begin, sign, work, posteriors, pairs, log_pairs):
+    """Add the posteriors of one chain, with its known labels clamped; return the logarithm of its sum."""
     psi, alpha, beta, scales, norms, buffer, steps, steps_back, top_step = work
-    n, m = end - begin, transitions.shape[0]
+    n, m = len(known), transitions.shape[0]
     width = padded_width(m)
     total = exponentiate(scores, n, width, psi) + (n - 1) * top_step
-    if clamp:
-        _clamp(psi, width, codes, begin, end)
+    _clamp(psi, width, known)
     log_sum = _forward(psi, n, m, width, steps, alpha, scales)
     if math.isfinite(log_sum) and _backward(psi, n, m, width, steps_back, alpha, beta, norms, buffer):
         _add_posteriors(n, width, alpha, beta, norms, sign, posteriors, begin)
         _add_pairs(psi, n, m, width, alpha, beta, scales, norms, sign, pairs, buffer)
         return total + log_sum
-    known = codes[begin:end].copy()
-    if not clamp:
-        known[:] = -1
-    rows, found = scores[: n * width].reshape(n, width), posteriors[begin * width : end * width].reshape(n, width)
+    rows = scores[: n * width].reshape(n, width)
+    found = posteriors[begin * width : (begin + n) * width].reshape(n, width)
     return sum_in_log_domain(rows[:, :m], transitions, known, sign, found[:, :m], log_pairs)
 
 
@@ -295,6 +292,7 @@ def chain_errors(table, weights, transitions, codes, first, last, errors, pairs)
     scores, work = np.empty(longest * width), _prepare(transitions, longest)
     steps = work[6]
     scaled, exact = np.zeros(m * width), np.zeros((m, m))
+    unknown = np.full(longest, -1)
     loss = 0.0
     for k in range(offsets[first] * width, offsets[last] * width):
         errors[k] = 0.0
@@ -304,11 +302,11 @@ def chain_errors(table, weights, transitions, codes, first, last, errors, pairs)
         if known == 0:
             continue
         state_scores(table, weights, base, begin, end, scores)
-        loss += _sum_chain(scores, transitions, codes, begin, end, 1.0, False, work, errors, scaled, exact)
+        loss += _sum_chain(scores, transitions, unknown[: end - begin], begin, 1.0, work, errors, scaled, exact)
         if known == end - begin:
             loss -= _subtract_path(scores, transitions, codes, begin, end, width, errors, exact)
         else:
-            loss -= _sum_chain(scores, transitions, codes, begin, end, -1.0, True, work, errors, scaled, exact)
+            loss -= _sum_chain(scores, transitions, codes[begin:end], begin, -1.0, work, errors, scaled, exact)
     for i in range(m):
         for j in range(m):
             pairs[i, j] = scaled[i * width + j] * steps[i * width + j] + exact[i, j]
@@ -334,4 +332,4 @@ def chain_marginals(table, weights, transitions, codes, first, last, marginals, 
         for k in range(begin * width, end * width):
             marginals[k] = 0.0
         state_scores(table, weights, base, begin, end, scores)
-        log_sums[s] = _sum_chain(scores, transitions, codes, begin, end, 1.0, True, work, marginals, pairs, exact)
+        log_sums[s] = _sum_chain(scores, transitions, codes[begin:end], begin, 1.0, work, marginals, pairs, exact)

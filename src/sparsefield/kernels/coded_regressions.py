@@ -284,7 +284,8 @@ def newton_system(rows, first, second, theta, free, least):
             if source[begin + j] < 0:
                 design[j, :] = 1.0
             else:
-                design[j, :] = rows.columns[source[begin + j]]
+                for i in range(n_rows):
+                    design[j, i] = rows.columns[source[begin + j], i]
         p = states[: coding.state_offsets[v + 1] - coding.state_offsets[v]]
         set_states(coding, v, logits[left:right], p, top, total)
         for i in range(n_rows):
@@ -312,8 +313,10 @@ def newton_system(rows, first, second, theta, free, least):
             for b in range(n_arcs):
                 blocks[starts[v] + a * n_arcs + b] = hessian[kept[a], kept[b]] - shift[a, b]
         for a in range(n_free):
-            of_gradient[gradient_at + a * n_free : gradient_at + (a + 1) * n_free] = inverse[a]
-            of_weights[weights_at + a * n_arcs : weights_at + (a + 1) * n_arcs] = product[a]
+            for b in range(n_free):
+                of_gradient[gradient_at + a * n_free + b] = inverse[a, b]
+            for b in range(n_arcs):
+                of_weights[weights_at + a * n_arcs + b] = product[a, b]
         gradient_at, weights_at = gradient_at + n_free * n_free, weights_at + n_free * n_arcs
     parameter_offsets, arcs_of = _sorted_by(parameter_of, n_biases + first.shape[0])
     return NewtonSystem(

@@ -64,7 +64,8 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
             return number, True
         step = newton_step(system, theta[kept], gradient[kept], strengths[kept], ridge[kept], share)
         predicted = _predicted(theta, gradient, strengths, kept, step)
-        moved[:] = theta
+        for k in range(theta.shape[0]):
+            moved[k] = theta[k]
         length, new, found = 1.0, 0.0, False
         for _ in range(MAX_HALVINGS):
             for k in range(kept.shape[0]):
@@ -77,7 +78,8 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
         if not found:
             return number, False
         before, value = violation, new
-        theta[:] = moved
+        for k in range(theta.shape[0]):
+            theta[k] = moved[k]
         set_gradient(rows, first, second, errors, theta, ridge, gradient)
         violation = largest_violation(theta, gradient, strengths)
         if violation > tolerance and (
