@@ -63,6 +63,8 @@ class WorkingProblem:
         self._place: tuple[Any, Any, Any] = None, None, None
         """Coordinates, parametrization and arcs of the weights that were computed last."""
         self._theta = np.empty(0)
+        self._evaluated = working_set.features, np.empty(0)
+        """Features and plain weights of the last evaluation; with others, errors would be rounded differently."""
         self._cost: float | None = None
         """The cost of a Newton model with the present features and rows, once it is known."""
         self._model: NewtonModel | None = None
@@ -300,6 +302,8 @@ class WorkingProblem:
         return {
             "pairs": self.working_set.features,
             "theta": self.point.coordinates,
+            "evaluated_pairs": self._evaluated[0],
+            "evaluated_theta": self._evaluated[1],
             "gradient": self.point.gradient,
             "centered": self.parametrization.centered,
             "means": self.parametrization.means,
@@ -321,7 +325,10 @@ class WorkingProblem:
         self.optimizer.restore(state)
         self.single_precision = bool(state["single_precision"][0])
         # The evaluation restores the errors of the point; everything else is taken from the saved state.
-        self.evaluate_at(state["theta"])
+        self._evaluated = state["evaluated_pairs"], state["evaluated_theta"]
+        self.evaluator.single_precision = self.single_precision
+        arcs = self.working_set.layout.arcs(state["evaluated_pairs"])
+        self.loss, _ = self.evaluator.evaluate(self.evaluator.compile(arcs), state["evaluated_theta"])
         self.evaluator.restore(self.working_set.graphs, state)
         self.loss_gradient = state["loss_gradient"]
         self.point = Point(state["theta"], value, state["gradient"])
@@ -334,7 +341,7 @@ class WorkingProblem:
 
     def _objective(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         theta = self._to_theta(coordinates)
-        self.evaluator.single_precision = self.single_precision
+        self._evaluated, self.evaluator.single_precision = (self.working_set.features, theta), self.single_precision
         self.loss, self.loss_gradient = self.evaluator.evaluate(self.working_set.graphs, theta)
         return self.loss + self.penalty.value(theta), self._smooth_gradient(self.loss_gradient, theta)
 
