@@ -23,6 +23,13 @@ from sparsefield.objectives.variable_regressions import (
 FLOAT = np.float32
 """Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
 
+KEPT_NUMBERS = 2**16
+"""Size of the designs of a variable up to which they are kept: those of large problems need too much memory, and take
+little of the time."""
+
+ABSENT = 1e-6
+"""Number of rows that a state is given at a start where it has none, whose bias would go to minus infinity."""
+
 
 @dataclass(frozen=True)
 class RefitProblem:
@@ -102,6 +109,23 @@ class RefitProblem:
                 found[parameters] += design * error
         return found
 
+    def starts(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return points (parameters, batch) near the optima for weights of the rows, from the optimum for all rows.
+
+        Free biases of states change by the logarithms of how much more frequent their states are. Newton steps would
+        take many iterations to move a bias to where the probability of an absent state is negligible.
+
+        Parameters
+        ----------
+        theta : (parameters,)
+        weights : (rows, batch)
+        """
+        found = np.repeat(theta[:, None], weights.shape[1], axis=1)
+        for part in self.conditionals:
+            biases, shifts = part.bias_shifts(weights)
+            found[biases] += np.where(self.l2[biases] == 0.0, 1.0, 0.0)[:, None] * shifts
+        return found
+
     def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the gradients (parameters, batch) at points (parameters, batch), each with its weights of the rows.
 
@@ -125,6 +149,7 @@ class Conditional:
         variable = schema.targets[regression.target]
         self._problem, self._regression = problem, regression
         self._coded, self._log_base = variable.coded.T, variable.log_base
+        self._n_scores, self._has_reference = variable.n_scores, variable.has_reference
         self._present = problem.block.codes[regression.target] >= 0
         self._values = problem.block.beliefs[regression.columns]
         self.parameters = tuple(
@@ -134,12 +159,22 @@ class Conditional:
         """For each column, the numbers in theta of the weights of its arcs, and of its bias."""
 
     def _designs(self, values: np.ndarray) -> list[np.ndarray]:
-        """Return the design of each column; all designs of a problem together may be too large to be kept."""
+        """Return the design of each column, from the values of the columns in some rows."""
         return column_designs(self._problem.layout, self._regression, self._problem.arcs, values)
+
+    @cached_property
+    def _kept_designs(self) -> list[np.ndarray] | None:
+        size = sum(map(len, self.parameters)) * self._problem.n_rows
+        return self._designs(self._problem.block.beliefs) if size <= KEPT_NUMBERS else None
+
+    def _own_designs(self) -> list[np.ndarray]:
+        """Return the design of each column in all rows of the problem."""
+        kept = self._kept_designs
+        return self._designs(self._problem.block.beliefs) if kept is None else kept
 
     def loss(self, theta: np.ndarray, weight: np.ndarray) -> float:
         """Return minus the weighted sum of the log-probabilities of the observed cells."""
-        logits = self._logits(theta, self._designs(self._problem.block.beliefs))
+        logits = self._logits(theta, self._own_designs())
         top = logits.max(axis=0)
         normalizers = top + np.log(np.exp(logits - top).sum(axis=0))
         codes = np.maximum(self._problem.block.codes[self._regression.target], 0)
@@ -149,14 +184,25 @@ class Conditional:
         self, theta: np.ndarray, rows: slice = slice(None)
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield for each column its parameters, its design and its errors E[t | others] - t, 0 for missing cells."""
-        designs = self._designs(self._problem.block.beliefs[:, rows])
+        every = rows == slice(None)
+        designs = self._own_designs() if every else self._designs(self._problem.block.beliefs[:, rows])
         expected = self._coded @ _softmax(self._logits(theta, designs))
         errors = (expected - self._values[:, rows]) * self._present[rows]
         yield from zip(self.parameters, designs, errors, strict=True)
 
+    def bias_shifts(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the biases of states, and how their log-frequencies (biases, batch) differ from those of all rows."""
+        biases = np.array([mine[-1] for mine in self.parameters[self._n_scores :]], dtype=np.int64)
+        weights = np.column_stack([self._problem.block.weight, weights]) * self._present[:, None]
+        counts = self._values[self._n_scores :] @ weights
+        logs = np.log(counts + ABSENT)
+        if self._has_reference:
+            logs -= np.log(np.maximum(weights.sum(axis=0) - counts.sum(axis=0), 0.0) + ABSENT)
+        return biases, logs[:, 1:] - logs[:, :1]
+
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the Hessian over the parameters of all columns, one after the other."""
-        designs = self._designs(self._problem.block.beliefs)
+        designs = self._own_designs()
         probabilities = _softmax(self._logits(theta, designs))
         return regression_hessian(designs, self._coded, probabilities, weight * self._present)
 
