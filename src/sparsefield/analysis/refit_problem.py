@@ -89,8 +89,8 @@ class RefitProblem:
         """Return the gradient at theta with weights of the rows, (rows,)."""
         found = self.l2 * theta
         for part in self.conditionals:
-            for parameters, design, error in part.errors(theta):
-                found[parameters] += design @ (weight * error)
+            for parameters, sums in part.gradient(theta, weight):
+                found[parameters] += sums
         return found
 
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -157,6 +157,8 @@ class Conditional:
             for bias, mine in enumerate(regression.arcs, start=regression.columns.start)
         )
         """For each column, the numbers in theta of the weights of its arcs, and of its bias."""
+        self._biases = np.array([mine[-1] for mine in self.parameters], dtype=np.int64)
+        self._with_arcs = [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
 
     def _designs(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the design of each column, from the values of the columns in some rows."""
@@ -180,19 +182,25 @@ class Conditional:
         codes = np.maximum(self._problem.block.codes[self._regression.target], 0)
         return float((weight * self._present) @ (normalizers - logits[codes, np.arange(len(codes))]))
 
-    def errors(
-        self, theta: np.ndarray, rows: slice = slice(None)
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def errors(self, theta: np.ndarray, rows: slice) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield for each column its parameters, its design and its errors E[t | others] - t, 0 for missing cells."""
-        every = rows == slice(None)
-        designs = self._own_designs() if every else self._designs(self._problem.block.beliefs[:, rows])
+        designs = self._designs(self._problem.block.beliefs[:, rows])
         expected = self._coded @ _softmax(self._logits(theta, designs))
         errors = (expected - self._values[:, rows]) * self._present[rows]
         yield from zip(self.parameters, designs, errors, strict=True)
 
+    def gradient(self, theta: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield parameters, and their gradients: the biases, then the weights of each column."""
+        designs = self._own_designs()
+        expected = self._coded @ _softmax(self._logits(theta, designs))
+        errors = (expected - self._values) * (weight * self._present)
+        yield self._biases, errors.sum(axis=1)
+        for c in self._with_arcs:
+            yield self.parameters[c][:-1], designs[c][:-1] @ errors[c]
+
     def bias_shifts(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the biases of states, and how their log-frequencies (biases, batch) differ from those of all rows."""
-        biases = np.array([mine[-1] for mine in self.parameters[self._n_scores :]], dtype=np.int64)
+        biases = self._biases[self._n_scores :]
         weights = np.column_stack([self._problem.block.weight, weights]) * self._present[:, None]
         counts = self._values[self._n_scores :] @ weights
         logs = np.log(counts + ABSENT)
@@ -210,12 +218,11 @@ class Conditional:
         """Yield parameters, and their gradients (parameters, batch): the biases, then the weights of each column."""
         if not self._present.all():
             weights = weights * self._present[:, None].astype(FLOAT)
-        coded, with_arcs = self._coded, [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
+        coded, with_arcs, biases = self._coded, self._with_arcs, self._biases
         designs = [design[:-1] for design in self._designs(self._problem.narrow_values) if len(design) > 1]
         errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
         for k, (c, design) in enumerate(zip(with_arcs, designs, strict=True)):
             np.matmul(design.T, thetas[self.parameters[c][:-1]], out=errors[k])
-        biases = np.array([mine[-1] for mine in self.parameters])
         constant = self._log_base[:, None] + coded.T @ thetas[biases]
         totals, own = np.empty(constant.shape), self._narrow_values[with_arcs]
         weighted_errors(errors, coded[with_arcs].astype(FLOAT), constant.astype(FLOAT), own, weights, totals)
@@ -229,7 +236,9 @@ class Conditional:
 
     def _logits(self, theta: np.ndarray, designs: list[np.ndarray]) -> np.ndarray:
         """Return the logits of all states, (states, rows)."""
-        columns = np.stack([theta[mine] @ design for mine, design in zip(self.parameters, designs, strict=True)])
+        columns = np.repeat(theta[self._biases][:, None], designs[0].shape[1], axis=1)
+        for c in self._with_arcs:
+            columns[c] = theta[self.parameters[c]] @ designs[c]
         return self._coded.T @ columns + self._log_base[:, None]
 
 
