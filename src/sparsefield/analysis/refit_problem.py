@@ -199,13 +199,15 @@ class Conditional:
             yield self.parameters[c][:-1], designs[c][:-1] @ errors[c]
 
     def bias_shifts(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the biases of states, and how their log-frequencies (biases, batch) differ from those of all rows."""
+        """Return the biases of states, and how their log-frequencies (biases, batch) differ from those of all rows.
+
+        Frequencies are relative to that of the reference state, or to all rows where there is none.
+        """
         biases = self._biases[self._n_scores :]
         weights = np.column_stack([self._problem.block.weight, weights]) * self._present[:, None]
         counts = self._values[self._n_scores :] @ weights
-        logs = np.log(counts + ABSENT)
-        if self._has_reference:
-            logs -= np.log(np.maximum(weights.sum(axis=0) - counts.sum(axis=0), 0.0) + ABSENT)
+        others = weights.sum(axis=0) - (counts.sum(axis=0) if self._has_reference else 0.0)
+        logs = np.log(counts + ABSENT) - np.log(np.maximum(others, 0.0) + ABSENT)
         return biases, logs[:, 1:] - logs[:, :1]
 
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
