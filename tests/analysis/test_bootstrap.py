@@ -38,11 +38,30 @@ def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: Mar
     estimate, draw = minimize(problem, mixed.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
     resampling = Resampling(problem, estimate, draw)
     weights = np.stack([draw(number) for number in range(24)], axis=1)
-    thetas, converged = resampling._shared_steps(weights)
+    thetas, converged = resampling._shared_steps(weights, problem.starts(estimate.theta, weights))
     assert converged.all()
     exact = np.stack([minimize(problem, estimate.theta, weights[:, k]).theta for k in range(24)], axis=1)
     error = (thetas - exact)[problem.n_biases :, converged]
     assert (np.abs(error) < 0.01 * exact[problem.n_biases :].std(axis=1)[:, None]).all()
+
+
+def test_states_without_rows_have_no_probability_at_the_start(mixed: MarkovField) -> None:
+    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
+    codes = problem.block.codes[:3]  # of columns whose states have biases of their own
+    weights = np.ones((problem.n_rows, 1 + len(codes)))
+    for v, mine in enumerate(codes):
+        weights[mine == mine.max(), 1 + v] = 0.0
+    starts = problem.starts(estimate.theta, weights)
+    assert starts[:, 0] == pytest.approx(estimate.theta, abs=1e-9)
+    for v in range(len(codes)):
+        weight = weights[:, 1 + v]
+        before, after, best = (
+            problem.loss(theta, weight)
+            for theta in (estimate.theta, starts[:, 1 + v], minimize(problem, estimate.theta, weight).theta)
+        )
+        assert after < before - 1.0
+        assert after - best < 0.5 * (before - best)
 
 
 def test_remembered_steps_converge_where_plain_ones_diverge() -> None:

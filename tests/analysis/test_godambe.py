@@ -7,7 +7,7 @@ import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import CRFClassifier, MarkovField
-from sparsefield.analysis.godambe import minimize, sandwich
+from sparsefield.analysis.godambe import minimize, sandwich, solve
 from sparsefield.analysis.refit_problem import RefitProblem, densify
 from sparsefield.data import DenseDataset, SparseDataset, compile_table
 from sparsefield.data.frames import as_source
@@ -116,3 +116,14 @@ def test_missing_cells_and_other_objectives_are_refused_with_a_reason() -> None:
         MarkovField(l1=6.0, refit="ml").fit(table[:50]).confidence_intervals(table[:50])
     with pytest.raises(ValueError, match=r"method must be .* level must be .* n must be"):
         field.confidence_intervals(table, method="jackknife", level=95, n=1)
+
+
+def test_rounding_errors_beyond_the_curvature_leave_a_step_downhill() -> None:
+    # Two parameters of a state that has nearly all of the probability: the matrix would have rank 1.
+    hessian = np.diag([3.0, 1e-15, 1e-15])
+    hessian[1, 2] = hessian[2, 1] = 1.1e-15
+    gradient = np.array([1.0, 1e-9, -1e-9])
+    step = solve(hessian, gradient)
+    assert np.isfinite(step).all()
+    assert gradient @ step > 0.0
+    assert step[0] == pytest.approx(1.0 / 3.0)

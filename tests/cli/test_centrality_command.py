@@ -95,6 +95,7 @@ def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path:
     file.write_text("name,group\na,1\n")
     done = run("centrality", folder / "m.safetensors", "--communities", file)
     assert "needs the columns column and community, with a row for each column" in done.err
+    assert "centrality MODEL --communities auto -o FILE" in done.err
 
 
 def test_found_communities_can_be_given_again(run, folder: Path, tmp_path: Path) -> None:

@@ -80,6 +80,26 @@ def test_free_text_of_few_levels_is_advised_to_be_left_out() -> None:
     assert texts_of(book) == ["'remark' has long text in many levels, and may be free text: --id remark"]
 
 
+def test_comments_beside_short_answers_may_be_free_text() -> None:
+    comments = [f"I would like to say something about question {k}" for k in range(40)]
+    assert entry_of([*["none", "no", "all fine"] * 40, *comments]).finding("long text") is not None
+    assert entry_of([*["none", "no", "all fine"] * 40, *(f"job {k}" for k in range(40))]).finding("long text") is None
+    assert entry_of([*["none", "no", "all fine"] * 400, *comments]).finding("long text") is None
+
+
+def test_a_column_in_which_few_rows_differ_is_nearly_constant() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"took part": ["yes"] * 197 + ["no", "no", "?!"], "x": [0, 1] * 100}))
+    finding = book["took part"].finding("nearly constant")
+    assert finding is not None
+    assert finding.text == "'yes' in all but 3 rows"
+    (advice,) = book.advice
+    assert str(advice).endswith("to leave it out: --id 'took part'")
+    assert advice.is_conditional
+    assert entry_of(["yes"] * 195 + ["no"] * 5).findings == ()
+    assert entry_of(["yes"] * 97 + ["no"] * 3).finding("nearly constant")
+    assert entry_of(["yes"] * 60 + ["no"] * 3).finding("nearly constant") is None
+
+
 def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
     assert entry_of(REMARKS[:4] * 20).finding("long text") is None
     assert entry_of(REMARKS * 200).finding("long text") is None

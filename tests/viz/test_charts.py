@@ -153,6 +153,15 @@ def test_bins_are_as_high_as_the_logarithms_of_their_counts() -> None:
     assert hints(picture)[0] == "−1 to −0.5: 1"  # noqa: RUF001
 
 
+def test_a_marked_value_is_a_line_among_the_bins() -> None:
+    one = HistogramPanel("p", "x", [0, 1, 2], [3, 2], mark=VerticalLine("observed", 1.0))
+    picture = ElementTree.fromstring(draw_panels("t", [one]))
+    (line,) = of_class(picture, "vertical-line")
+    edges = [float(rect.attrib["x"]) for rect in of_class(picture, "bin")]
+    assert float(line.attrib["x1"]) == pytest.approx(edges[1], abs=0.02)
+    assert hints(picture)[-1] == "observed: 1"
+
+
 def test_an_empty_bin_divides_the_outline() -> None:
     one = HistogramPanel("p", "x", [0, 1, 2, 3, 4], [3, 0, 0, 2])
     (outline,) = of_class(ElementTree.fromstring(draw_panels("t", [one])), "outline")

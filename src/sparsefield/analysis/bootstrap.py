@@ -163,22 +163,23 @@ class Resampling:
         problem = self.problem
         weights = np.stack([self.weighting(number) for number in range(start, stop)], axis=1)
         weights *= problem.block.weight[:, None]
-        thetas, converged = self._shared_steps(weights)
+        starts = problem.starts(self.estimate.theta, weights)
+        thetas, converged = self._shared_steps(weights, starts)
         for k in np.flatnonzero(~converged):
             # Rows that were not drawn count for nothing, and are most of them where large shares are dropped.
             rows = np.flatnonzero(weights[:, k])
             part, weight = problem.subset(rows), weights[rows, k]
-            points = self.estimate.theta, thetas[:, k]
+            points = starts[:, k], thetas[:, k]
             losses = [part.loss(point, weight) for point in points]
             found = minimize(part, points[int(np.argmin(losses))], weight, TOLERANCE)
             thetas[:, k], converged[k] = found.theta, found.converged
         return thetas[problem.n_biases :].T, converged
 
-    def _shared_steps(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shared_steps(self, weights: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the parameters (parameters, resamples) after steps with a common Hessian, and which converged."""
         count = weights.shape[1]
         narrow = weights.astype(np.float32)
-        thetas = np.repeat(self.estimate.theta[:, None], count, axis=1)
+        thetas = starts.copy()
         converged, going, earlier = np.zeros(count, dtype=bool), np.arange(count), np.full((2, count), np.inf)
         memory = StepMemory()
         for _ in range(MAX_SHARED_STEPS):

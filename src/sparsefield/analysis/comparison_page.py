@@ -11,7 +11,7 @@ from sparsefield.analysis.comparison_tables import difference_field
 from sparsefield.analysis.comparison_text import TESTS, ComparisonFacts, describe_comparison, name_groups
 from sparsefield.analysis.permutation_tests import PermutationResult
 from sparsefield.model import Field
-from sparsefield.viz.charts import HistogramPanel, draw_panels
+from sparsefield.viz.charts import HistogramPanel, VerticalLine, draw_panels
 from sparsefield.viz.html_page import (
     TableCell,
     bullets,
@@ -23,6 +23,7 @@ from sparsefield.viz.html_page import (
 )
 from sparsefield.viz.network_plot import NetworkPlot
 from sparsefield.viz.network_view import build_view
+from sparsefield.viz.palette import ORANGE
 
 SHOWN_EDGES = 100
 BINS = 24
@@ -81,8 +82,9 @@ def _histograms(facts: ComparisonFacts, results: Sequence[PermutationResult]) ->
         ):
             top = max(float(result.drawn[:, k].max(initial=0.0)), observed, 1e-9)
             counts, edges = np.histogram(result.drawn[:, k], BINS, (0.0, top))
-            label = f"difference with permuted groups; observed: {observed:.3g}"
-            panels.append(HistogramPanel(f"{test}{names}", label, edges.tolist(), counts.tolist(), COUNTED))
+            label = f"difference with permuted groups; line: observed, {observed:.3g}"
+            mark, title = VerticalLine("observed", observed, color=ORANGE), f"{test}{names}"
+            panels.append(HistogramPanel(title, label, edges.tolist(), counts.tolist(), COUNTED, mark))
     drawn = draw_panels("Statistics of permuted groups", panels)
     return [render_figure(drawn, "A group difference is unusual where few permutations reach the observed value.")]
 

@@ -76,17 +76,17 @@ def describe_comparison(facts: ComparisonFacts) -> list[str]:
 def describe_penalties(facts: ComparisonFacts) -> str:
     """Return a sentence about the two penalties and the number of edges that differ in the joint fit."""
     rows = facts.tables.edge_rows
-    weighted = sum(edge.weight_a != 0.0 or edge.weight_b != 0.0 for edge in rows)
-    different = sum(edge.difference != 0.0 for edge in rows)
-    of_pairs = ", over all pairs of groups" if facts.several_pairs else ""
+    weighted = len({(e.variable_a, e.variable_b) for e in rows if e.weight_a != 0.0 or e.weight_b != 0.0})
+    different = len({(e.variable_a, e.variable_b) for e in rows if e.difference != 0.0})
+    somewhere = ", in two groups at least" if facts.several_pairs else ""
     if isinf(facts.l1_difference):
         return (
             f"Fitted together with l1 = {facts.l1:.3g} and no difference of weights (l1_difference = inf): in the "
-            f"joint fit, groups have the same weights for {count(weighted, 'edge')}{of_pairs}, and biases of their own."
+            f"joint fit, groups have the same weights for {count(weighted, 'edge')}, and biases of their own."
         )
     return (
         f"Fitted together with l1 = {facts.l1:.3g}, and l1_difference = {facts.l1_difference:.3g} on differences of "
-        f"weights: {different:,} of {count(weighted, 'edge')} have different weights in the joint fit{of_pairs}."
+        f"weights: {different:,} of {count(weighted, 'edge')} have different weights in the joint fit{somewhere}."
     )
 
 

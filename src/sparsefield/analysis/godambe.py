@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sparsefield.analysis.refit_problem import RefitProblem
 
@@ -64,7 +64,10 @@ def solve(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
     scaled = hessian * np.outer(scale, scale)
     scaled.flat[:: len(scaled) + 1] += MIN_CURVATURE
-    return scale * cho_solve(cho_factor(scaled), scale * gradient)
+    try:
+        return scale * cho_solve(cho_factor(scaled), scale * gradient)
+    except LinAlgError:  # a state has nearly all of the probability: rounding errors exceed its curvature
+        return pseudo_inverse(hessian) @ gradient
 
 
 def pseudo_inverse(matrix: np.ndarray) -> np.ndarray:

@@ -23,6 +23,13 @@ from sparsefield.objectives.variable_regressions import (
 FLOAT = np.float32
 """Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
 
+KEPT_NUMBERS = 2**16
+"""Size of the designs of a variable up to which they are kept: those of large problems need too much memory, and take
+little of the time."""
+
+ABSENT = 1e-6
+"""Number of rows that a state is given at a start where it has none, whose bias would go to minus infinity."""
+
 
 @dataclass(frozen=True)
 class RefitProblem:
@@ -82,8 +89,8 @@ class RefitProblem:
         """Return the gradient at theta with weights of the rows, (rows,)."""
         found = self.l2 * theta
         for part in self.conditionals:
-            for parameters, design, error in part.errors(theta):
-                found[parameters] += design @ (weight * error)
+            for parameters, sums in part.gradient(theta, weight):
+                found[parameters] += sums
         return found
 
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -100,6 +107,23 @@ class RefitProblem:
         for part in self.conditionals:
             for parameters, design, error in part.errors(theta, rows):
                 found[parameters] += design * error
+        return found
+
+    def starts(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return points (parameters, batch) near the optima for weights of the rows, from the optimum for all rows.
+
+        Free biases of states change by the logarithms of how much more frequent their states are. Newton steps would
+        take many iterations to move a bias to where the probability of an absent state is negligible.
+
+        Parameters
+        ----------
+        theta : (parameters,)
+        weights : (rows, batch)
+        """
+        found = np.repeat(theta[:, None], weights.shape[1], axis=1)
+        for part in self.conditionals:
+            biases, shifts = part.bias_shifts(weights)
+            found[biases] += np.where(self.l2[biases] == 0.0, 1.0, 0.0)[:, None] * shifts
         return found
 
     def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -125,6 +149,7 @@ class Conditional:
         variable = schema.targets[regression.target]
         self._problem, self._regression = problem, regression
         self._coded, self._log_base = variable.coded.T, variable.log_base
+        self._n_scores, self._has_reference = variable.n_scores, variable.has_reference
         self._present = problem.block.codes[regression.target] >= 0
         self._values = problem.block.beliefs[regression.columns]
         self.parameters = tuple(
@@ -132,31 +157,62 @@ class Conditional:
             for bias, mine in enumerate(regression.arcs, start=regression.columns.start)
         )
         """For each column, the numbers in theta of the weights of its arcs, and of its bias."""
+        self._biases = np.array([mine[-1] for mine in self.parameters], dtype=np.int64)
+        self._with_arcs = [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
 
     def _designs(self, values: np.ndarray) -> list[np.ndarray]:
-        """Return the design of each column; all designs of a problem together may be too large to be kept."""
+        """Return the design of each column, from the values of the columns in some rows."""
         return column_designs(self._problem.layout, self._regression, self._problem.arcs, values)
+
+    @cached_property
+    def _kept_designs(self) -> list[np.ndarray] | None:
+        size = sum(map(len, self.parameters)) * self._problem.n_rows
+        return self._designs(self._problem.block.beliefs) if size <= KEPT_NUMBERS else None
+
+    def _own_designs(self) -> list[np.ndarray]:
+        """Return the design of each column in all rows of the problem."""
+        kept = self._kept_designs
+        return self._designs(self._problem.block.beliefs) if kept is None else kept
 
     def loss(self, theta: np.ndarray, weight: np.ndarray) -> float:
         """Return minus the weighted sum of the log-probabilities of the observed cells."""
-        logits = self._logits(theta, self._designs(self._problem.block.beliefs))
+        logits = self._logits(theta, self._own_designs())
         top = logits.max(axis=0)
         normalizers = top + np.log(np.exp(logits - top).sum(axis=0))
         codes = np.maximum(self._problem.block.codes[self._regression.target], 0)
         return float((weight * self._present) @ (normalizers - logits[codes, np.arange(len(codes))]))
 
-    def errors(
-        self, theta: np.ndarray, rows: slice = slice(None)
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def errors(self, theta: np.ndarray, rows: slice) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield for each column its parameters, its design and its errors E[t | others] - t, 0 for missing cells."""
         designs = self._designs(self._problem.block.beliefs[:, rows])
         expected = self._coded @ _softmax(self._logits(theta, designs))
         errors = (expected - self._values[:, rows]) * self._present[rows]
         yield from zip(self.parameters, designs, errors, strict=True)
 
+    def gradient(self, theta: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield parameters, and their gradients: the biases, then the weights of each column."""
+        designs = self._own_designs()
+        expected = self._coded @ _softmax(self._logits(theta, designs))
+        errors = (expected - self._values) * (weight * self._present)
+        yield self._biases, errors.sum(axis=1)
+        for c in self._with_arcs:
+            yield self.parameters[c][:-1], designs[c][:-1] @ errors[c]
+
+    def bias_shifts(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the biases of states, and how their log-frequencies (biases, batch) differ from those of all rows.
+
+        Frequencies are relative to that of the reference state, or to all rows where there is none.
+        """
+        biases = self._biases[self._n_scores :]
+        weights = np.column_stack([self._problem.block.weight, weights]) * self._present[:, None]
+        counts = self._values[self._n_scores :] @ weights
+        others = weights.sum(axis=0) - (counts.sum(axis=0) if self._has_reference else 0.0)
+        logs = np.log(counts + ABSENT) - np.log(np.maximum(others, 0.0) + ABSENT)
+        return biases, logs[:, 1:] - logs[:, :1]
+
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the Hessian over the parameters of all columns, one after the other."""
-        designs = self._designs(self._problem.block.beliefs)
+        designs = self._own_designs()
         probabilities = _softmax(self._logits(theta, designs))
         return regression_hessian(designs, self._coded, probabilities, weight * self._present)
 
@@ -164,12 +220,11 @@ class Conditional:
         """Yield parameters, and their gradients (parameters, batch): the biases, then the weights of each column."""
         if not self._present.all():
             weights = weights * self._present[:, None].astype(FLOAT)
-        coded, with_arcs = self._coded, [c for c, mine in enumerate(self.parameters) if len(mine) > 1]
+        coded, with_arcs, biases = self._coded, self._with_arcs, self._biases
         designs = [design[:-1] for design in self._designs(self._problem.narrow_values) if len(design) > 1]
         errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
         for k, (c, design) in enumerate(zip(with_arcs, designs, strict=True)):
             np.matmul(design.T, thetas[self.parameters[c][:-1]], out=errors[k])
-        biases = np.array([mine[-1] for mine in self.parameters])
         constant = self._log_base[:, None] + coded.T @ thetas[biases]
         totals, own = np.empty(constant.shape), self._narrow_values[with_arcs]
         weighted_errors(errors, coded[with_arcs].astype(FLOAT), constant.astype(FLOAT), own, weights, totals)
@@ -183,7 +238,9 @@ class Conditional:
 
     def _logits(self, theta: np.ndarray, designs: list[np.ndarray]) -> np.ndarray:
         """Return the logits of all states, (states, rows)."""
-        columns = np.stack([theta[mine] @ design for mine, design in zip(self.parameters, designs, strict=True)])
+        columns = np.repeat(theta[self._biases][:, None], designs[0].shape[1], axis=1)
+        for c in self._with_arcs:
+            columns[c] = theta[self.parameters[c]] @ designs[c]
         return self._coded.T @ columns + self._log_base[:, None]
 
 

@@ -77,6 +77,13 @@ def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     yield from _say(
         _having(columns, "constant"), "is constant and says nothing", "are constant and say nothing", "--id"
     )
+    yield from _say(
+        _having(columns, "nearly constant"),
+        "is nearly constant, and too few rows differ to learn from; to leave it out",
+        "are nearly constant, and too few rows differ to learn from; to leave them out",
+        "--id",
+        is_conditional=True,
+    )
     yield from _duplicates(_having(columns, "duplicate"))
     yield from _say(
         _having(columns, "all different"),

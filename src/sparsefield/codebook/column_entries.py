@@ -19,6 +19,7 @@ FindingType = Literal[
     "missing codes",
     "duplicate",
     "constant",
+    "nearly constant",
     "all different",
     "many levels",
     "ordered levels",

@@ -31,6 +31,9 @@ MANY_LEVELS = 50
 RARE_ROWS = 5
 """A level is rare if fewer rows have it."""
 
+NEARLY = 0.05
+"""A column of so many rows that a few of them are less than this share is nearly constant if only they differ."""
+
 SHOWN_LEVELS, LABEL_LENGTH = 3, 24
 
 IDENTIFIER_NAME = re.compile(
@@ -146,6 +149,11 @@ def _find_in_levels(column: ColumnStatistics, counts: pl.DataFrame) -> Iterator[
         yield Finding(
             "spelling", f"{' and '.join(repr(_label(one)) for one in groups[0])} differ in case or spaces{more}"
         )
+    others = column.n_values - int(counts["rows"].max() or 0)  # type: ignore[arg-type]
+    if others < RARE_ROWS <= NEARLY * column.n_values:
+        most = counts.sort("rows", descending=True)["level"].cast(pl.String)[0]
+        yield Finding("nearly constant", f"{_label(most)!r} in all but {_rows(others)}")
+        return
     rare = counts.filter(pl.col("rows") < RARE_ROWS)["level"].cast(pl.String)
     if len(rare):
         yield Finding("rare levels", f"{_list_levels(rare.to_list())} in fewer than {RARE_ROWS} rows")

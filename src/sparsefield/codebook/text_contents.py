@@ -33,6 +33,9 @@ LONG_TEXT, MANY_WORDS = 30, 4
 FREE_SHARE, FREE_LEVELS = 0.3, 20
 """Free text has more levels than this share of its cells, and more than this number."""
 
+SINGLE_SHARE = 0.2
+"""Share of the cells that are different, from which a column of long and short text may be free text."""
+
 LONG_LEVELS, ROWS_OF_LONG = 5, 100
 """Long text that may be free text has more levels than this number, and at most this number of cells for a level."""
 
@@ -86,7 +89,14 @@ def is_long_text(counts: pl.DataFrame) -> bool:
     """Return whether cells are long, of several words, and have many levels for their number, but often the same."""
     known = counts.filter(~are_text_codes(counts["level"]))
     varied = known.height > LONG_LEVELS and known["rows"].sum() <= ROWS_OF_LONG * known.height
-    return varied and _are_long(known)
+    return varied and (_are_long(known) or _are_long_where_different(known))
+
+
+def _are_long_where_different(counts: pl.DataFrame) -> bool:
+    """Return whether many cells are long and different, beside short ones that are often the same, such as "none"."""
+    once = counts.filter(pl.col("rows") == 1)
+    many = once.height > FREE_LEVELS and once.height >= SINGLE_SHARE * int(counts["rows"].sum())
+    return many and _are_long(once)
 
 
 def _are_long(counts: pl.DataFrame) -> bool:

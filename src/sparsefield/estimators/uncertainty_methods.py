@@ -170,7 +170,10 @@ class UncertaintyMethods:
         if isinstance(imputations, bool) or not isinstance(imputations, Integral) or imputations < 2:
             problems.append(f"imputations must be a whole number from 2, got {imputations!r}.")
         if method != "godambe":
-            problems.append("imputations are for method='godambe', whose covariances can be pooled.")
+            problems.append(
+                "imputations are for method='godambe', whose covariances can be pooled: leave method out, or pass the "
+                "tables of impute one by one to a bootstrap."
+            )
         if drop_incomplete:
             problems.append("imputations and drop_incomplete cannot be used together: remove one.")
         if not hasattr(self, "impute"):

@@ -100,9 +100,7 @@ class LinePanel:
         """Draw vertical lines, error bars above them, then curves, then marks."""
         for line in self.lines:
             if is_drawable(line.x, self.log_x):
-                x, hint = across.position(line.x), f"{line.name}: {format_number(line.x)}"
-                more = {**_dash(line.dashed), "class": "vertical-line", "hint": hint}
-                drawing.line(x, frame.top, x, frame.floor, stroke=line.color, stroke_width=1.8, **more)
+                _draw_vertical(drawing, frame, line, across)
         drawn = [
             (styles[curve.name], point, across.position(point.x), upward.position(point.mean))
             for curve in self.curves
@@ -132,6 +130,8 @@ class HistogramPanel:
     edges: Sequence[float]
     counts: Sequence[float]
     y_label: str = "count"
+    mark: VerticalLine | None = None
+    """A value to compare with the counted ones, between the first and the last edge."""
 
     def _fit_y(self) -> Scale:
         positive = [count for count in self.counts if is_drawable(count, logarithmic=True)]
@@ -161,6 +161,8 @@ class HistogramPanel:
                 more = {"fill_opacity": 0, "hint": hint, "class": "bin"}
                 x, width = across.position(low), across.position(high) - across.position(low)
                 drawing.rect(x, frame.top, width, frame.floor - frame.top, **more)
+        if self.mark is not None:
+            _draw_vertical(drawing, frame, self.mark, across)
 
 
 def draw_panels(
@@ -236,6 +238,12 @@ def _draw_labels(drawing: Drawing, frame: PlotArea, panel: LinePanel | Histogram
     drawing.text(frame.edge, frame.top - 11, panel.y_label, **label)
     drawing.line(frame.left, frame.floor, frame.right, frame.floor, stroke=GREY)
     drawing.text(middle, frame.floor + 36, panel.x_label, **label, text_anchor="middle")
+
+
+def _draw_vertical(drawing: Drawing, frame: PlotArea, line: VerticalLine, across: Scale) -> None:
+    x, hint = across.position(line.x), f"{line.name}: {format_number(line.x)}"
+    more = {**_dash(line.dashed), "class": "vertical-line", "hint": hint}
+    drawing.line(x, frame.top, x, frame.floor, stroke=line.color, stroke_width=1.8, **more)
 
 
 def _draw_mark(drawing: Drawing, x: float, y: float, style: Curve | VerticalLine, hint: str | None = None) -> None:

@@ -127,7 +127,7 @@ def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | 
     if given is None or isinstance(given, Mapping):
         return None if given is None else {str(name): value for name, value in given.items()}
     place, frame = _open_frame(given, what, ("column", values[0]))
-    value = next((name for name in values if name in frame.columns), values[0])
+    value = next((name for name in values if name in frame.columns), " or ".join(values))
     names, found = _read_columns(frame, place, ("column", value))
     _check_once(names, place)
     return {str(name): _none_if_missing(own) for name, own in zip(names, found, strict=True)}
@@ -170,9 +170,14 @@ def _read_columns(frame: Any, place: str, wanted: Sequence[str]) -> list[list[An
     absent = [name for name in wanted if name not in frame.columns]
     if absent:
         listed = ", ".join(wanted[:-1]) + f" and {wanted[-1]}"
+        shown = ", ".join(frame.columns[:MAX_LISTED]) + (", ..." if len(frame.columns) > MAX_LISTED else "")
+        remedy = "rename its columns"
+        if {"community", "value or predictability"} & set(absent):
+            option = "--communities auto" if "community" in absent else "DATA"
+            remedy += f", or let “sparsefield centrality MODEL {option} -o FILE” write such a table"
         raise DataError(
             f"{place}: the table needs the columns {listed}, with a row for each column of the data, but has no "
-            f"{', '.join(absent)} (its columns are {', '.join(frame.columns[:MAX_LISTED])}): rename them."
+            f"{', '.join(absent)} (its columns are {shown}): {remedy}."
         )
     return [frame[name].to_list() for name in wanted]
 

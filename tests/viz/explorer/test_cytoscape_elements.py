@@ -33,6 +33,7 @@ def test_pictures_are_the_same_each_time_and_labels_do_not_overlap(wide: Network
 
 def test_styles_mark_evidence_and_changed_beliefs() -> None:
     styles = {one["selector"]: one["style"] for one in build_stylesheet([4], {5: (1, 1.0), 6: (-1, 0.0)})}
+    assert styles["edge.negative"]["line-style"] == "dashed"  # as in reports and figures
     assert styles['node[id = "4"]']["background-color"] == INK
     assert styles['node[id = "5"]']["background-color"] == blend([WHITE, BLUE], MAX_FILL["light"])
     assert styles['node[id = "6"]']["background-color"] == WHITE

@@ -132,6 +132,7 @@ def test_other_rows_are_not_taken_for_those_of_training(learned, tmp_path) -> No
     model.write_report(tmp_path / "r.html", data.head(100))
     words = read_page(tmp_path / "r.html")[0].words
     assert "The data have 100 rows; the field was learned from 300." in words
+    assert "gain over frequencies+" in words
 
 
 def test_the_page_opens_with_four_numbers_and_the_network(page, learned) -> None:
@@ -140,7 +141,13 @@ def test_the_page_opens_with_four_numbers_and_the_network(page, learned) -> None
     start = reader.words.index("rows \u00d7 columns")
     tiles = reader.words[start : reader.words.index("Network", start)]
     missing = data["mood"].null_count()
-    for words in ("300 \u00d7 4", "links", "of 6 pairs of columns", f"{missing / 1200:.1%}", "gain over frequencies+"):
+    for words in (
+        "300 \u00d7 4",
+        "links",
+        "of 6 pairs of columns",
+        f"{missing / 1200:.1%}",
+        "gain in the training rows+",
+    ):
         assert words in tiles
     order = [name for name in reader.ids if name in ("tiles", "network-section", "findings", "quality", "method")]
     assert order == ["tiles", "network-section", "findings", "quality", "method"]

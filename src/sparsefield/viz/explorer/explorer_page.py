@@ -122,7 +122,11 @@ def _network_card(session: Session) -> html.Section:
 
 
 def _legend() -> html.Div:
-    texts = {"positive": "go together", "negative": "rarely go together", "mixed": "without a sign"}
+    texts = {
+        "positive": "positive: where one is present or high, so is the other",
+        "negative": "negative: where one is present or high, the other is not",
+        "mixed": "no sign: it depends on the states",
+    }
     keys = [html.Span([html.I(className=sign), text], className="key") for sign, text in texts.items()]
     width = html.Span("wider edges are stronger", className="quiet")
     return html.Div([*keys, width, html.Span(id="not-shown", className="quiet")], className="legend")

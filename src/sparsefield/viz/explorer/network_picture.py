@@ -136,6 +136,7 @@ def build_stylesheet(
         # Bezier curves separate edges of several templates between two nodes.
         "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": colors.neutral},
         **{f".{name}": {"line-color": by_sign[sign]} for sign, name in SIGNS.items()},
+        "edge.negative": {"line-style": "dashed", "line-dash-pattern": [7, 4]},  # differs in gray as well
         "edge.between": {"opacity": 0.35},
         "edge.dimmed": {"opacity": 0.16},
         "edge:selected": {"opacity": 1, "line-color": colors.ink},

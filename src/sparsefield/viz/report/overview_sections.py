@@ -41,7 +41,8 @@ def render_tiles(
     fitted: FitDescription, view: NetworkView, scored: ScoredRows | None, scores: Sequence[ColumnScore]
 ) -> str:
     """Return four tiles: rows and columns, links, the share of missing values, and the gain over frequencies."""
-    tiles = [_size(fitted), _links(view), _missing(scored), _gain(scores)]
+    gain = _gain(scores, is_training=_are_training_rows(fitted, scored))
+    tiles = [_size(fitted), _links(view), _missing(scored), gain]
     return f'<dl class="tiles" id="tiles">{"".join(tile.render() for tile in tiles)}</dl>\n'
 
 
@@ -78,13 +79,20 @@ def _missing(scored: ScoredRows | None) -> NumberTile:
     return NumberTile("missing", f"{missing / cells:.1%}", f"{missing:,} of {count(cells, 'value')}")
 
 
-def _gain(scores: Sequence[ColumnScore]) -> NumberTile:
-    name = "gain over frequencies"
+def _are_training_rows(fitted: FitDescription, scored: ScoredRows | None) -> bool:
+    record = fitted.field.record
+    return scored is not None and record.is_learned and scored.n_rows == record.n_rows
+
+
+def _gain(scores: Sequence[ColumnScore], *, is_training: bool) -> NumberTile:
+    name = "gain in the training rows" if is_training else "gain over frequencies"
     if not scores:
         return NumberTile(name, UNKNOWN, "needs rows (--data)")
     gain, better = calibration.pool_gains(scores), calibration.count_clear_gains(scores)[0]
     value = f"{gain.value:+.3f}".replace("-", "\u2212")
-    about = f"log-likelihood per value (\u00b1 {gain.error:.3f}); {better:,} of {count(len(scores), 'column')} better"
+    over = " over frequencies" if is_training else ""
+    columns = f"{better:,} of {count(len(scores), 'column')} better"
+    about = f"log-likelihood per value{over} (\u00b1 {gain.error:.3f}); {columns}"
     return NumberTile(name, value, about)
 
 
