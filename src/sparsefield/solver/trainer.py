@@ -35,9 +35,9 @@ MIN_BATCH = 50
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
 
-LAST_CANDIDATES = 0.5
-"""Induction of pairs ends when fewer candidates than this share of the working set stand out; the certificate takes
-over, whose scores are exact and find all that are left at once."""
+LAST_CANDIDATES = 0.8
+"""Induction of pairs ends when fewer useful candidates than this share of the working set stand out; the certificate
+takes over, whose scores are exact and which adds large batches."""
 
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
@@ -278,10 +278,12 @@ class Trainer:
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
             state.round_steps += 1
-            progress &= not (state.rounds_left > 0 and self.missing.round_is_over(state.round_steps))
-            if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
+            rough = self.options.certify and not state.averaging
+            over = state.rounds_left > 0 and self.missing.round_is_over(state.round_steps, rough=rough)
+            progress &= not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance))
+            if progress and not over:
                 return
-            if state.rounds_left > 0 and self._replace_missing(averaging=state.averaging):
+            if state.rounds_left > 0 and (self._replace_missing(averaging=state.averaging) or progress):
                 state.rounds_left -= 1
                 return
         state.stage = state.next_stage
@@ -295,7 +297,7 @@ class Trainer:
         else:
             replaced = self._replace_missing()
         state.replacements += 1
-        inside, limit = problem.violation(), self._score_limit()
+        inside, limit = problem.violation(), max(self._score_limit(), self._large_batch())
         goes_on = self.options.certify and state.kkt_tolerance > allowed and self._iterations_left()
         exact = not (goes_on and self.evaluator.keeps_errors)
         found = self.violators(limit, rule=EXACT if exact else SINGLE_PRECISION)
@@ -332,7 +334,8 @@ class Trainer:
         state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.replacements > MAX_ROUGH_SCORINGS
-        rounds = self.missing.rounds_on_path if drawing and not few else None
+        rounds = self.missing.rough_rounds if state.kkt_tolerance > 0.5 * allowed else None
+        rounds = self.missing.rounds_on_path if drawing and not few else rounds
         self._start_optimization("certify", next_stage="certify", rounds=rounds)
 
     def _forget_progress(self) -> None:
