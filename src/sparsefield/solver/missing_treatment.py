@@ -67,6 +67,13 @@ class MissingCells:
         """
         return False
 
+    def may_drop(self, *, converging: bool) -> bool:
+        """Return whether inactive features may be dropped from the working set.
+
+        ``converging`` says that violations of optimality are still large, and that the last round made progress.
+        """
+        return True
+
     def replace(self) -> bool:
         """Replace missing cells at the current weights; return whether the optimizer has to continue."""
         return False
@@ -121,6 +128,10 @@ class ClampedBeliefs(MissingCells):
 
     def round_is_over(self, steps: int, *, rough: bool) -> bool:
         return rough and steps >= STEPS_PER_ROUND
+
+    def may_drop(self, *, converging: bool) -> bool:
+        # An imputation changes the objective, so that a dropped feature might return again and again.
+        return converging
 
     def replace(self) -> bool:
         problem = self._problem

@@ -105,6 +105,9 @@ class MonteCarloEM(MissingCells):
             return False
         return steps >= MAX_STEPS_PER_ROUND or self._next_step() <= STEP_SHRINKAGE * self._state.first_step
 
+    def may_drop(self, *, converging: bool) -> bool:
+        return False  # weights of several rounds are averaged
+
     def replace(self) -> bool:
         if self._state.final:
             return False

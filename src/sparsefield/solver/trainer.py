@@ -378,8 +378,9 @@ class Trainer:
         return self.problem.add_features(features, min_gradient if filtered else None)
 
     def _drop_inactive(self) -> None:
-        # Replacing missing cells changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.fixed_candidates and not self.missing.present:
+        state = self.state
+        converging = state.kkt_tolerance > self.allowed_violation and state.idle_rounds == 0
+        if self.options.certify and not self.fixed_candidates and self.missing.may_drop(converging=converging):
             self.problem.drop_inactive()
 
     @property
