@@ -30,6 +30,9 @@ from sparsefield.errors import DataError
 LARGEST_COPY = 2**26
 """Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
 
+KEPT_CELLS = 2**20
+"""Cells of a frame, at most, whose columns are kept: see `Source.keeping_columns`."""
+
 
 @dataclass(frozen=True)
 class RawColumn:
@@ -57,6 +60,24 @@ class Source:
     native: Any
     keys: tuple[Any, ...] = ()
     """The original column names if not all are strings, as pandas allows; otherwise empty."""
+    keeps_columns: bool = False
+    """Whether columns of a frame are kept once they were read, until this object is forgotten."""
+
+    def keeping_columns(self) -> Source:
+        """Return the table for one use that reads columns several times, while they do not change.
+
+        Frame libraries take longer for a short column than all that is computed from it. Large frames are not kept.
+        """
+        small = self.n_rows * len(self.names) <= KEPT_CELLS
+        return replace(self, keeps_columns=small and self.kind not in ("array", "sparse"))
+
+    @cached_property
+    def _kept_columns(self) -> dict[str, RawColumn]:
+        return {}
+
+    @cached_property
+    def _kept_series(self) -> dict[str, nw.Series]:
+        return {}
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -73,6 +94,14 @@ class Source:
         return np.asfortranarray(self.native) if self.native.nbytes <= LARGEST_COPY else self.native
 
     def column(self, name: str) -> RawColumn:
+        """Return a column, whose arrays must not be modified."""
+        if not self.keeps_columns:
+            return self._read_column(name)
+        if name not in self._kept_columns:
+            self._kept_columns[name] = self._read_column(name)
+        return self._kept_columns[name]
+
+    def _read_column(self, name: str) -> RawColumn:
         position = self._position[name]
         if self.kind == "array":
             raw = _array_column(name, self._array_by_column[:, position])
@@ -88,7 +117,12 @@ class Source:
 
     def _series(self, name: str) -> nw.Series:
         """Return a column of a frame, whose own name for it may be another one."""
-        return self.native.get_column(self._own_names[self._position[name]])
+        own_name = self._own_names[self._position[name]]
+        if not self.keeps_columns:
+            return self.native.get_column(own_name)
+        if name not in self._kept_series:
+            self._kept_series[name] = self.native.get_column(own_name)
+        return self._kept_series[name]
 
     @cached_property
     def _own_names(self) -> list[str]:
