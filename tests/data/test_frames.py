@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from sparsefield.data import as_source, fill_cells
+from sparsefield.data import as_source, fill_cells, frames
 from sparsefield.data.frame_building import make_frame, make_label_columns
 from sparsefield.errors import DataError
 
@@ -249,6 +249,41 @@ def test_integers_beside_nulls_are_read_exactly(make, values) -> None:
     column = as_source(make(values)).column("x")
     assert column.values.tolist() == [value for value in values if value is not None]
     assert column.present.tolist() == [value is not None for value in values]
+
+
+FRAME = {
+    "whole": [3, None, 1],
+    "number": [0.5, 1.5, None],
+    "word": ["b", "a", "b"],
+    "gaps": ["b", None, "a"],
+    "day": [date(2020, 1, 1), None, date(2021, 1, 1)],
+    "truth": [True, False, True],
+}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_kept_columns_are_those_of_the_frame(make) -> None:
+    source = as_source(make(FRAME))
+    kept = source.keeping_columns()
+    for name in FRAME:
+        plain = source.column(name)
+        for found in (kept.column(name), kept.column(name)):
+            assert found.values.tolist() == plain.values.tolist()
+            assert found.present.tolist() == plain.present.tolist()
+            assert (found.in_days, found.categorical) == (plain.in_days, plain.categorical)
+        assert kept.column(name) is kept.column(name)
+        assert kept.column_type(name) == source.column_type(name)
+        assert kept.ordered_categories(name) == source.ordered_categories(name)
+        assert str(kept.text_categories(name)) == str(source.text_categories(name))
+
+
+def test_large_frames_arrays_and_matrices_keep_no_columns(monkeypatch) -> None:
+    frame = pl.DataFrame({"x": [1, 2, 3], "y": [0, 1, 0]})
+    assert as_source(frame).keeping_columns().keeps_columns
+    monkeypatch.setattr(frames, "KEPT_CELLS", 5)
+    assert not as_source(frame).keeping_columns().keeps_columns
+    assert not as_source(frame.to_numpy()[:1]).keeping_columns().keeps_columns
+    assert not as_source(sp.csr_matrix(np.eye(2))).keeping_columns().keeps_columns
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int32, pl.UInt64])

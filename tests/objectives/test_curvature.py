@@ -69,7 +69,7 @@ def test_a_sample_of_rows_has_the_weight_of_all(make_problem, monkeypatch) -> No
     evaluator, _, _ = evaluate(problem, "pl")
     monkeypatch.setattr(curvature, "MAX_ROWS", 20)
     sample = curvature.sample_rows(evaluator.source.rows, 1)
-    assert sample.sizes.tolist() == [40]
+    assert curvature.count_rows(evaluator.source.rows, 1).tolist() == [40]
     assert sample.tables[0].block.n_rows == 20
     assert sample.tables[0].block.weight.sum() == 40.0
 

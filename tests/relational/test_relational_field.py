@@ -174,6 +174,18 @@ def test_contrastive_divergence_learns_over_links(incomplete) -> None:
 # -- the same field from every side ------------------------------------------------------------------------------------
 
 
+def test_cells_that_change_between_two_fits_are_read_again() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.integers(0, 2, 60), "b": rng.integers(0, 2, 60)})
+    data = Relational({"person": table})
+    field = RelationalField(l1=1.0, n_jobs=1)
+    before = field.fit(data).field_.theta
+    table["b"] = table["a"]
+    changed = field.fit(data).field_.theta
+    assert changed.tolist() == field.fit(Relational({"person": table.copy()})).field_.theta.tolist()
+    assert changed.tolist() != before.tolist()
+
+
 def test_the_number_of_threads_changes_no_bit() -> None:
     data, _ = village(5, persons=600, letters=700, missing=0.1, templates=TEMPLATES[:8] + TEMPLATES[12:14])
     fits = [RelationalField(l1=3.0, n_jobs=n_jobs).fit(data) for n_jobs in (1, 2)]

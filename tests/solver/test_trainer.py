@@ -17,6 +17,7 @@ from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions, trainer
 from sparsefield.solver.candidate_selection import EXACT, SINGLE_PRECISION
+from sparsefield.solver.missing_treatment import ClampedBeliefs
 
 
 def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:
@@ -254,6 +255,29 @@ def test_missing_values_settle_with_the_field(missing) -> None:
     penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
     loss = completed_loss(field, X) if isinstance(missing, EM) else clamped_loss(field, X, missing)
     assert loss + penalty == pytest.approx(field.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("batch_size", [5, "auto"])
+def test_few_imputations_and_dropped_features_end_in_the_optimum_of_exact_rounds(batch_size, monkeypatch) -> None:
+    X = correlated(300, 30).astype(float)
+    X[np.random.default_rng(3).random(X.shape) < 0.1] = np.nan
+    field = MarkovField(
+        n_jobs=1, l1=1.0, missing="mean-field", induction=CFI(batch_size=batch_size), solver=Solver(kkt_tol=1e-3)
+    )
+    found, steps, features = field.fit(X).field_, field.n_iter_, field.history_["features"][-1]
+    objective = field.objective_
+    assert field.converged_
+    monkeypatch.setattr(ClampedBeliefs, "rough_rounds", None)
+    monkeypatch.setattr(ClampedBeliefs, "round_is_over", lambda self, steps, *, rough: False)
+    monkeypatch.setattr(ClampedBeliefs, "may_drop", lambda self, *, converging: False)
+    exact = field.fit(X).field_
+    assert field.converged_
+    assert steps < field.n_iter_
+    assert features <= field.history_["features"][-1]
+    assert field.objective_ == pytest.approx(objective, rel=1e-4)
+    weights = [dict(zip(map(tuple, one.pairs.tolist()), one.weights.tolist(), strict=True)) for one in (found, exact)]
+    for pair in weights[0].keys() | weights[1].keys():
+        assert weights[0].get(pair, 0.0) == pytest.approx(weights[1].get(pair, 0.0), abs=0.02)
 
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])

@@ -30,6 +30,9 @@ from sparsefield.errors import DataError
 LARGEST_COPY = 2**26
 """Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
 
+KEPT_CELLS = 2**20
+"""Cells of a frame, at most, whose columns are kept: see `Source.keeping_columns`."""
+
 
 @dataclass(frozen=True)
 class RawColumn:
@@ -57,6 +60,25 @@ class Source:
     native: Any
     keys: tuple[Any, ...] = ()
     """The original column names if not all are strings, as pandas allows; otherwise empty."""
+    keeps_columns: bool = False
+    """Whether columns of a frame are kept once they were read, until this object is forgotten."""
+
+    def keeping_columns(self) -> Source:
+        """Return the table for one use that reads columns several times, while they do not change.
+
+        Frame libraries take longer for a short column than all that is computed from it. Large frames are not kept.
+        """
+        small = self.n_rows * len(self.names) <= KEPT_CELLS
+        return replace(self, keeps_columns=small and self.kind not in ("array", "sparse"))
+
+    @cached_property
+    def _kept_columns(self) -> dict[str, RawColumn]:
+        return {}
+
+    @cached_property
+    def _kept_series(self) -> dict[str, tuple[nw.Series, Any]]:
+        """Columns with their types, which frame libraries compute each time."""
+        return {}
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -73,6 +95,14 @@ class Source:
         return np.asfortranarray(self.native) if self.native.nbytes <= LARGEST_COPY else self.native
 
     def column(self, name: str) -> RawColumn:
+        """Return a column, whose arrays must not be modified."""
+        if not self.keeps_columns:
+            return self._read_column(name)
+        if name not in self._kept_columns:
+            self._kept_columns[name] = self._read_column(name)
+        return self._kept_columns[name]
+
+    def _read_column(self, name: str) -> RawColumn:
         position = self._position[name]
         if self.kind == "array":
             raw = _array_column(name, self._array_by_column[:, position])
@@ -82,13 +112,19 @@ class Source:
             dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
             raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         else:
-            raw = _frame_column(name, self._series(name))
+            raw = _frame_column(name, *self._series(name))
         values, in_days = plain_values(name, raw.values)
         return RawColumn(name, values, raw.present, in_days=in_days, categorical=raw.categorical)
 
-    def _series(self, name: str) -> nw.Series:
-        """Return a column of a frame, whose own name for it may be another one."""
-        return self.native.get_column(self._own_names[self._position[name]])
+    def _series(self, name: str) -> tuple[nw.Series, Any]:
+        """Return a column of a frame, whose own name for it may be another one, and its type."""
+        found = self._kept_series.get(name)
+        if found is None:
+            series = self.native.get_column(self._own_names[self._position[name]])
+            found = series, series.dtype
+            if self.keeps_columns:
+                self._kept_series[name] = found
+        return found
 
     @cached_property
     def _own_names(self) -> list[str]:
@@ -98,8 +134,8 @@ class Source:
         """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
         if self.kind in ("array", "sparse"):
             return ()
-        series = self._series(name)
-        if series.dtype != nw.Enum:
+        series, dtype = self._series(name)
+        if dtype != nw.Enum:
             return ()
         return tuple(plain_labels(name, series.cat.get_categories().to_list()))
 
@@ -109,7 +145,7 @@ class Source:
             return ColumnType()
         if self.kind == "array":
             return type_of_array(self.native[:, self._position[name]])
-        return type_of_series(self._series(name))
+        return type_of_series(self._series(name)[0])
 
     def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
@@ -119,10 +155,10 @@ class Source:
         """
         if self.kind in ("array", "sparse"):
             return None
-        series = self._series(name)
-        if series.dtype.is_numeric() or series.null_count():
+        series, dtype = self._series(name)
+        if dtype.is_numeric() or series.null_count():
             return None
-        if series.dtype not in (nw.String, nw.Categorical, nw.Enum):
+        if dtype not in (nw.String, nw.Categorical, nw.Enum):
             return None
         try:
             values = series.unique().to_list()
@@ -318,18 +354,18 @@ def _refuse_type(name: str, dtype: Any) -> None:
         raise DataError(f"Column {name!r} has lists or records as cells: make a column of each part, or leave it out.")
 
 
-def _frame_column(name: str, series: nw.Series) -> RawColumn:
-    whole = _integer_column(name, series)
+def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
+    whole = _integer_column(name, series, dtype)
     if whole is not None:
         return whole
-    _refuse_type(name, series.dtype)
-    if series.dtype.is_float():
+    _refuse_type(name, dtype)
+    if dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
-    if series.dtype in (nw.Int128, nw.UInt128):
+    if dtype in (nw.Int128, nw.UInt128):
         return _array_column(name, np.array(series.to_list(), dtype=object))
-    categorical = series.dtype in (nw.Categorical, nw.Enum)
+    categorical = dtype in (nw.Categorical, nw.Enum)
     if categorical and series.implementation.is_pyarrow():
         # Most versions of pyarrow convert no dictionaries with unsigned indices, which those of polars have.
         return replace(_array_column(name, np.array(series.to_list(), dtype=object)), categorical=True)
@@ -339,13 +375,13 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
     return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present, categorical=categorical)
 
 
-def _integer_column(name: str, series: nw.Series) -> RawColumn | None:
+def _integer_column(name: str, series: nw.Series, dtype: Any) -> RawColumn | None:
     """Return a column of integers; None for other columns, and for integers that floats do not represent exactly.
 
     One conversion is enough, and much faster than a question for the null cells of every column: a null among integers
     makes them floats, and becomes NaN.
     """
-    if not series.dtype.is_integer() or series.dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
+    if not dtype.is_integer() or dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
         return None
     values = np.asarray(series.to_numpy())
     if values.dtype.kind in "iu":

@@ -234,7 +234,7 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
             refuse_large_fit(X, "X")
         source = as_source(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
-        return source if reset else self._with_learned_names(source)
+        return source.keeping_columns() if reset else self._with_learned_names(source)
 
     def _read_by_name(self, X: Any) -> Source:
         """Return the columns that the field was learned from: of a frame by name, in any order and beside others."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
+    JoinedColumns,
     Label,
     Layout,
     Relational,
@@ -141,14 +142,15 @@ class RelationalField(FieldEstimator):
                 raise DataError(
                     f"{option}= names the table {min(unknown)!r}, which is not there; tables: {', '.join(names)}."
                 )
-        schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
+        columns = {name: data.select_variables(name) for name in names}
+        schemas = tuple(self._learn_schema(data, name, columns[name], (states or {}).get(name)) for name in names)
         ends = tuple(_ends(data, names, template) for template in templates)
         pairs = _pairs(data, templates)
         has_neighbor_count = tuple(
             _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
         )
         layout = Layout(names, schemas, templates, ends, has_neighbor_count)
-        yield TrainingData(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
+        yield TrainingData(_compile(columns, layout, pairs), next(iter(data.sources.values())).kind)
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
@@ -298,7 +300,8 @@ class RelationalField(FieldEstimator):
                 raise DataError(
                     f"The template {template.label!r} connects other tables than those it was learned with."
                 )
-        return _compile(data, layout, _pairs(data, layout.templates))
+        columns = {name: data.select_variables(name) for name in layout.tables}
+        return _compile(columns, layout, _pairs(data, layout.templates))
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if sample_weight is not None:
@@ -311,9 +314,11 @@ class RelationalField(FieldEstimator):
         filled = {name: fill_cells(data.tables[name], data.sources[name], part) for name, part in parts.items() if part}
         return data.with_tables(filled)
 
-    def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
+    def _learn_schema(
+        self, data: Relational, table: str, source: JoinedColumns, states: Mapping[str, Sequence[Label]] | None
+    ) -> Schema:
+        observed = data.observed.get(table, ())
         try:
-            source, observed = data.select_variables(table), data.observed.get(table, ())
             kinds: Any = self.kinds.get(table, "auto") if isinstance(self.kinds, Mapping) else self.kinds
             symmetric = self.coding == "symmetric"
             schema = learn_schema(source, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
@@ -378,12 +383,12 @@ def _neighbor_counts_differ(
     return left, right
 
 
-def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> DenseDataset:
-    """Compile all tables and the pairs of rows that templates connect."""
+def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Pairs]) -> DenseDataset:
+    """Compile all tables, given by their columns, and the pairs of rows that templates connect."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
         try:
-            tables.append(compile_table(data.select_variables(name), schema, width=int(width), name=name))
+            tables.append(compile_table(columns[name], schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
     return DenseDataset.linked(layout, tables, pairs)

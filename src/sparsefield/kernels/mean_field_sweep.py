@@ -26,33 +26,44 @@ _CHUNK_ROWS = 128
 _PRODUCT_LIMIT = 1e200
 """Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""
 
+# A call that hands over a tuple counts the references of all its arrays, which takes longer than a variable of a short
+# block. So what `sweep` calls for every variable has plain arrays as arguments.
+
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def logits(graph, theta, state, columns, factors, sources, z):
     """Set z = b_s + sum_r w_sr q_r for the rows of a block; ``factors`` and ``sources`` are buffers for four arcs."""
+    first, last = graph.arc_offsets[state], graph.arc_offsets[state + 1]
     bias = theta[graph.first + state]
+    _add_arcs(bias, first, last, graph.arc_feature, graph.arc_source, theta, columns, factors, sources, z)
+    if graph.term_offsets[state] < graph.term_offsets[state + 1]:
+        _add_terms(graph, theta, state, columns, factors, sources, z)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _add_arcs(bias, first, last, arc_feature, arc_source, theta, columns, factors, sources, z):
+    """Set z to a bias plus the arcs of a state, those from first to last."""
     for i in range(z.shape[0]):
         z[i] = bias
     pending = 0
-    for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
-        weight = theta[graph.arc_feature[k]]
+    for k in range(first, last):
+        weight = theta[arc_feature[k]]
         if weight != 0.0:
             factors[pending] = weight
-            sources[pending] = graph.arc_source[k]
+            sources[pending] = arc_source[k]
             pending += 1
             if pending == 4:
                 add_four_scaled(z, factors, columns, sources)
                 pending = 0
     for k in range(pending):
         add_scaled(z, factors[k], columns[sources[k]])
-    _add_terms(graph, theta, state, columns, factors, sources, z)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _add_terms(graph, theta, state, columns, factors, sources, z):
     """Add the arcs from conjunctions to the logits of a state."""
     k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
-    inner = np.empty(z.shape[0] if k < end else 0)
+    inner = np.empty(z.shape[0])
     while k < end:
         stop = k + graph.term_run[k]
         for i in range(inner.shape[0]):
@@ -215,33 +226,31 @@ def _update_coded(coding, v, codes, z, p, top, total, products, logs, q1):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _neutralize_missing(block, coding, v, z):
+def _neutralize_missing(missing_rows, weight, log_base, z):
     """Set the logits of the missing cells of a variable to 0 and return the loss that they then add."""
     added, total = 0.0, 0.0
-    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
-        row = block.missing_rows[g]
-        added += block.weight[row]
+    for row in missing_rows:
+        added += weight[row]
         for s in range(z.shape[0]):
             z[s, row] = 0.0
-    for k in range(coding.state_offsets[v], coding.state_offsets[v + 1]):
-        total += math.exp(coding.log_base[k])
+    for k in range(log_base.shape[0]):
+        total += math.exp(log_base[k])
     return added * math.log(total)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _missing_entropy(block, v, q0):
+def _missing_entropy(missing_rows, weight, q0):
     """Return the weighted sum of q0 ln q0 over the missing cells of a variable (0 ln 0 = 0)."""
     total = 0.0
-    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
-        row = block.missing_rows[g]
+    for row in missing_rows:
         base = 1.0
         for s in range(q0.shape[0]):
             q = q0[s, row]
             base -= q
             if q > 0.0:
-                total += block.weight[row] * q * math.log(q)
+                total += weight[row] * q * math.log(q)
         if base > 0.0:
-            total += block.weight[row] * base * math.log(base)
+            total += weight[row] * base * math.log(base)
     return total
 
 
@@ -271,38 +280,48 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
     errors : (target columns, rows), output: (q1 - q0) x row weight
     sums : (target columns, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them here
     """
-    rows = block.weight.shape[0]
+    rows, weight, beliefs, codes = block.weight.shape[0], block.weight, block.beliefs, block.codes
+    cell_offsets, missing_rows, target_offsets = block.cell_offsets, block.missing_rows, graph.target_offsets
+    arc_offsets, arc_feature, arc_source = graph.arc_offsets, graph.arc_feature, graph.arc_source
+    term_offsets, first_bias, coding = graph.term_offsets, graph.first, graph.coding
+    state_offsets, log_base, has_reference = coding.state_offsets, coding.log_base, coding.has_reference
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
-    logit_space, coding = np.empty((graph.widest, rows)), graph.coding
+    logit_space = np.empty((graph.widest, rows))
     state_space = np.empty((coding.most_states, _CHUNK_ROWS))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
-    for v in range(block.codes.shape[0]):
-        first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
+    for v in range(codes.shape[0]):
+        first, last = target_offsets[v], target_offsets[v + 1]
         if first == last:
             continue
-        states = coding.state_offsets[v + 1] - coding.state_offsets[v]
+        states = state_offsets[v + 1] - state_offsets[v]
         bound *= states
         if bound > _PRODUCT_LIMIT:
             _fold_products(products, logs)
             bound = float(states)
-        z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
+        z, q0, q1 = logit_space[: last - first], beliefs[first:last], errors[first:last]
         for s in range(last - first):
+            state = first + s
+            bias = theta[first_bias + state]
             if sums.shape[0] == 0:
-                logits(graph, theta, first + s, current, factors, sources, z[s])
+                start, stop = arc_offsets[state], arc_offsets[state + 1]
+                _add_arcs(bias, start, stop, arc_feature, arc_source, theta, current, factors, sources, z[s])
             else:
-                bias, total_of_state = theta[graph.first + first + s], sums[first + s]
+                total_of_state = sums[state]
                 for i in range(rows):
                     z[s, i] = bias + total_of_state[i]
-                _add_terms(graph, theta, first + s, current, factors, sources, z[s])
-        if sequential:
-            loss += _missing_entropy(block, v, q0)
-        else:
-            loss -= _neutralize_missing(block, coding, v, z)
-        if not coding.has_reference[v]:
-            _update_coded(coding, v, block.codes[v], z, state_space[:states], top, total, products, logs, q1)
+            if term_offsets[state] < term_offsets[state + 1]:
+                _add_terms(graph, theta, state, current, factors, sources, z[s])
+        missing = missing_rows[cell_offsets[v] : cell_offsets[v + 1]]
+        if missing.shape[0] > 0:
+            if sequential:
+                loss += _missing_entropy(missing, weight, q0)
+            else:
+                loss -= _neutralize_missing(missing, weight, log_base[state_offsets[v] : state_offsets[v + 1]], z)
+        if not has_reference[v]:
+            _update_coded(coding, v, codes[v], z, state_space[:states], top, total, products, logs, q1)
         elif last - first == 1:
             exp_minus_abs(z[0], total)
             _update_binary(z[0], total, products, logs, q1[0])
@@ -312,13 +331,13 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
             for s in range(last - first):
                 for i in range(rows):
                     current[first + s, i] = q1[s, i]
-        _score_variable(q0, z, q1, block.weight, logs)
+        _score_variable(q0, z, q1, weight, logs)
         if not sequential:
-            for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+            for row in missing:
                 for s in range(last - first):
-                    q1[s, block.missing_rows[g]] = 0.0
+                    q1[s, row] = 0.0
     _fold_products(products, logs)
-    return loss + dot(block.weight, logs)
+    return loss + dot(weight, logs)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

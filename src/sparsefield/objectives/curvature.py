@@ -80,21 +80,25 @@ class SampledRows:
 class RowSample:
     """Some rows of all tables."""
 
-    sizes: np.ndarray
-    """(tables,): number of all rows."""
     tables: tuple[SampledRows, ...]
     """Those of tables without rows are left out."""
 
 
-def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
-    """Return at most about `MAX_ROWS` rows of each table."""
+def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
+    """Return the number of rows of each table, (tables,)."""
     sizes = np.zeros(n_tables, dtype=np.int64)
     for table, count in rows.map(_count_rows):
         sizes[table] += count
+    return sizes
+
+
+def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
+    """Return at most about `MAX_ROWS` rows of each table."""
+    sizes = count_rows(rows, n_tables)
     parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_ROWS), 1))
     by_table = [[part.block for part in parts if part.table == table] for table in range(n_tables)]
     found = [SampledRows(table, join_blocks(blocks)) for table, blocks in enumerate(by_table) if blocks]
-    return RowSample(sizes, tuple(found))
+    return RowSample(tuple(found))
 
 
 def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:

@@ -208,7 +208,7 @@ class DenseEvaluator:
         """Return how many evaluations take as long as `regression_hessians`; infinite where there are none."""
         if not isinstance(self._objective, PseudoLikelihood):
             return np.inf
-        return curvature.relative_cost(graphs, self._sample().sizes)
+        return curvature.relative_cost(graphs, curvature.count_rows(self.source.rows, len(self.layout.tables)))
 
     def regression_hessians(
         self, graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray

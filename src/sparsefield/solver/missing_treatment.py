@@ -20,6 +20,11 @@ MAX_BELIEF_CHANGE = 1e-3
 MAX_IMPUTATIONS = 30
 """Imputations during one optimization; the next round of the certificate continues from there."""
 
+ROUGH_ROUNDS = 2
+STEPS_PER_ROUND = 4
+"""Imputations, and steps before each, while other candidates violate optimality: these change beliefs again, so that
+neither an optimum between imputations nor converged beliefs are worth their time."""
+
 
 class MissingCells:
     """Replaces missing cells between the steps of the optimizer; this class is for rows that have none.
@@ -37,6 +42,8 @@ class MissingCells:
     """Replacements during one optimization, at most."""
     rounds_on_path = 0
     """The same for each value of l1 on a path."""
+    rough_rounds: int | None = None
+    """The same while candidates outside the working set violate optimality; None if this makes no difference."""
 
     def __init__(self, problem: WorkingProblem, evaluator: Evaluator) -> None:
         self._problem, self._evaluator = problem, evaluator
@@ -53,9 +60,19 @@ class MissingCells:
     def restart(self) -> None:
         """Start the schedule again, after a change of penalties."""
 
-    def round_is_over(self, steps: int) -> bool:
-        """Return whether so many steps since the last replacement are enough, though they are not at an optimum."""
+    def round_is_over(self, steps: int, *, rough: bool) -> bool:
+        """Return whether so many steps since the last replacement are enough, though they are not at an optimum.
+
+        After ``rough`` rounds the certificate adds features, or optimizes further.
+        """
         return False
+
+    def may_drop(self, *, converging: bool) -> bool:
+        """Return whether inactive features may be dropped from the working set.
+
+        ``converging`` says that violations of optimality are still large, and that the last round made progress.
+        """
+        return True
 
     def replace(self) -> bool:
         """Replace missing cells at the current weights; return whether the optimizer has to continue."""
@@ -99,6 +116,7 @@ class ClampedBeliefs(MissingCells):
     present = True
     error = float("nan")
     max_rounds = rounds_on_path = MAX_IMPUTATIONS
+    rough_rounds = ROUGH_ROUNDS
 
     def __init__(self, problem: WorkingProblem, evaluator: DenseEvaluator) -> None:
         super().__init__(problem, evaluator)
@@ -107,6 +125,13 @@ class ClampedBeliefs(MissingCells):
     def begin(self, theta: np.ndarray, *, warm: bool) -> None:
         if warm:
             self._rows.impute_missing(self._problem.working_set.graphs, theta)
+
+    def round_is_over(self, steps: int, *, rough: bool) -> bool:
+        return rough and steps >= STEPS_PER_ROUND
+
+    def may_drop(self, *, converging: bool) -> bool:
+        # An imputation changes the objective, so that a dropped feature might return again and again.
+        return converging
 
     def replace(self) -> bool:
         problem = self._problem

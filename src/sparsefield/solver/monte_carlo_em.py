@@ -100,10 +100,13 @@ class MonteCarloEM(MissingCells):
         self._state = EMState(self._state.copies)
         self._window = []
 
-    def round_is_over(self, steps: int) -> bool:
+    def round_is_over(self, steps: int, *, rough: bool) -> bool:
         if self._state.final:
             return False
         return steps >= MAX_STEPS_PER_ROUND or self._next_step() <= STEP_SHRINKAGE * self._state.first_step
+
+    def may_drop(self, *, converging: bool) -> bool:
+        return False  # weights of several rounds are averaged
 
     def replace(self) -> bool:
         if self._state.final:

@@ -48,8 +48,9 @@ class OrthantLBFGS:
 
     def grow(self, count: int) -> None:
         """Append parameters, of whose curvature nothing is known yet."""
-        self.s_history = [np.pad(s, (0, count)) for s in self.s_history]
-        self.y_history = [np.pad(y, (0, count)) for y in self.y_history]
+        zeros = np.zeros(count)
+        self.s_history = [np.concatenate([s, zeros]) for s in self.s_history]
+        self.y_history = [np.concatenate([y, zeros]) for y in self.y_history]
 
     def keep(self, positions: np.ndarray) -> None:
         """Drop all parameters but those at the given positions."""
@@ -61,6 +62,7 @@ class OrthantLBFGS:
         """Change the coordinates of the memory, by functions of a step and of a change of gradient."""
         self.s_history = [step(s) for s in self.s_history]
         self.y_history = [gradient(y) for y in self.y_history]
+        self._drop_flat()
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the memory, as arrays that `restore` takes."""
@@ -180,9 +182,10 @@ class OrthantLBFGS:
 
     def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
         """Learn from the change of the gradient over a step."""
+        if not _is_curved(step, gradient_change):
+            return
         self.s_history.append(step)
         self.y_history.append(gradient_change)
-        self._drop_flat()
         if len(self.s_history) > self._memory:
             self.s_history.pop(0)
             self.y_history.pop(0)
@@ -190,8 +193,13 @@ class OrthantLBFGS:
     def _drop_flat(self) -> None:
         """Drop pairs without positive curvature, with which the recursion gives no descent direction."""
         pairs = zip(self.s_history, self.y_history, strict=True)
-        good = [(s, y) for s, y in pairs if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)]
+        good = [(s, y) for s, y in pairs if _is_curved(s, y)]
         self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
+
+
+def _is_curved(step: np.ndarray, gradient_change: np.ndarray) -> bool:
+    """Return whether the objective has positive curvature along a step."""
+    return bool(step @ gradient_change > MIN_CURVATURE * max(gradient_change @ gradient_change, 1e-300))
 
 
 def _backtracking_factor(value: float, predicted: float, tried: float) -> float:

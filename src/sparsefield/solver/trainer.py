@@ -295,10 +295,12 @@ class Trainer:
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
             state.round_steps += 1
-            progress &= not (state.rounds_left > 0 and self.missing.round_is_over(state.round_steps))
-            if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
+            rough = self.options.certify and not state.averaging
+            over = state.rounds_left > 0 and self.missing.round_is_over(state.round_steps, rough=rough)
+            progress &= not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance))
+            if progress and not over:
                 return
-            if state.rounds_left > 0 and self._replace_missing(averaging=state.averaging):
+            if state.rounds_left > 0 and (self._replace_missing(averaging=state.averaging) or progress):
                 state.rounds_left -= 1
                 return
         state.stage = state.next_stage
@@ -354,12 +356,14 @@ class Trainer:
         state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.replacements > MAX_ROUGH_SCORINGS
-        rounds = self.missing.rounds_on_path if drawing and not few else None
+        rounds = self.missing.rough_rounds if state.kkt_tolerance > 0.5 * allowed else None
+        rounds = self.missing.rounds_on_path if drawing and not few else rounds
         self._start_optimization("certify", next_stage="certify", rounds=rounds)
 
     def _violations(self, rule: InductionRule) -> tuple[float, float, Proposals]:
         """Return the largest violation within the working set, that of all candidates, and those to add."""
-        inside, found = self.problem.violation(), self.violators(self._score_limit(), rule=rule)
+        limit = max(self._score_limit(), self._large_batch())
+        inside, found = self.problem.violation(), self.violators(limit, rule=rule)
         excess = self._candidates.excess(found)
         violators = found.take(np.flatnonzero(excess > 0.1 * self.allowed_violation))
         return inside, max(inside, float(excess.max(initial=0.0))), violators
@@ -418,8 +422,9 @@ class Trainer:
             self.state.growth = LARGE_GROWTH if useful >= MIN_USEFUL else 1.0
 
     def _drop_inactive(self) -> None:
-        # Replacing missing cells changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.fixed_candidates and not self.missing.present:
+        state = self.state
+        converging = state.kkt_tolerance > self.allowed_violation and state.idle_rounds == 0
+        if self.options.certify and not self.fixed_candidates and self.missing.may_drop(converging=converging):
             self.problem.drop_inactive()
 
     @property

@@ -65,6 +65,8 @@ class WorkingProblem:
         self._theta = np.empty(0)
         self._evaluated = working_set.features, np.empty(0)
         """Features and plain weights of the last evaluation; with others, errors would be rounded differently."""
+        self._nonsmooth: tuple[Any, Any, Any] = None, None, None
+        """Penalty, centered biases, and the nonsmooth penalty that was computed of them last."""
         self._cost: float | None = None
         """The cost of a Newton model with the present features and rows, once it is known."""
         self._model: NewtonModel | None = None
@@ -217,10 +219,13 @@ class WorkingProblem:
 
     def nonsmooth_penalty(self) -> NonsmoothPenalty:
         """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
-        penalty = self.penalty.nonsmooth(len(self.point.coordinates))
-        strengths = penalty.strengths.copy()
-        strengths[: self.n_target_columns][self.parametrization.centered] = 0.0
-        return replace(penalty, strengths=strengths)
+        penalty, centered = self.penalty.nonsmooth(len(self.point.coordinates)), self.parametrization.centered
+        if self._nonsmooth[0] is not penalty or self._nonsmooth[1] is not centered:
+            strengths = penalty.strengths.copy()
+            strengths[: self.n_target_columns][centered] = 0.0
+            strengths.flags.writeable = False
+            self._nonsmooth = penalty, centered, replace(penalty, strengths=strengths)
+        return self._nonsmooth[2]
 
     def pseudo_gradient(self) -> np.ndarray:
         """Return a small subgradient of the objective, in the optimizer's coordinates."""
@@ -347,9 +352,10 @@ class WorkingProblem:
 
     def _to_theta(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the plain weights at a point, which are kept until they are needed at another one."""
-        place = coordinates, self.parametrization, self.working_set.arcs
-        if any(one is not other for one, other in zip(place, self._place, strict=True)):
-            self._place, self._theta = place, self.parametrization.to_theta(coordinates, self.working_set.arcs)
+        last, parametrization, arcs = self._place, self.parametrization, self.working_set.arcs
+        if last[0] is not coordinates or last[1] is not parametrization or last[2] is not arcs:
+            self._place = coordinates, parametrization, arcs
+            self._theta = parametrization.to_theta(coordinates, arcs)
         return self._theta
 
     def _smooth_gradient(self, loss_gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -367,9 +373,12 @@ class WorkingProblem:
     def _stop_at_zero(self, coordinates: np.ndarray) -> np.ndarray:
         """Keep penalized, centered biases from changing sign within a step."""
         n = self.n_target_columns
+        penalized = self.parametrization.centered & (self.penalty.l1_of(n) > 0.0)
+        if not penalized.any():
+            return coordinates
         before = self.theta[:n]
         after = self.parametrization.to_theta(coordinates, self.working_set.arcs)[:n]
-        crossed = self.parametrization.centered & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
+        crossed = penalized & (before * after < 0.0)
         coordinates[:n][crossed] -= after[crossed]
         return coordinates
 
