@@ -18,7 +18,7 @@ from sparsefield.analysis.godambe import Estimate, minimize, sandwich
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
 from sparsefield.analysis.interval_warnings import (
     describe_missing_refusal,
-    list_missing,
+    describe_unknown_values,
     shown_once,
     warn_if_not_converged,
     warn_of_other_table,
@@ -160,7 +160,7 @@ class UncertaintyMethods:
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
             covariance = sandwich(problem, estimate, problem.block.weight)
         warn_of_penalty(self.field_, problem, estimate, covariance)
-        warn_if_not_converged(estimate)
+        warn_if_not_converged(estimate, stacklevel=4)
         mine = slice(problem.n_biases, None)
         return estimate, estimate.theta[mine], covariance[mine, mine]
 
@@ -189,23 +189,27 @@ class UncertaintyMethods:
     ) -> ConfidenceIntervals:
         """Return the intervals of weights that are estimated from imputed tables, and pooled."""
         estimator: Any = self
-        warn_of_other_table(self.field_, rows.tables[0])
-        n_imputed = int((rows.tables[0].codes() < 0).any(axis=0).sum())
+        learned, (table,) = self.field_.record.n_rows, rows.tables
+        if table.n_rows < learned:
+            raise DataError(
+                f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, from which missing "
+                "cells are imputed: pass the table of the fit, or drop_incomplete=True (--drop-incomplete)."
+            )
+        if table.unknown_rows:
+            raise DataError(describe_unknown_values(estimator._read_by_name(X), table))
+        warn_of_other_table(self.field_, table)
+        n_imputed = int((table.codes() < 0).any(axis=0).sum())
         thetas, within = [], 0.0
         ways = {"seed": seed, "sample_weight": sample_weight, "progress": progress}
         with shown_once():
-            for table in estimator.impute(X, imputations, **ways):
-                (completed,) = self._dense_rows(table, None, sample_weight).tables
-                if completed.has_missing:
-                    raise DataError(
-                        f"Some cells cannot be imputed, since training lacks them. {list_missing(completed)}."
-                    )
+            for imputed in estimator.impute(X, imputations, **ways):
+                (completed,) = self._dense_rows(imputed, None, sample_weight).tables
                 _, theta, covariance = self._estimate_again(self._problem_of(completed))
                 thetas.append(theta)
                 within = within + covariance / imputations
-        imputed = ImputedEstimates(np.array(thetas), np.asarray(within), n_imputed)
-        own = imputed.estimates.mean(axis=0), imputed.total
-        ways = {"l2": self._refit_l2, "kind": self.kind_, "n_complete": rows.n_rows, "imputed": imputed}
+        pooled = ImputedEstimates(np.array(thetas), np.asarray(within), n_imputed)
+        own = pooled.estimates.mean(axis=0), pooled.total
+        ways = {"l2": self._refit_l2, "kind": self.kind_, "n_complete": table.n_rows, "imputed": pooled}
         return ConfidenceIntervals(self.field_, "godambe", level, *own, **ways)
 
     def centrality_stability(
@@ -260,7 +264,7 @@ class UncertaintyMethods:
         sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
-        warn_if_not_converged(estimate)
+        warn_if_not_converged(estimate, stacklevel=3)
         field = self.field_ if select else _with_theta(self.field_, estimate.theta)
         centrality = EdgeCentrality(field)
         reference = centrality.indices(field.theta[None, problem.n_biases :])[:, 0]
@@ -344,8 +348,6 @@ class UncertaintyMethods:
         if sample.tables[0].has_missing:
             sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
         (table,) = sample.tables
-        if table.n_rows < FEWEST_ROWS:
-            raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
         return sample, self._problem_of(table), n_given - table.n_rows
 
     def _rows_without_missing(
@@ -360,7 +362,10 @@ class UncertaintyMethods:
         return sample
 
     def _problem_of(self, table: Table) -> RefitProblem:
+        """Return the refit of the features to complete rows; too few are refused."""
         estimator: Any = self
+        if table.n_rows < FEWEST_ROWS:
+            raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
         return RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
 
     def _dense_rows(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
