@@ -87,7 +87,7 @@ def test_a_complete_table_has_the_usual_intervals(table: pl.DataFrame) -> None:
 def test_an_edge_of_one_weight_is_significant_where_its_interval_excludes_0() -> None:
     rng = np.random.default_rng(0)
     for level in (0.5, 0.9, 0.95):
-        found = ImputedEstimates(rng.normal(1.0, 1.0, (4, 300)), np.diag(rng.uniform(0.01, 1.0, 300)))
+        found = ImputedEstimates(rng.normal(1.0, 1.0, (6, 300)), np.diag(rng.uniform(0.01, 0.5, 300)))
         pooled = found.pool(sp.eye_array(300, format="csr"), level)
         significant = np.array([found.test([k]) < 1.0 - level for k in range(300)])
         assert np.array_equal(significant, (pooled.low > 0.0) | (pooled.high < 0.0))
