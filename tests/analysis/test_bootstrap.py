@@ -46,6 +46,18 @@ def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: Mar
     assert (np.abs(error) < 0.01 * exact[problem.n_biases :].std(axis=1)[:, None]).all()
 
 
+def test_remembered_steps_converge_where_plain_ones_diverge() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(0.3, 2.4, (6, 5))  # of the curvatures, for each resample; plain steps diverge above 2
+    optimum, shared = rng.normal(size=(6, 5)), rng.uniform(1.0, 3.0, 6)[:, None]
+    thetas, memory = np.zeros((6, 5)), StepMemory()
+    for _ in range(12):
+        gradient = factors * shared * (thetas - optimum)
+        thetas = memory.advance(thetas, gradient, gradient / shared)
+        memory.keep(np.ones(5, dtype=bool))
+    assert thetas == pytest.approx(optimum, abs=2e-3)
+
+
 def rare_state() -> np.ndarray:
     """Return binary columns of which one has 4 ones in 300 rows: many resamples lose some of its pairs of states."""
     rng = np.random.default_rng(1)
@@ -75,18 +87,6 @@ def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable
     assert error.max() < 0.05
     limits = [np.quantile(draws, [0.025, 0.975], axis=0) for draws in (found, exact)]
     assert (np.abs(limits[0] - limits[1]) < 0.03 * exact.std(axis=0)).all()
-
-
-def test_remembered_steps_converge_where_plain_ones_diverge() -> None:
-    rng = np.random.default_rng(0)
-    factors = rng.uniform(0.3, 2.4, (6, 5))  # of the curvatures, for each resample; plain steps diverge above 2
-    optimum, shared = rng.normal(size=(6, 5)), rng.uniform(1.0, 3.0, 6)[:, None]
-    thetas, memory = np.zeros((6, 5)), StepMemory()
-    for _ in range(12):
-        gradient = factors * shared * (thetas - optimum)
-        thetas = memory.advance(thetas, gradient, gradient / shared)
-        memory.keep(np.ones(5, dtype=bool))
-    assert thetas == pytest.approx(optimum, abs=2e-3)
 
 
 def test_exponentials_in_single_precision_are_exact_to_rounding() -> None:
