@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,37 @@ def test_remembered_steps_converge_where_plain_ones_diverge() -> None:
         thetas = memory.advance(thetas, gradient, gradient / shared)
         memory.keep(np.ones(5, dtype=bool))
     assert thetas == pytest.approx(optimum, abs=2e-3)
+
+
+def rare_state() -> np.ndarray:
+    """Return binary columns of which one has 4 ones in 300 rows: many resamples lose some of its pairs of states."""
+    rng = np.random.default_rng(1)
+    a, rare = rng.integers(0, 2, 300), np.zeros(300)
+    b = np.where(rng.random(300) < 0.7, a, 1 - a)
+    rare[:4], a[:4] = 1.0, [1, 1, 1, 0]
+    return np.column_stack([a, b, rare, np.where(rng.random(300) < 0.8, b, a)]).astype(float)
+
+
+def collinear() -> np.ndarray:
+    """Return numeric columns of which two are nearly equal."""
+    columns = np.random.default_rng(1).normal(size=(120, 3))
+    columns[:, 1] += columns[:, 0]
+    columns[:, 2] = columns[:, 1] + 0.03 * columns[:, 2]
+    return columns
+
+
+@pytest.mark.parametrize(("make", "l1"), [(rare_state, 0.3), (collinear, 1.0)])
+def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable[[], np.ndarray], l1: float) -> None:
+    X, count = make(), 32
+    field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)
+    _, problem, _ = field._refit_problem(X, None, None)
+    estimate, draw = minimize(problem, field.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
+    found = Resampling(problem, estimate, draw).draw(count, 1)
+    exact = np.array([minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(count)])
+    error = np.abs(found - exact) / exact.std(axis=0)
+    assert error.max() < 0.05
+    limits = [np.quantile(draws, [0.025, 0.975], axis=0) for draws in (found, exact)]
+    assert (np.abs(limits[0] - limits[1]) < 0.03 * exact.std(axis=0)).all()
 
 
 def test_exponentials_in_single_precision_are_exact_to_rounding() -> None:

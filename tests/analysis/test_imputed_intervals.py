@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from scipy.stats import f
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, pool
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
 from sparsefield.datasets import make_markov_field
-from sparsefield.errors import DataError, OtherTableWarning
+from sparsefield.errors import DataError, PenaltyWarning, UnknownStateWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.OtherTableWarning")
 
@@ -83,11 +84,81 @@ def test_a_complete_table_has_the_usual_intervals(table: pl.DataFrame) -> None:
     assert found.weights.equals(field.confidence_intervals(complete).weights)
 
 
-def test_a_warning_of_many_imputed_tables_is_given_once(table: pl.DataFrame, field: MarkovField) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        field.confidence_intervals(table[:-1].vstack(table[:1]), imputations=3)
-    assert len([one for one in caught if one.category is OtherTableWarning]) == 1
+def test_an_edge_of_one_weight_is_significant_where_its_interval_excludes_0() -> None:
+    rng = np.random.default_rng(0)
+    for level in (0.5, 0.9, 0.95):
+        found = ImputedEstimates(rng.normal(1.0, 1.0, (6, 300)), np.diag(rng.uniform(0.01, 0.5, 300)))
+        pooled = found.pool(sp.eye_array(300, format="csr"), level)
+        significant = np.array([found.test([k]) < 1.0 - level for k in range(300)])
+        assert np.array_equal(significant, (pooled.low > 0.0) | (pooled.high < 0.0))
+        assert 0 < significant.sum() < 300
+    assert ImputedEstimates(np.zeros((3, 1)), np.zeros((1, 1))).test([0]) == 1.0
+
+
+def equal_columns() -> np.ndarray:
+    """Return two columns that are equal, of which the penalty determines the weight, and missing cells."""
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    X = np.column_stack([rain, rain, rng.integers(0, 2, 200)]).astype(float)
+    X[:20, 2] = np.nan
+    return X
+
+
+def test_a_warning_of_many_imputed_tables_is_given_once_and_points_to_the_caller() -> None:
+    X = equal_columns()
+    field = MarkovField(l1=4.0).fit(X)
+    for one in field.impute(X, 3):
+        with pytest.warns(PenaltyWarning) as caught:
+            field.confidence_intervals(one)
+        assert [one.filename for one in caught if one.category is PenaltyWarning] == [__file__]
+    with pytest.warns(PenaltyWarning) as caught:
+        field.confidence_intervals(X, imputations=3)
+    assert [one.filename for one in caught if one.category is PenaltyWarning] == [__file__]
+
+
+def test_warnings_are_given_also_where_a_later_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = equal_columns()
+    field = MarkovField(l1=4.0).fit(X)
+    tables = [*field.impute(X, 2), X[:2, :2]]
+    monkeypatch.setattr(field, "impute", lambda *_, **__: tables)
+    with pytest.warns(PenaltyWarning), pytest.raises(ValueError, match="2 features"):
+        field.confidence_intervals(X, imputations=3)
+
+
+def test_a_refit_that_stopped_early_points_to_the_caller(
+    table: pl.DataFrame, field: MarkovField, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparsefield.analysis.godambe.MAX_STEPS", 0)
+    for estimate in (
+        lambda: field.confidence_intervals(table, drop_incomplete=True),
+        lambda: field.centrality_stability(table, drop_incomplete=True, n=2, shares=[0.5]),
+        lambda: field.confidence_intervals(table, imputations=2),
+    ):
+        with pytest.warns(ConvergenceWarning) as caught:
+            estimate()
+        assert {one.filename for one in caught if one.category is ConvergenceWarning} == {__file__}
+
+
+def test_too_few_rows_are_refused_also_if_cells_are_imputed() -> None:
+    X = np.array([[0.0, 1.0, np.nan, 1.0], [1.0, 0.0, 1.0, 0.0]])
+    field = MarkovField(l1=0.01).fit(X)
+    with pytest.raises(DataError, match="at least 4 complete rows; there are 2"):
+        field.confidence_intervals(X, imputations=3)
+
+
+def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
+    table: pl.DataFrame, field: MarkovField
+) -> None:
+    with pytest.raises(DataError, match=r"399 rows, .* learned from 400.*drop_incomplete=True") as refused:
+        field.confidence_intervals(table[:-1], imputations=3)
+    assert "learn_from" not in str(refused.value)
+    assert "proper" not in str(refused.value)
+    unknown = table.with_columns(b=pl.when(pl.int_range(400) == 7).then(5.0).otherwise("b"))
+    with (
+        pytest.raises(DataError, match=r"'b'.*\(such as 5.* in 'b'\).*correct or empty"),
+        pytest.warns(UnknownStateWarning),
+    ):
+        field.confidence_intervals(unknown, imputations=3)
 
 
 def test_refusals_name_the_ways_that_there_are(table: pl.DataFrame, field: MarkovField) -> None:

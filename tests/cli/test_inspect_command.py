@@ -32,6 +32,8 @@ def test_it_prints_columns_and_advice(run, table: Path) -> None:
     assert "- 'who' is an identifier, which cannot be learned: --id who" in lines
     assert lines[-4].endswith(": --missing -99")
     assert lines[-1] == f"sparsefield fit {table} -o model.safetensors --id who --missing -99"
+    command = run("inspect", table, "--strict", "--id", "who").out.strip().split("\n")[-1]
+    assert command == f"sparsefield fit {table} -o model.safetensors --id who --strict --missing -99"
 
 
 SCALE = ("trifft gar nicht zu", "trifft eher nicht zu", "teils/teils", "trifft eher zu", "trifft voll zu")

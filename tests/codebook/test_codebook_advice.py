@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import polars as pl
 
@@ -10,6 +11,8 @@ import sparsefield
 from sparsefield import Codebook
 from sparsefield.codebook import ColumnEntry
 from sparsefield.io.column_kinds import find_kinds
+from sparsefield.io.files import read_table
+from sparsefield.io.read_options import ReadOptions
 
 REMARKS = [f"The answer about point {k} took very long to arrive" for k in range(30)]
 
@@ -65,6 +68,20 @@ def test_texts_that_no_option_can_name_are_not_proposed() -> None:
 def test_three_marks_and_a_missing_code_are_numbers() -> None:
     assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
     assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
+
+
+def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path: Path) -> None:
+    """The option for the order is named in the same run, since both are needed."""
+    frame = pl.DataFrame({"d": ["k.A.", *(f"{k % 12 + 1}/{k % 7 + 1}/{2000 + k % 3}" for k in range(89))]})
+    book = sparsefield.inspect(frame)
+    assert book.options == "--missing k.A."
+    missing, order = book.advice
+    assert "column of dates" not in str(missing)
+    assert order.is_conditional
+    assert order.option == "--dates month-first"
+    frame.write_csv(tmp_path / "d.csv")
+    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",)))["d"].dtype == pl.String
+    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date
 
 
 def test_dates_with_a_missing_code_are_freed_by_it() -> None:

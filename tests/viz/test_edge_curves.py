@@ -47,6 +47,23 @@ def test_a_line_that_no_bend_frees_stays_straight() -> None:
     assert bend_around(np.array([50.0, 150.0]), np.array([350.0, 150.0]), wall, np.full(31, 12.0), FRAME).is_straight
 
 
+def test_columns_at_the_same_place_have_an_edge_of_no_length() -> None:
+    spot, circle = np.array([200.0, 150.0]), np.array([[205.0, 150.0]])
+    curve = bend_around(spot, spot, circle, np.array([15.0]), FRAME)
+    assert curve.is_straight
+    assert curve.start == curve.end == (200.0, 150.0)
+    rain = np.random.default_rng(0).integers(0, 2, 100)
+    field = MarkovField(l1=1.0).fit(np.column_stack([rain, rain, 1 - rain]))
+    svg = field.plot(layout=dict.fromkeys(["x0", "x1", "x2"], (0.0, 0.0)), edge_labels=True).to_svg()
+    assert "nan" not in svg
+
+
+def test_weights_of_no_edges_need_no_room() -> None:
+    assert place([], [], np.array([[100.0, 100.0], [130.0, 100.0]])) == []
+    X = np.random.default_rng(0).integers(0, 2, (60, 3))
+    assert "x2" in MarkovField(l1=500.0).fit(X).plot(edge_labels=True).to_svg()
+
+
 def place(texts: list[str], curves: list[EdgeCurve], centers: np.ndarray) -> list:
     return place_weights(texts, curves, 8.0, centers, np.full(len(centers), 12.0), [], FRAME)
 

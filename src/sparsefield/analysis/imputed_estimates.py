@@ -42,12 +42,16 @@ class ImputedEstimates:
         return pool(values, variances=np.tile(variances, (self.m, 1)), confidence=level, names=names)
 
     def test(self, features: list[int]) -> float:
-        """Return the p-value of the test that several weights are 0.
+        """Return the p-value of the test that all of some weights are 0.
 
-        It is the statistic D1 of Li, Raghunathan and Rubin (1991), in which the variance between imputations is
-        proportional to that within them: few imputations do not determine its own covariance matrix.
+        For one weight it is that of Student's t, to which its interval belongs. For several it is that of the statistic
+        D1 of Li, Raghunathan and Rubin (1991), in which the variance between imputations is proportional to that within
+        them: few imputations do not determine its own covariance matrix.
         """
         own, within = self.estimates[:, features], self.within[np.ix_(features, features)]
+        if len(features) == 1:
+            variance = max(float(within[0, 0]), np.finfo(float).tiny)
+            return float(pool(own, variances=np.full(own.shape, variance)).p_value[0])
         mean = own.mean(axis=0)
         statistic, k = wald_test(mean, within)
         spread = sum(wald_test(row - mean, within)[0] for row in own) / (self.m - 1)

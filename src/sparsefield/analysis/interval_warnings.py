@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.analysis.godambe import Estimate, solve
 from sparsefield.analysis.refit_problem import RefitProblem
-from sparsefield.data import Table
+from sparsefield.data import Source, Table
+from sparsefield.data.table import encode_column
 from sparsefield.errors import OtherTableWarning, PenaltyWarning
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import name_features
@@ -52,7 +53,7 @@ def warn_of_penalty(field: Field, problem: RefitProblem, estimate: Estimate, cov
             f"The penalty l2 = {problem.l2.max():g} determines the weights of {names}{more} more than the rows do, "
             "as where one column determines another: their intervals can be too narrow.",
             PenaltyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -68,24 +69,22 @@ def warn_of_other_table(field: Field, table: Table) -> None:
         return
     known, rows = field.record.n_rows, table.n_rows
     sizes = f" ({rows:,} rows, and {known:,} in training)" if known != rows else ""
-    columns = ", ".join(map(repr, different[:NAMED])) + (
-        f" and {len(different) - NAMED:,} more" * (len(different) > NAMED)
-    )
     warnings.warn(
         f"This is not the table that the field was learned from{sizes}, or rows have other weights (sample_weight, "
-        f"class_weight): the values of {columns} are not as frequent. Intervals hold for the rows that are given.",
+        f"class_weight): the values of {_list_names(different)} are not as frequent. Intervals hold for the rows that "
+        "are given.",
         OtherTableWarning,
         stacklevel=4,
     )
 
 
-def warn_if_not_converged(estimate: Estimate) -> None:
-    """Warn of estimates that are not at the optimum of the refit."""
+def warn_if_not_converged(estimate: Estimate, stacklevel: int) -> None:
+    """Warn of estimates that are not at the optimum of the refit; ``stacklevel`` leads to the code of the user."""
     if not estimate.converged:
         warnings.warn(
             "The estimates without L1 did not converge, so their intervals are not reliable: raise l2 or l1.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -103,15 +102,35 @@ def list_missing(table: Table) -> str:
     """Return how many rows have missing cells, and in which columns."""
     codes = table.codes()
     names = [v.name for v, own in zip(table.schema.targets, codes, strict=True) if (own < 0).any()]
-    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f"{int((codes < 0).any(axis=0).sum()):,} of {table.n_rows:,} rows have missing cells (columns {shown})"
+    rows = f"{int((codes < 0).any(axis=0).sum()):,} of {table.n_rows:,} rows"
+    return f"{rows} have missing cells (columns {_list_names(names)})"
+
+
+def describe_unknown_values(source: Source, table: Table) -> str:
+    """Return which values of a table do not occur in training, so that they cannot be imputed, and what to do."""
+    names, found = list(table.unknown_rows), {}
+    for variable in table.schema.targets:
+        if variable.name in names:
+            encode_column(source, variable, found)
+    example = f"such as {found[names[0]].example!r} in {names[0]!r}"
+    return (
+        f"Column(s) {_list_names(names)} have values that do not occur in training ({example}), for which nothing can "
+        "be imputed: correct or empty these cells, or fit the field to this table."
+    )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:NAMED])) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 @contextmanager
 def shown_once() -> Iterator[None]:
     """Show each kind of warning once, although it is given for several tables."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for one in {warning.category: warning for warning in reversed(caught)}.values():
-        warnings.warn(str(one.message), one.category, stacklevel=4)
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        for one in {warning.category: warning for warning in reversed(caught)}.values():
+            warnings.warn(str(one.message), one.category, stacklevel=5)

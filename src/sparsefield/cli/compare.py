@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SHOWN_EDGES = 15
 PAGES = (".html", ".htm")
-ADJUSTMENTS = ("max", "holm", "bh", "none")
 NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
 """Learning options that a comparison does not have."""
 
@@ -114,9 +113,11 @@ def compare(
             f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}. Weights "
             "are often made within groups, and rows that are permuted would carry them into the other group."
         )
+    from sparsefield.analysis.group_statistics import Adjustment
+
     difference = _read_difference(l1_difference)
-    if adjust not in ADJUSTMENTS:
-        raise typer.BadParameter(f"--adjust must be one of {', '.join(ADJUSTMENTS)}, got {adjust!r}")
+    if adjust not in get_args(Adjustment):
+        raise typer.BadParameter(f"--adjust must be one of {', '.join(get_args(Adjustment))}, got {adjust!r}")
     _check_files(data, output, models, report, like)
     if like is not None:
         model = open_model(like, data)

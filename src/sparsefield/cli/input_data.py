@@ -105,7 +105,7 @@ class ColumnOptions:
         words = [part for option, values in named.items() for value in values for part in (option, value)]
         for option, value in (("top-levels", self.top_levels), ("weight", self.weight), ("group", self.group)):
             words += [] if value is None else [f"--{option}", str(value)]
-        return shlex.join(words)
+        return shlex.join([*words, "--strict"] if self.strict else words)
 
     def find(self, columns: Sequence[str]) -> NamedColumns:
         """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""

@@ -111,7 +111,7 @@ def _missing(columns: Sequence[ColumnEntry], decimal: str, values: Mapping[str, 
     safe = {code: names for code, names in where.items() if not values.get(code)}
     freed = [entry for entry in columns if entry.other_texts and all(code in safe for code in entry.other_texts)]
     mixed = _mixed_marks(columns, decimal)
-    freed = [entry for entry in freed if entry not in mixed]
+    freed = [entry for entry in freed if entry not in mixed and not _has_unclear_dates(entry)]
     if safe:
         yield Advice(
             f"{_list_codes(safe)} may mean a missing value; the option is for all columns{_describe_freed(freed)}",
@@ -187,7 +187,8 @@ def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
     how = f"numbers with a decimal {'comma' if decimal == '.' else 'point'}"
     yield from _say(marked, f"has {how}", f"have {how}", _decimal_option(marked, decimal).strip())
     yield from _corrections(columns, decimal)
-    yield from _dates([entry for entry in _having(columns, "dates as text") if not entry.other_texts])
+    dates = _having(columns, "dates as text")
+    yield from _dates([entry for entry in dates if not entry.other_texts or _has_unclear_dates(entry)])
     yield from _orders(_having(columns, "ordered levels"))
 
 
@@ -218,9 +219,14 @@ def _orders(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
         yield Advice(f"{list_names(names)} {have} ordered; check the order, lowest first", tuple(names), options)
 
 
+def _has_unclear_dates(entry: ColumnEntry) -> bool:
+    """Return whether the day or the month may come first: then no column of dates is read without an option."""
+    found = entry.finding("dates as text")
+    return found is not None and found.readable.startswith("day")
+
+
 def _dates(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    found = [(entry, entry.finding("dates as text")) for entry in entries]
-    unclear = [entry for entry, finding in found if finding and finding.readable.startswith("day")]
+    unclear = [entry for entry in entries if _has_unclear_dates(entry)]
     yield from _say(
         unclear,
         "has dates in which the day or the month may come first; if it is not the day (--dates day-first)",

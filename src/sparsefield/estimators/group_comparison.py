@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -39,8 +39,6 @@ from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, make_fold
 
 if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
-
-ADJUSTMENTS = ("max", "holm", "bh", "none")
 
 
 @dataclass(frozen=True)
@@ -236,8 +234,8 @@ def _check_parameters(l1_difference: Any, permutations: Any, adjust: Any, seed: 
         problems.append(f"l1_difference must be a number above 0, or 'auto'; got {l1_difference!r}.")
     if not isinstance(permutations, Integral) or permutations < 0:
         problems.append(f"permutations must be a whole number from 0; got {permutations!r}.")
-    if adjust not in ADJUSTMENTS:
-        problems.append(f"adjust must be one of {', '.join(map(repr, ADJUSTMENTS))}; got {adjust!r}.")
+    if adjust not in get_args(Adjustment):
+        problems.append(f"adjust must be one of {', '.join(map(repr, get_args(Adjustment)))}; got {adjust!r}.")
     if not isinstance(seed, Integral) or seed < 0:
         problems.append(f"seed must be a whole number from 0; got {seed!r}.")
     raise_problems(problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, get_args
@@ -17,30 +17,24 @@ from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Metho
 from sparsefield.analysis.godambe import Estimate, minimize, sandwich
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
 from sparsefield.analysis.interval_warnings import (
-    describe_missing_refusal,
-    list_missing,
+    describe_unknown_values,
     shown_once,
     warn_if_not_converged,
     warn_of_other_table,
     warn_of_penalty,
 )
-from sparsefield.analysis.refit_problem import RefitProblem, densify
+from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.analysis.resampled_selection import learn_again, select_again
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, LocalDataset, SparseDataset, Table
+from sparsefield.data import DenseDataset, LocalDataset
 from sparsefield.errors import DataError
-from sparsefield.estimators.training import MIN_REFIT_L2
+from sparsefield.estimators.refit_rows import RefitRows
 from sparsefield.induction import FixedGraph
 from sparsefield.io.atomic_write import remove_leftovers
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
 from sparsefield.solver import Trainer, fingerprint, warm_start
 from sparsefield.solver.checkpoint import CheckpointFile, make_folder
-
-MAX_PARAMETERS = 8000
-"""Largest number of biases and weights whose joint covariance is computed: a matrix of half a gigabyte."""
-
-FEWEST_ROWS = 4
 
 WEIGHTS_FILE, SELECTIONS_FILE = "bootstrap-weights.checkpoint", "bootstrap-selections.checkpoint"
 
@@ -60,10 +54,9 @@ class BootstrapOptions:
         return self.n + self.selections
 
 
-class UncertaintyMethods:
+class UncertaintyMethods(RefitRows):
     """Methods that say how well the rows determine the weights of the field."""
 
-    field_: Field
     kind_: str
 
     def confidence_intervals(
@@ -160,7 +153,7 @@ class UncertaintyMethods:
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
             covariance = sandwich(problem, estimate, problem.block.weight)
         warn_of_penalty(self.field_, problem, estimate, covariance)
-        warn_if_not_converged(estimate)
+        warn_if_not_converged(estimate, stacklevel=4)
         mine = slice(problem.n_biases, None)
         return estimate, estimate.theta[mine], covariance[mine, mine]
 
@@ -192,23 +185,27 @@ class UncertaintyMethods:
     ) -> ConfidenceIntervals:
         """Return the intervals of weights that are estimated from imputed tables, and pooled."""
         estimator: Any = self
-        warn_of_other_table(self.field_, rows.tables[0])
-        n_imputed = int((rows.tables[0].codes() < 0).any(axis=0).sum())
+        learned, (table,) = self.field_.record.n_rows, rows.tables
+        if table.n_rows < learned:
+            raise DataError(
+                f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, from which missing "
+                "cells are imputed: pass the table of the fit, or drop_incomplete=True (--drop-incomplete)."
+            )
+        if table.unknown_rows:
+            raise DataError(describe_unknown_values(estimator._read_by_name(X), table))
+        warn_of_other_table(self.field_, table)
+        n_imputed = int((table.codes() < 0).any(axis=0).sum())
         thetas, within = [], 0.0
         ways = {"seed": seed, "sample_weight": sample_weight, "progress": progress}
         with shown_once():
-            for table in estimator.impute(X, imputations, **ways):
-                (completed,) = self._dense_rows(table, None, sample_weight).tables
-                if completed.has_missing:
-                    raise DataError(
-                        f"Some cells cannot be imputed, since training lacks them. {list_missing(completed)}."
-                    )
+            for imputed in estimator.impute(X, imputations, **ways):
+                (completed,) = self._dense_rows(imputed, None, sample_weight).tables
                 _, theta, covariance = self._estimate_again(self._problem_of(completed))
                 thetas.append(theta)
                 within = within + covariance / imputations
-        imputed = ImputedEstimates(np.array(thetas), np.asarray(within), n_imputed)
-        own = imputed.estimates.mean(axis=0), imputed.total
-        ways = {"l2": self._refit_l2, "kind": self.kind_, "n_complete": rows.n_rows, "imputed": imputed}
+        pooled = ImputedEstimates(np.array(thetas), np.asarray(within), n_imputed)
+        own = pooled.estimates.mean(axis=0), pooled.total
+        ways = {"l2": self._refit_l2, "kind": self.kind_, "n_complete": table.n_rows, "imputed": pooled}
         return ConfidenceIntervals(self.field_, "godambe", level, *own, **ways)
 
     def centrality_stability(
@@ -263,7 +260,7 @@ class UncertaintyMethods:
         sample, problem, incomplete = self._refit_problem(X, y, sample_weight, drop_incomplete)
         with Threads(1):
             estimate = minimize(problem, self.field_.theta, problem.block.weight)
-        warn_if_not_converged(estimate)
+        warn_if_not_converged(estimate, stacklevel=3)
         field = self.field_ if select else _with_theta(self.field_, estimate.theta)
         centrality = EdgeCentrality(field)
         reference = centrality.indices(field.theta[None, problem.n_biases :])[:, 0]
@@ -318,11 +315,6 @@ class UncertaintyMethods:
         estimator: Any = self
         return estimator.n_jobs
 
-    @property
-    def _refit_l2(self) -> float:
-        estimator: Any = self
-        return max(float(estimator.l2), MIN_REFIT_L2)
-
     def _selecting_trainer(self, sample: LocalDataset, engine: Engine) -> Trainer:
         """Return a trainer that selects features as the fit did, and starts from its field."""
         estimator: Any = self
@@ -333,70 +325,6 @@ class UncertaintyMethods:
         """Return whether the fit selected features."""
         estimator: Any = self
         return bool(estimator.l1_ > 0.0) and not isinstance(estimator._resolve("induction"), FixedGraph)
-
-    def _refit_problem(
-        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False, *, intervals: bool = False
-    ) -> tuple[DenseDataset, RefitProblem, int]:
-        """Return the rows, the refit of the features to them, and the number of incomplete rows that were left out.
-
-        What has no uncertainty is refused; ``intervals`` is whether that of weights is wanted, not that of centrality.
-        """
-        sample = self._rows_without_missing(X, y, sample_weight, drop_incomplete, intervals=intervals)
-        n_given = sample.n_rows
-        warn_of_other_table(self.field_, sample.tables[0])
-        if sample.tables[0].has_missing:
-            sample = sample.subset(np.flatnonzero((sample.tables[0].codes() >= 0).all(axis=0)))
-        (table,) = sample.tables
-        if table.n_rows < FEWEST_ROWS:
-            raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
-        return sample, self._problem_of(table), n_given - table.n_rows
-
-    def _rows_without_missing(
-        self, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool, *, intervals: bool
-    ) -> DenseDataset:
-        """Return the compiled rows, and refuse missing cells unless their rows are dropped."""
-        sample = self._dense_rows(X, y, sample_weight)
-        if sample.tables[0].has_missing and not drop_incomplete:
-            raise DataError(
-                describe_missing_refusal(sample.tables[0], intervals=intervals, imputes=hasattr(self, "impute"))
-            )
-        return sample
-
-    def _problem_of(self, table: Table) -> RefitProblem:
-        estimator: Any = self
-        return RefitProblem.of(self.field_, table, self._refit_l2, penalize_biases=estimator.penalize_biases)
-
-    def _dense_rows(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
-        """Return the compiled rows; what the intervals are not valid for is refused."""
-        estimator: Any = self
-        problems = list(self._uncertainty_refusals())
-        if problems:
-            raise DataError(" ".join(problems))
-        sample: LocalDataset = estimator._compile_with_schema(X, y, sample_weight)
-        if isinstance(sample, SparseDataset):
-            sample = DenseDataset.single(densify(sample))
-        if not isinstance(sample, DenseDataset):
-            raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
-        return sample
-
-    def _uncertainty_refusals(self) -> Iterator[str]:
-        """Yield a sentence for each reason why the field has no intervals."""
-        estimator: Any = self
-        size = len(self.field_.theta)
-        if not self.field_.record.is_learned:
-            yield "The field was given, not learned: fit it to the table."
-        if self.field_.layout.has_latent:
-            yield "The field has latent variables, whose uncertainty is not known: fit without latent=."
-        if estimator.objective != "pl" or estimator.refit == "ml":
-            yield (
-                "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
-                "objective='pl', and refit=True or False."
-            )
-        if size > MAX_PARAMETERS:
-            yield (
-                f"The field has {size:,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
-                "computed: use fewer columns, or a larger l1."
-            )
 
 
 def _check_options(method: Any, level: Any, n: Any, selections: Any) -> None:

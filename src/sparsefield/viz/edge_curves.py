@@ -83,7 +83,7 @@ def bend_around(start: Array, end: Array, centers: Array, radii: Array, frame: B
     length, step = float(np.linalg.norm(along)), 0.5 * (float(radii.max(initial=0.0)) + CLEARANCE)
     shares = np.clip((centers - start) @ along / max(length**2, 1e-9), 0.0, 1.0)
     apart = np.linalg.norm(centers - start - shares[:, None] * along, axis=1)
-    if not len(apart) or (apart >= radii + CLEARANCE).all():
+    if length == 0.0 or not len(apart) or (apart >= radii + CLEARANCE).all():
         return straight
     near = apart < radii + CLEARANCE + STEPS * step
     centers, radii = centers[near], radii[near]
@@ -147,7 +147,7 @@ def place_weights(
     frame : left, top, right and bottom
     """
     boxes, found = list(taken), []
-    lines = np.array([curve.points() for curve in curves]).reshape(len(curves), -1, 2)
+    lines = np.array([curve.points() for curve in curves]).reshape(len(curves), len(POINTS), 2)
     reach = 0.7 * float(radii.max(initial=0.0))
     for k, (text, curve) in enumerate(zip(texts, curves, strict=True)):
         half = np.array([0.46 * text_width(text, size), 0.55 * size])
