@@ -67,7 +67,7 @@ def test_free_biases_are_minimized_over(make_problem, shape) -> None:
 def test_a_sample_of_rows_has_the_weight_of_all(make_problem, monkeypatch) -> None:
     problem = with_conjunctions(make_problem(7, n_rows=40, weighted=False, missing=0.0), 8)
     evaluator, _, _ = evaluate(problem, "pl")
-    monkeypatch.setattr(curvature, "MAX_ROWS", 20)
+    monkeypatch.setattr(curvature, "MAX_SAMPLE", 20)
     sample = curvature.sample_rows(evaluator.source.rows, 1)
     assert sample.sizes.tolist() == [40]
     assert sample.tables[0].block.n_rows == 20

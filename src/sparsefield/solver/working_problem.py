@@ -31,6 +31,9 @@ ROUNDING = 1e-13
 """Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
 step gains."""
 
+MODEL_SHARE = 0.3
+"""Share of the tolerance of an optimization up to which a Newton model is minimized."""
+
 MAX_HALVINGS = 10
 """Newton steps are halved at most this many times before the model is dropped."""
 
@@ -66,6 +69,10 @@ class WorkingProblem:
         self._model: NewtonModel | None = None
         self._steps = 0
         """Steps of the optimizer since the working set or the rows changed, or since the last Newton model."""
+        self._gained = 0.0
+        """By how much these steps have lowered the objective."""
+        self._newton_first = False
+        """Whether the last Newton model lowered it by more, and converged: then the next working set begins with one."""
         self._rows: object = None
         """The rows of the model and of these steps."""
         self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
@@ -128,19 +135,24 @@ class WorkingProblem:
         arcs, n_pairs = self.working_set.arcs, len(self.working_set)
         return self.parametrization.curvature(arcs, self.evaluator.bias_hessian(), n_pairs)
 
-    def step(self) -> bool:
+    def step(self, tolerance: float = 0.0) -> bool:
         """Take one step; return False where no step lowers the objective.
 
         Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the
-        problem has turned out to be hard. Newton steps follow until they no longer converge fast.
+        problem has turned out to be hard. Newton steps follow until they no longer converge fast. Where they gained more
+        than the steps before them, they come first once the working set has changed. A violation of optimality below
+        ``tolerance`` is not worth any effort.
         """
         self._notice_new_rows()
-        if self._model is None and self._steps >= self._newton_cost():
+        before, cost = self.point.value, self._newton_cost()
+        if self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0 and cost < np.inf)):
             self._build_model(self.theta)
-        if self._model is not None and self._newton_step():
+        if self._model is not None and self._newton_step(MODEL_SHARE * tolerance):
             return True
         self._steps += 1
-        return self._quasi_newton_step()
+        moved = self._quasi_newton_step()
+        self._gained += before - self.point.value
+        return moved
 
     def _notice_new_rows(self) -> None:
         """Drop the Newton model if missing cells have been replaced since."""
@@ -159,16 +171,17 @@ class WorkingProblem:
         self._model = NewtonModel(theta, self.evaluator.regression_hessians(self.working_set.graphs, theta, free))
         self._steps = 0
 
-    def _newton_step(self) -> bool:
+    def _newton_step(self, tolerance: float) -> bool:
         """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
 
         The model is kept for the next step only if the violation of optimality falls fast.
         """
         assert self._model is not None
         model, before, theta = self._model, self.point, self.theta
+        fresh = model.theta is theta
         l2, penalty = self.penalty.l2_of(len(theta)), self.penalty.nonsmooth(len(theta))
         gradient, violation = self.loss_gradient + l2 * theta, self.violation()
-        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE)
+        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE, tolerance)
         predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
         self._model = None
         for length in 0.5 ** np.arange(MAX_HALVINGS) if predicted < 0.0 else ():
@@ -179,9 +192,12 @@ class WorkingProblem:
                 self.point = Point(coordinates, value, slope)
                 self.optimizer.remember(coordinates - before.coordinates, slope - before.gradient)
                 self.recenter()
-                if self.violation() <= MIN_CONTRACTION * violation:
-                    self._model = model
+                converges = self.violation() <= MIN_CONTRACTION * violation
+                if fresh:
+                    self._newton_first = converges or before.value - value > self._gained > 0.0
+                self._model, self._gained = model if converges else None, 0.0
                 return True
+        self._newton_first = False
         self.evaluate_at(before.coordinates)
         return False
 
