@@ -5,13 +5,19 @@ from numba import njit
 
 from sparsefield.kernels.elementary import FAST
 
+_LARGE = 0.3
+"""A pass changes the parameters whose violation is larger than this share of the largest one: a change costs far more
+than a look, and where parameters depend on each other, most small violations vanish with the large ones."""
+
+_SHARE = 0.9
+"""A pass changes no parameter whose violation is smaller than this share of the tolerance."""
+
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, max_passes, step):
     """Set ``step`` to a minimizer of gradient . step + step . (H + ridge) step / 2 + L1 of theta + step.
 
     H is the sum of the blocks of the model, each over its arcs, and the step of an arc is that of its parameter.
-    Parameters that are at 0 and stay there are passed over.
 
     Parameters
     ----------
@@ -33,19 +39,19 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
         # At one point: what each parameter has when its turn comes says little, since all others move after it.
         worst, n_listed = 0.0, 0
         for f in range(size):
-            old = theta[f] + step[f]
-            violation = _violation(_slope(model, f, gradient, ridge, step, products), old, strengths[f])
+            violation = _violation(_slope(model, f, gradient, ridge, step, products), theta[f] + step[f], strengths[f])
             if violation > 0.0 and abs(step[f]) < max_change:
                 worst = max(worst, violation)
-            if violation > 0.0 or old != 0.0:
+            if violation > _SHARE * tolerance:
                 listed[n_listed] = f
                 n_listed += 1
         if worst <= tolerance:
             return
+        least = max(_LARGE * worst, _SHARE * tolerance)
         for k in range(n_listed):
             f = listed[k]
             slope, old = _slope(model, f, gradient, ridge, step, products), theta[f] + step[f]
-            if _violation(slope, old, strengths[f]) > 0.1 * tolerance:
+            if _violation(slope, old, strengths[f]) > least:
                 new = _shrink(old - slope / diagonal[f], strengths[f] / diagonal[f])
                 change = min(max(new - theta[f], -max_change), max_change) - step[f]
                 if change != 0.0:  # otherwise the step has its largest size

@@ -16,7 +16,7 @@ from sparsefield.kernels import coordinate_descent
 from sparsefield.objectives import RegressionHessian
 from sparsefield.solver.penalty import NonsmoothPenalty
 
-MAX_PASSES = 200
+MAX_PASSES = 1000
 """Passes of the coordinate descent over the parameters, at most."""
 
 MODEL_TOLERANCE = 0.03
@@ -62,6 +62,7 @@ class NewtonModel:
         tolerance: float = 0.0,
     ) -> np.ndarray:
         """Return the step from theta to the minimum of the model with a given gradient, plus L1 and ridge.
+
 
         No parameter changes by more than ``max_change``. The minimum need not be more exact than ``tolerance``, a
         violation of optimality.

@@ -24,8 +24,9 @@ MAX_INACTIVE = 0.1
 ZERO = 1e-12
 """Biases below this count as 0."""
 
-MIN_CONTRACTION = 0.5
-"""A Newton model is used again while each of its steps reduces the violation of optimality to this share."""
+MIN_CONTRACTION = 0.1
+"""The first step of a Newton model typically reduces the violation of optimality to this share. The model is used again
+while it is no slower than new ones would be, whose Hessians take time."""
 
 ROUNDING = 1e-13
 """Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
@@ -145,9 +146,11 @@ class WorkingProblem:
         """
         self._notice_new_rows()
         before, cost = self.point.value, self._newton_cost()
-        if self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0 and cost < np.inf)):
+        due = self._steps >= cost or (self._newton_first and self._steps == 0 and cost < np.inf)
+        fresh = self._model is None and due
+        if fresh:
             self._build_model(self.theta)
-        if self._model is not None and self._newton_step(MODEL_SHARE * tolerance):
+        if self._model is not None and self._newton_step(MODEL_SHARE * tolerance, fresh):
             return True
         self._steps += 1
         moved = self._quasi_newton_step()
@@ -171,14 +174,13 @@ class WorkingProblem:
         self._model = NewtonModel(theta, self.evaluator.regression_hessians(self.working_set.graphs, theta, free))
         self._steps = 0
 
-    def _newton_step(self, tolerance: float) -> bool:
+    def _newton_step(self, tolerance: float, fresh: bool) -> bool:
         """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
 
         The model is kept for the next step only if the violation of optimality falls fast.
         """
         assert self._model is not None
         model, before, theta = self._model, self.point, self.theta
-        fresh = model.theta is theta
         l2, penalty = self.penalty.l2_of(len(theta)), self.penalty.nonsmooth(len(theta))
         gradient, violation = self.loss_gradient + l2 * theta, self.violation()
         step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE, tolerance)
@@ -192,7 +194,7 @@ class WorkingProblem:
                 self.point = Point(coordinates, value, slope)
                 self.optimizer.remember(coordinates - before.coordinates, slope - before.gradient)
                 self.recenter()
-                converges = self.violation() <= MIN_CONTRACTION * violation
+                converges = self.violation() <= MIN_CONTRACTION ** (1.0 / (1.0 + self._newton_cost())) * violation
                 if fresh:
                     self._newton_first = converges or before.value - value > self._gained > 0.0
                 self._model, self._gained = model if converges else None, 0.0
@@ -319,7 +321,8 @@ class WorkingProblem:
             "means": self.parametrization.means,
             "variances": self.parametrization.variances,
             "loss_gradient": self.loss_gradient,
-            "steps": np.array([self._steps]),
+            "steps": np.array([self._steps, self._newton_first]),
+            "gained": np.array([self._gained]),
             "model_theta": np.empty(0) if self._model is None else self._model.theta,
             **self.evaluator.state(self.working_set.graphs),
             **self.optimizer.state(),
@@ -340,7 +343,8 @@ class WorkingProblem:
         self._rows = self.evaluator.source.rows
         if len(state["model_theta"]):
             self._build_model(state["model_theta"])
-        self._steps = int(state["steps"][0])
+        self._steps, self._newton_first = int(state["steps"][0]), bool(state["steps"][1])
+        self._gained = float(state["gained"][0])
 
     # -- for the optimizer ---------------------------------------------------------------------------------------
 
