@@ -217,6 +217,7 @@ def _warm_up(table: Any, l1: float) -> None:
     small = table[:WARM_UP_ROWS, :WARM_UP_COLUMNS]
     small = small[:, np.flatnonzero(np.ptp(small, axis=0))]
     MarkovField(l1=0.1 * l1, n_jobs=1).fit(small)
+    MarkovField(l1=10.0 * l1, n_jobs=1).fit(table)  # large tables are learned in single precision first
 
 
 def _digest(field: Any) -> str:

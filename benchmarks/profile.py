@@ -235,10 +235,11 @@ class FitProfile:
 
 
 def warm_up(train: Any, l1: float) -> None:
-    """Fit a small part of a table, so that everything is compiled; the same for all methods that are compared."""
+    """Fit a small part of a table, and all of it roughly, so that everything is compiled."""
     small = train[:WARM_UP_ROWS, :WARM_UP_COLUMNS]
     varying = np.flatnonzero(np.ptp(small, axis=0))
     MarkovField(l1=0.1 * l1, n_jobs=1).fit(small[:, varying])
+    MarkovField(l1=10.0 * l1, n_jobs=1).fit(train)  # large tables are learned in single precision first
 
 
 def profile_fit(case: Case, l1: float | None = None, seed: int = 0) -> FitProfile:

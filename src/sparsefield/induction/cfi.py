@@ -18,6 +18,9 @@ from sparsefield.induction.thresholding import Thresholds, count_products, gathe
 from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 from sparsefield.objectives.dense_evaluator import GradientFactors
 
+NEGLIGIBLE = 1e-6
+"""Thresholds that nearly all errors and signals exceed, so that there is no need to count those that do."""
+
 
 @dataclass(frozen=True)
 class CFI(ThresholdRule):
@@ -63,9 +66,11 @@ class CFI(ThresholdRule):
             return score_sparse_pairs(factors, layout, errors, min_gradient, known, limit)
         thresholds = Thresholds(errors, signals, factors.means)
         function = ScoreFunction(_rank_one_gradient(factors)) if self.keeps_rank_one_term else ScoreFunction()
-        products, dense_products = factors.parts.sum(count_products, thresholds)
-        advantage = products * config.SPARSE_ADVANTAGE < dense_products
-        if self.product == "sparse" or (self.product == "auto" and advantage):
+        sparse = self.product == "sparse"
+        if self.product == "auto" and max(errors, signals) > NEGLIGIBLE:
+            products, dense_products = factors.parts.sum(count_products, thresholds)
+            sparse = products * config.SPARSE_ADVANTAGE < dense_products
+        if sparse:
             parts, _ = factors.parts.map_update(gather_large_values, thresholds)
             return score_pairs_dense(parts, layout, min_gradient, known, function=function, limit=limit, sparse=True)
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.

@@ -139,11 +139,11 @@ def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) 
     if part.table not in (block.left.table, block.right.table):
         return None
     products = _products(part, tile, block)
-    nothing = np.zeros((tile.bottom - tile.top, tile.right - tile.left))
-    if layers == 2:
-        return np.stack([nothing if product is None else product for product in products])
     found = [product for product in products if product is not None]
-    return (found[0] + found[1] if len(found) == 2 else found[0] if found else nothing)[None]
+    if layers == 1 and found:
+        return (found[0] + found[1] if len(found) == 2 else found[0])[None]
+    nothing = np.zeros((tile.bottom - tile.top, tile.right - tile.left))
+    return np.stack([nothing if product is None else product for product in products[:layers]])
 
 
 def _products(part: EvaluatedBlock, tile: Tile, block: CandidateBlock) -> tuple[np.ndarray | None, np.ndarray | None]:

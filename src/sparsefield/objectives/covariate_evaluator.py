@@ -74,6 +74,7 @@ class CovariateEvaluator:
     """An evaluator of pseudo-likelihood on labels given sparse covariates."""
 
     keeps_errors = True
+    has_single_precision = single_precision = False
     pair_factor = 1.0
 
     def __init__(self, sample: CovariateDataset, engine: Engine) -> None:

@@ -31,6 +31,11 @@ class LatentEvaluator(DenseEvaluator):
         assert sample.kind == "dense"
         super().__init__(sample, PseudoLikelihood(), engine, missing)
 
+    @property
+    def has_single_precision(self) -> bool:
+        """Sums over latent variables are computed in double precision."""
+        return False
+
     def compile(self, arcs: Arcs) -> Any:
         return split_latent(self.layout, arcs)
 

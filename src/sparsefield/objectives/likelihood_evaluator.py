@@ -70,6 +70,7 @@ class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
     keeps_errors = True
+    has_single_precision = single_precision = False
     pair_factor = 0.5
     """See `likelihood_factors`."""
 

@@ -28,6 +28,13 @@ class Evaluator(Protocol):
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
     pair_factor: float
     """Factor of l1 for pairs of two targets that are scored by errors and expectations."""
+    single_precision: bool
+    """Whether the next evaluations are to be in single precision, where there is one."""
+
+    @property
+    def has_single_precision(self) -> bool:
+        """Whether evaluations in single precision are possible and save time."""
+        ...
 
     @property
     def source(self) -> Any:

@@ -91,6 +91,7 @@ class SparseEvaluator:
 
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
+    has_single_precision = single_precision = False
     pair_factor = 1.0
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:

@@ -45,6 +45,11 @@ class Candidates:
     problem: WorkingProblem
     options: TrainingOptions
 
+    @property
+    def always_exact(self) -> bool:
+        """Whether scores are in double precision whatever the rule: those of edges, and of the likelihood."""
+        return self.problem.working_set.grouped or self.problem.working_set.by_likelihood
+
     def score(
         self, rule: InductionRule, limit: int | None, *, pairs_first: bool = False, l1: float | None = None
     ) -> Proposals:

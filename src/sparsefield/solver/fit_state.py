@@ -120,6 +120,10 @@ class FitState:
     """Steps since missing cells were replaced last."""
     replacements: int = 0
     """How many times the certificate has replaced missing cells."""
+    last_added: int = 0
+    """Number of features that were added last."""
+    growth: float = 1.0
+    """Factor of automatic batches."""
     optimized: bool = False
     """Whether the working set has been optimized since features were last added."""
     objective_tol: float = 0.0

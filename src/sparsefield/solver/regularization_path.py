@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.model import Field
+from sparsefield.solver.candidate_selection import EXACT, SINGLE_PRECISION
 from sparsefield.solver.fit_state import FitResult, PathPoint, WarmStart
 from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.trainer import Trainer
@@ -65,7 +66,8 @@ class PathTrainer:
         near = max(2.0 * l1 - last, 0.5 * l1) if ahead and l1 < last < 2.0 * l1 else l1
         if trainer.fixed_candidates:
             return trainer.optimize_with(np.empty((0, 2), dtype=np.int64), near)
-        found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
+        limit = None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS
+        found = trainer.violators(limit, l1=near, rule=SINGLE_PRECISION if trainer.problem.single_precision else EXACT)
         return trainer.optimize_with(found.features, near)
 
     def fit_at(self, l1: float) -> FitResult:

@@ -32,12 +32,16 @@ from sparsefield.solver.working_set import WorkingSet
 MIN_BATCH = 50
 """The paper's batch size; the certificate adds at least as many features at a time."""
 
+MIN_USEFUL, LARGE_GROWTH = 0.9, 3.0
+"""Where at least this share of the features that were added last have a weight, automatic batches are this many times
+as large: on columns that depend on few others, nearly all candidates are needed, and each round costs a scoring."""
+
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
 
-LAST_CANDIDATES = 0.5
+LAST_CANDIDATES = 1.0
 """Induction of pairs ends when fewer candidates than this share of the working set stand out; the certificate takes
-over, whose scores are exact and find all that are left at once."""
+over, whose scores leave nothing out and find all that are left at once."""
 
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
@@ -51,6 +55,9 @@ share: small batches take many rounds."""
 
 INNER_TOLERANCE = 0.2
 """The working set need not be more exact than this share of the violation among the other candidates."""
+
+SINGLE_PRECISION_ERROR = 1e-6
+"""Rounding errors of gradients in single precision, at most, as a share of the weight of all rows."""
 
 FIRST_TOLERANCE = 5.0
 """Where scoring all candidates takes as long as several steps: tolerance of the working set before the first round of
@@ -134,6 +141,7 @@ class Trainer:
     def _restart_with(self, l1: float) -> None:
         self.options = replace(self.options, l1=l1)
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
+        self.problem.single_precision = self._begins_in_single_precision()
         self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
         self.missing.restart()
@@ -194,8 +202,14 @@ class Trainer:
         records, value = tuple(self.log.records), problem.point.value
         return FitResult(problem.field, records, value, state.violation, state.converged, self.missing.error)
 
+    def _begins_in_single_precision(self) -> bool:
+        """Return whether a certificate, which is in double precision, follows, and rounding errors are far below it."""
+        error = SINGLE_PRECISION_ERROR * max(self.evaluator.total_weights, default=0.0)
+        return self.options.certify and self.evaluator.has_single_precision and self.allowed_violation > error
+
     def _initialize(self) -> None:
         """Set biases to the log-odds of the training frequencies, without pairs, or use the warm start."""
+        self.problem.single_precision = self._begins_in_single_precision()
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
@@ -228,21 +242,24 @@ class Trainer:
         """Add a batch and take one step or several, unless no candidate stands out."""
         proceed = self._iterations_left()
         found = no_proposals(self.options.max_order)
+        self._adapt_growth()
         if proceed:
             found = self._score(self.rule, self._score_limit(), pairs_first=True)
         self._drop_inactive()
         proposed = self._candidates.best(found, self._batch_size())
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
-        if not added or (self.options.certify and useful < self._last_candidates()):
+        few = self.options.certify and useful < self._last_candidates()
+        near_optimum = self.rule.steps_per_batch == "auto" and self.options.certify
+        if not added or (few and not (near_optimum and self.evaluator.keeps_errors)):
             self._end_induction()
             return
         self.state.optimized = False
-        if self.rule.steps_per_batch == "auto" and self.options.certify:
+        if near_optimum:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
             worst = float(self._candidates.excess(found).max())
             self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
-            self._start_optimization("induce", next_stage="induce", rounds=0)
+            self._start_optimization("induce", next_stage="certify" if few else "induce", rounds=0)
             return
         if self.rule.steps_per_batch == "converge":
             self._start_optimization("induce", next_stage="induce", rounds=1)
@@ -295,15 +312,16 @@ class Trainer:
         else:
             replaced = self._replace_missing()
         state.replacements += 1
-        inside, limit = problem.violation(), self._score_limit()
-        goes_on = self.options.certify and state.kkt_tolerance > allowed and self._iterations_left()
-        exact = not (goes_on and self.evaluator.keeps_errors)
-        found = self.violators(limit, rule=EXACT if exact else SINGLE_PRECISION)
-        if not exact and max(inside, float(self._candidates.excess(found).max(initial=0.0))) <= allowed:
-            found = self.violators(limit)
-        excess = self._candidates.excess(found)
-        worst = max(inside, float(excess.max(initial=0.0)))
-        violators = found.take(np.flatnonzero(excess > 0.1 * allowed))
+        goes_on = self.options.certify and self._iterations_left() and self.evaluator.keeps_errors
+        self._adapt_growth()
+        rough = goes_on and state.kkt_tolerance > allowed
+        if not rough:
+            self._use_double_precision()
+        inside, worst, violators = self._violations(SINGLE_PRECISION if rough else EXACT)
+        inexact = problem.single_precision or not self._candidates.always_exact
+        if rough and inexact and worst <= allowed and not replaced:
+            self._use_double_precision()
+            inside, worst, violators = self._violations(EXACT)
         value, lowest = problem.point.value, state.lowest_objective
         lower = len(violators) > 0 and value < lowest - MIN_DECREASE * abs(lowest)
         state.idle_rounds = 0 if worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
@@ -312,6 +330,10 @@ class Trainer:
         state.violation, state.converged = worst, worst <= allowed and not replaced
         stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled)
         stuck &= not replaced
+        if stuck and problem.single_precision:  # rounding errors may be the reason
+            self._use_double_precision()
+            self._forget_progress()
+            stuck = False
         if drawing and replaced:
             self._forget_progress()  # the next round has another objective
         if state.converged or not self.options.certify or not self._iterations_left() or stuck:
@@ -334,6 +356,19 @@ class Trainer:
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.replacements > MAX_ROUGH_SCORINGS
         rounds = self.missing.rounds_on_path if drawing and not few else None
         self._start_optimization("certify", next_stage="certify", rounds=rounds)
+
+    def _violations(self, rule: InductionRule) -> tuple[float, float, Proposals]:
+        """Return the largest violation within the working set, that of all candidates, and those to add."""
+        inside, found = self.problem.violation(), self.violators(self._score_limit(), rule=rule)
+        excess = self._candidates.excess(found)
+        violators = found.take(np.flatnonzero(excess > 0.1 * self.allowed_violation))
+        return inside, max(inside, float(excess.max(initial=0.0))), violators
+
+    def _use_double_precision(self) -> None:
+        """Evaluate again at the current point in double precision, and from now on."""
+        if self.problem.single_precision:
+            self.problem.single_precision = False
+            self.problem.evaluate_again()
 
     def _forget_progress(self) -> None:
         """Compare the next round of the certificate with none before."""
@@ -372,7 +407,15 @@ class Trainer:
         min_gradient = self.options.l1 if min_gradient is None else min_gradient
         filtered = self.options.certify and not self.fixed_candidates
         self.state.steps_without_progress = 0
-        return self.problem.add_features(features, min_gradient if filtered else None)
+        self.state.last_added = self.problem.add_features(features, min_gradient if filtered else None)
+        return self.state.last_added
+
+    def _adapt_growth(self) -> None:
+        """Make automatic batches larger as long as nearly all features of the last one are needed."""
+        added, self.state.last_added = self.state.last_added, 0
+        if added:
+            useful = float(self.problem.active[-added:].mean())
+            self.state.growth = LARGE_GROWTH if useful >= MIN_USEFUL else 1.0
 
     def _drop_inactive(self) -> None:
         # Replacing missing cells changes the objective, and a dropped feature might return again and again.
@@ -401,7 +444,8 @@ class Trainer:
         return self._large_batch()
 
     def _large_batch(self) -> int:
-        return max(MIN_BATCH, 4 * self.layout.n_target_columns, len(self.problem.working_set))
+        size = max(4 * self.layout.n_target_columns, len(self.problem.working_set))
+        return max(MIN_BATCH, int(self.state.growth * size))
 
     def _last_candidates(self) -> float:
         """Return the number of candidates below which induction leaves the rest to the certificate."""

@@ -54,6 +54,8 @@ class WorkingProblem:
         self, evaluator: Evaluator, working_set: WorkingSet, penalty: Penalty, *, centered: bool = True
     ) -> None:
         self.evaluator, self.working_set, self.penalty = evaluator, working_set, penalty
+        self.single_precision = False
+        """Whether the objective is evaluated in single precision, where its evaluator has that."""
         self.n_target_columns = working_set.layout.n_target_columns
         self.optimizer = OrthantLBFGS()
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
@@ -323,6 +325,7 @@ class WorkingProblem:
             "loss_gradient": self.loss_gradient,
             "steps": np.array([self._steps, self._newton_first]),
             "gained": np.array([self._gained]),
+            "single_precision": np.array([self.single_precision]),
             "model_theta": np.empty(0) if self._model is None else self._model.theta,
             **self.evaluator.state(self.working_set.graphs),
             **self.optimizer.state(),
@@ -335,6 +338,7 @@ class WorkingProblem:
         self.set_features(state["pairs"])
         self.parametrization = replace(self.parametrization, centered=state["centered"])
         self.optimizer.restore(state)
+        self.single_precision = bool(state["single_precision"][0])
         # The evaluation restores the errors of the point; everything else is taken from the saved state.
         self.evaluate_at(state["theta"])
         self.evaluator.restore(self.working_set.graphs, state)
@@ -350,6 +354,7 @@ class WorkingProblem:
 
     def _objective(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         theta = self._to_theta(coordinates)
+        self.evaluator.single_precision = self.single_precision
         self.loss, self.loss_gradient = self.evaluator.evaluate(self.working_set.graphs, theta)
         return self.loss + self.penalty.value(theta), self._smooth_gradient(self.loss_gradient, theta)
 

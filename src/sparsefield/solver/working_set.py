@@ -46,7 +46,7 @@ class WorkingSet:
         grouped: bool = False,
         by_likelihood: bool = False,
     ) -> None:
-        self.layout, self.grouped = layout, grouped
+        self.layout, self.grouped, self.by_likelihood = layout, grouped, by_likelihood
         self._base_factors = partial(likelihood_factors, layout) if by_likelihood else layout.feature_factors
         self._evaluator, self._order_penalty = evaluator, order_penalty
         self._protected_keys = None if protected_pairs is None else layout.keys(protected_pairs)
