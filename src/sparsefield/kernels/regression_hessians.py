@@ -67,7 +67,7 @@ def binary_hessians(variables, targets, graph, block, columns, p, max_rows, leas
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def choose_rows(variance, max_rows, rows):
-    """Set ``rows`` to at most about ``max_rows`` rows, make their variances stand for all rows, and return their number.
+    """Set ``rows`` to about ``max_rows`` rows at most, make their variances stand for all, and return their number.
 
     Rows of large variance are all kept. Others are sampled at even intervals of the sum of their variances, so that
     each is kept with a probability in proportion to its variance, and those that are kept have the same variance.
