@@ -8,7 +8,7 @@ from numba import njit
 
 from sparsefield.kernels.elementary import FAST
 
-_CHUNK = 64
+CHUNK = 64
 """Sources whose products with all sources before them are one product of matrices: the other half is symmetric."""
 
 _ROUNDS = 4
@@ -48,8 +48,8 @@ def binary_hessians(variables, targets, graph, block, columns, p, max_rows, leas
         values = np.empty((count + 1, n_rows), dtype=np.float32)
         _set_sources(arcs, terms, columns, rows[:n_rows], variance, place, values)
         hessian = np.empty((count + 1, count + 1), dtype=np.float32)
-        for start in range(0, count + 1, _CHUNK):
-            stop = min(start + _CHUNK, count + 1)
+        for start in range(0, count + 1, CHUNK):
+            stop = min(start + CHUNK, count + 1)
             hessian[start:stop, :stop] = np.dot(values[start:stop], values[:stop].T)
         inverse = 1.0 / (hessian[0, 0] + least)
         of_biases[k] = inverse

@@ -18,7 +18,7 @@ from sparsefield.data import Block, Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
-from sparsefield.kernels.regression_hessians import binary_hessians, choose_rows
+from sparsefield.kernels.regression_hessians import CHUNK, binary_hessians, choose_rows
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
@@ -109,7 +109,9 @@ def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
         arcs = np.diff(graph.arc_offsets[ends]) + np.diff(graph.term_offsets[ends]) + np.diff(ends)
         squares = float(np.square(arcs, dtype=np.float64).sum())
         entries += squares
-        products += min(rows, MAX_ROWS) * squares / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
+        # Half of a symmetric matrix is computed, by products of `CHUNK` of its rows.
+        halves = min(squares + CHUNK * float(arcs.sum()), 2.0 * squares)
+        products += min(rows, MAX_ROWS) * halves / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
         operations += 4.0 * rows * float(arcs.sum())
     return np.inf if 4.0 * entries > MAX_BYTES else products / (operations + COST_OF_EVALUATION)
 

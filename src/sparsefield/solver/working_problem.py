@@ -75,7 +75,7 @@ class WorkingProblem:
         self._gained = 0.0
         """By how much these steps have lowered the objective."""
         self._newton_first = False
-        """Whether Newton models have lowered it by more, or converge fast: then they come first."""
+        """Whether a Newton model has lowered it by more: then they come first."""
         self._rows: object = None
         """The rows of the model and of these steps."""
         self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
@@ -142,9 +142,9 @@ class WorkingProblem:
         """Take one step; return False where no step lowers the objective.
 
         Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the
-        problem has turned out to be hard. Newton steps follow until they no longer converge fast. Where they did, or
-        gained more than the steps before them, they come first once the working set has changed. A violation of
-        optimality below ``tolerance`` is not worth any effort.
+        problem has turned out to be hard. Newton steps follow until they no longer converge fast. Where they gained
+        more than the steps before them, they come first from then on. A violation of optimality below ``tolerance`` is
+        not worth any effort.
         """
         self._notice_new_rows()
         before, cost = self.point.value, self._newton_cost()
@@ -198,10 +198,11 @@ class WorkingProblem:
                 self.recenter()
                 converges = self.violation() <= MIN_CONTRACTION ** (1.0 / (1.0 + self._newton_cost())) * violation
                 if fresh:
-                    pays = converges or before.value - value > self._gained > 0.0
-                    # A model that cannot be compared with L-BFGS is slow at this point, perhaps not at the next one.
-                    self._newton_first = pays or (self._newton_first and self._gained == 0.0)
-                    self._steps = 0 if pays else 1
+                    better = before.value - value > self._gained > 0.0
+                    # Without L-BFGS steps to compare with, a model that is slow here may be fast at the next point.
+                    first = better or (self._newton_first and self._gained == 0.0)
+                    self._steps = 0 if better or (first and converges) else 1
+                    self._newton_first = first
                 self._model, self._gained = model if converges else None, 0.0
                 return True
         self._newton_first = False
