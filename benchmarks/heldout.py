@@ -30,7 +30,7 @@ GRIDS: dict[str, tuple[float, ...]] = {
 HIGHER_GRIDS: dict[str, tuple[float, ...]] = {
     "nltcs": (1.0, 2.0, 4.0, 8.0),
     "dna": (6.0, 8.0, 10.0, 12.0),
-    "plants": (2.0, 3.0, 5.0, 7.0),
+    "plants": (3.0, 5.0, 7.0),
 }
 """Candidate values of l1 for features of three columns and more."""
 

@@ -122,7 +122,7 @@ class WorkingProblem:
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or of imputed values."""
-        self._model, self._steps = None, 0
+        self._model, self._steps, self._gained = None, 0, 0.0
         self.evaluate_at(self.point.coordinates)
 
     def move_to(self, theta: np.ndarray) -> None:
@@ -162,7 +162,8 @@ class WorkingProblem:
     def _notice_new_rows(self) -> None:
         """Drop the Newton model if missing cells have been replaced since."""
         if self._rows is not self.evaluator.source.rows:
-            self._rows, self._model, self._steps, self._cost = self.evaluator.source.rows, None, 0, None
+            self._rows, self._model, self._cost = self.evaluator.source.rows, None, None
+            self._steps, self._gained = 0, 0.0
 
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none."""
@@ -303,7 +304,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self._model, self._steps, self._cost = None, 0, None
+        self._model, self._cost, self._steps, self._gained = None, None, 0, 0.0
         self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
