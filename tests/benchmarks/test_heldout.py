@@ -11,9 +11,9 @@ def test_boosting_is_scored_like_a_field_is() -> None:
     X = rng.integers(0, 2, (600, 4))
     X[:, 1] = np.where(rng.random(600) < 0.1, X[:, 1], X[:, 0])
     X[:, 3] = 1
-    score, seconds = score_boosting(X[:400], X[400:])
+    score, times = score_boosting(X[:400], X[400:])
     field = MarkovField(l1=1.0).fit(X[:400])
-    assert seconds > 0
+    assert min(times) > 0
     assert abs(score - field.score(X[400:])) < 0.2
     # A column that never changed costs nothing, unless it does change.
     changed = X[400:].copy()

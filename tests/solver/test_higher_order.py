@@ -273,7 +273,7 @@ def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_biase
     X = np.column_stack([triangle(150, 4), rng.integers(0, 3, (150, 2))])
     # Small batches, one step after each, let in what has to go again.
     options = {"l1": 0.5, "order_penalty": 1.0, "expand": "all"}
-    options |= {"penalize_biases": penalize_biases, "rule": CFI(batch_size=20, steps_per_batch=1)}
+    options |= {"penalize_biases": penalize_biases, "rule": CFI(batch_size=10, steps_per_batch=1)}
     trainer, learned = train(X, Watched, **options)
     assert learned.converged
     assert trainer.problem.gone

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import FitCallbacks, MarkovField, Solver
+from sparsefield import FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.objectives import RegressionHessian
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.checkpoint import Checkpoint
 from sparsefield.solver.penalty import NonsmoothPenalty
-from sparsefield.solver.proximal_newton import NewtonModel
+from sparsefield.solver.proximal_newton import MODEL_TOLERANCE, NewtonModel
 from sparsefield.solver.working_problem import WorkingProblem
 
 
@@ -66,13 +66,31 @@ def test_the_step_is_that_of_proximal_gradient_descent(seed, monkeypatch) -> Non
     np.testing.assert_allclose((theta + found)[at_zero], 0.0, rtol=0, atol=1e-15)
 
 
+def test_the_descent_ends_where_no_parameter_violates_optimality_by_more_than_the_tolerance() -> None:
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(60, 1)) + 0.3 * rng.normal(size=(60, 200))
+    matrix = (0.1 * design @ design.T).astype(np.float32)
+    none = np.empty((0, 60))
+    regression = RegressionHessian(np.arange(60), matrix, np.empty(0, dtype=np.int64), np.empty((0, 0)), none)
+    theta, gradient, ridge = np.where(np.arange(60) % 3, 0.0, 0.1), rng.normal(size=60), np.full(60, 0.01)
+    penalty = NonsmoothPenalty(np.full(60, 0.5))
+    for tolerance in (0.1, 0.01):
+        step = NewtonModel(theta, [regression]).step(theta, gradient, penalty, ridge, 10.0, tolerance)
+        slope = penalty.pseudo_gradient(theta + step, gradient + matrix @ step + ridge * step)
+        assert 0.0 < np.abs(slope).max() <= max(tolerance, MODEL_TOLERANCE * np.abs(gradient).max()) + 1e-6
+
+
 def test_no_parameter_changes_by_more_than_the_bound() -> None:
     model, _ = shared_model(0)
     step = model.step(np.zeros(6), np.full(6, -100.0), NonsmoothPenalty(np.zeros(6)), np.zeros(6), max_change=0.5)
     assert np.abs(step).max() == 0.5
 
 
-@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, {"max_order": 3}], ids=str)
+# With expand="active" the candidates depend on which pairs were active on the way, and so does the optimum.
+ALL_TRIPLES = {"max_order": HigherOrder(max_order=3, expand="all")}
+
+
+@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, ALL_TRIPLES], ids=str)
 def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(monkeypatch, options) -> None:
     objectives = []
     for cost in (0.0, np.inf):

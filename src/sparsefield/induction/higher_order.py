@@ -16,6 +16,7 @@ from sparsefield.data import Layout
 from sparsefield.data.coding import PENALTY_FACTORS
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.thresholding import Thresholds
+from sparsefield.kernels.expansion_products import product_factors
 from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
@@ -207,18 +208,9 @@ def _product_factors(
     errors: np.ndarray, expectations: np.ndarray, weight: np.ndarray, members: np.ndarray, averaged: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted errors and the expectations of products of columns, (features, rows) each."""
-    states, rows = errors.shape
-    safe = np.where(weight > 0, weight, 1.0)
-    before, change = np.ones((len(members), rows)), np.zeros((len(members), rows))
-    for k in range(members.shape[1]):
-        there = np.flatnonzero(members[:, k] >= 0)
-        column = members[there, k]
-        error = np.where((column < states)[:, None], errors[np.minimum(column, states - 1)] / safe, 0.0)
-        belief = expectations[column] - 0.5 * error if averaged else expectations[column]
-        step = belief + error if averaged else belief
-        change[there] = change[there] * step + before[there] * error
-        before[there] *= belief
-    return change * weight, before + 0.5 * change if averaged else before
+    error, expectation = np.empty((len(members), len(weight))), np.empty((len(members), len(weight)))
+    product_factors(errors, expectations, weight, members, averaged, error, expectation)
+    return error, expectation
 
 
 def _keep_large(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:

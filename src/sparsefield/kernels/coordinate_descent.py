@@ -5,13 +5,19 @@ from numba import njit
 
 from sparsefield.kernels.elementary import FAST
 
+_LARGE = 0.3
+"""A pass changes the parameters whose violation is larger than this share of the largest one: a change costs far more
+than a look, and where parameters depend on each other, most small violations vanish with the large ones."""
+
+_SHARE = 0.9
+"""A pass changes no parameter whose violation is smaller than this share of the tolerance."""
+
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, max_passes, step):
     """Set ``step`` to a minimizer of gradient . step + step . (H + ridge) step / 2 + L1 of theta + step.
 
     H is the sum of the blocks of the model, each over its arcs, and the step of an arc is that of its parameter.
-    Parameters that are at 0 and stay there are passed over until the others have converged.
 
     Parameters
     ----------
@@ -28,34 +34,38 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
     for f in range(size):
         diagonal[f] = ridge[f] + _curvature(model, f)
         step[f] = 0.0
-    listed = np.arange(size)
-    n_listed, everything = size, True
+    listed = np.empty(size, dtype=np.int64)
     for _ in range(max_passes):
-        worst, kept = 0.0, 0
+        # At one point: what each parameter has when its turn comes says little, since all others move after it.
+        worst, n_listed = 0.0, 0
+        for f in range(size):
+            violation = _violation(_slope(model, f, gradient, ridge, step, products), theta[f] + step[f], strengths[f])
+            if violation > 0.0 and abs(step[f]) < max_change:
+                worst = max(worst, violation)
+            if violation > _SHARE * tolerance:
+                listed[n_listed] = f
+                n_listed += 1
+        if worst <= tolerance:
+            return
+        least = max(_LARGE * worst, _SHARE * tolerance)
         for k in range(n_listed):
             f = listed[k]
-            slope, old = gradient[f] + ridge[f] * step[f], theta[f] + step[f]
-            for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-                slope += products[model.arcs_of[j]]
-            violation = _violation(slope, old, strengths[f])
-            if violation > 0.1 * tolerance:
+            slope, old = _slope(model, f, gradient, ridge, step, products), theta[f] + step[f]
+            if _violation(slope, old, strengths[f]) > least:
                 new = _shrink(old - slope / diagonal[f], strengths[f] / diagonal[f])
                 change = min(max(new - theta[f], -max_change), max_change) - step[f]
                 if change != 0.0:  # otherwise the step has its largest size
-                    worst = max(worst, violation)
                     step[f] += change
                     _add_step(model, f, change, products)
-            if violation > 0.0 or old != 0.0:
-                listed[kept] = f
-                kept += 1
-        n_listed = kept
-        if worst <= tolerance:
-            if everything:
-                return
-            listed = np.arange(size)
-            n_listed, everything = size, True
-        else:
-            everything = False
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
+def _slope(model, f, gradient, ridge, step, products):
+    """Return the derivative of the model for a parameter, without L1."""
+    slope = gradient[f] + ridge[f] * step[f]
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        slope += products[model.arcs_of[j]]
+    return slope
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, inline="always")

@@ -18,13 +18,17 @@ from sparsefield.data import Block, Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
-from sparsefield.kernels.regression_hessians import binary_hessians
+from sparsefield.kernels.regression_hessians import CHUNK, binary_hessians, choose_rows
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 VARIABLES_PER_TASK = 16
 MAX_ROWS = 4096
-"""Rows of a table, evenly spaced, that Hessians are computed from: steps need an approximation only."""
+"""Rows that the Hessian of a variable is computed from, at most, chosen by their curvature: steps need an approximation
+only."""
+
+MAX_SAMPLE = 16384
+"""Rows of a table, evenly spaced, among which these are chosen."""
 
 MATRIX_SPEED = 4.0
 """How many times faster a product of matrices is than a loop over arcs with as many operations."""
@@ -93,9 +97,9 @@ def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
 
 
 def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
-    """Return at most about `MAX_ROWS` rows of each table."""
+    """Return at most about `MAX_SAMPLE` rows of each table."""
     sizes = count_rows(rows, n_tables)
-    parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_ROWS), 1))
+    parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_SAMPLE), 1))
     by_table = [[part.block for part in parts if part.table == table] for table in range(n_tables)]
     found = [SampledRows(table, join_blocks(blocks)) for table, blocks in enumerate(by_table) if blocks]
     return RowSample(tuple(found))
@@ -109,7 +113,9 @@ def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
         arcs = np.diff(graph.arc_offsets[ends]) + np.diff(graph.term_offsets[ends]) + np.diff(ends)
         squares = float(np.square(arcs, dtype=np.float64).sum())
         entries += squares
-        products += 2.0 * min(rows, MAX_ROWS) * squares / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
+        # Half of a symmetric matrix is computed, by products of `CHUNK` of its rows.
+        halves = min(squares + CHUNK * float(arcs.sum()), 2.0 * squares)
+        products += min(rows, MAX_ROWS) * halves / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
         operations += 4.0 * rows * float(arcs.sum())
     return np.inf if 4.0 * entries > MAX_BYTES else products / (operations + COST_OF_EVALUATION)
 
@@ -157,10 +163,10 @@ class _TableRegressions:
     def hessians(self, targets: Sequence[int]) -> list[RegressionHessian]:
         """Return the Hessians of some variables, in rising order."""
         self._predict(targets[0], targets[-1] + 1)
-        offsets, coding, terms = self.graph.target_offsets, self.graph.coding, self.graph.term_offsets
+        offsets, coding = self.graph.target_offsets, self.graph.coding
         which = np.array(targets)
         first, last = offsets[which], offsets[which + 1]
-        simple = (last - first == 1) & coding.has_reference[which] & (terms[first] == terms[last])
+        simple = (last - first == 1) & coding.has_reference[which]
         simple &= self.free[self.graph.first + first]
         binary = iter(self._hessians_of_binary(which[simple]))
         return [next(binary) if fast else self._hessian(v) for v, fast in zip(targets, simple.tolist(), strict=True)]
@@ -177,10 +183,12 @@ class _TableRegressions:
     def _hessian(self, v: int) -> RegressionHessian:
         graph = self.graph
         first, last = graph.target_offsets[v : v + 2].tolist()
-        sources, parameters = zip(*(self._sources(column) for column in range(first, last)), strict=True)
+        rows, covariances = self._covariances(v)
+        columns = self.sample.columns[:, rows] if len(rows) < self.sample.block.n_rows else self.sample.columns
+        sources, parameters = zip(*(self._sources(column, columns) for column in range(first, last)), strict=True)
         ends = np.cumsum([0, *map(len, sources)])
         hessian, of_biases = np.empty((ends[-1], ends[-1]), dtype=np.float32), np.empty((last - first, last - first))
-        for a, b, covariance in self._covariances(v):
+        for a, b, covariance in covariances:
             product = (sources[a] * covariance.astype(np.float32)) @ sources[b].T
             hessian[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = product
             hessian[ends[b] : ends[b + 1], ends[a] : ends[a + 1]] = product.T
@@ -190,10 +198,11 @@ class _TableRegressions:
         return _minimize_over_biases(hessian[np.ix_(order, order)], every[order], of_biases[np.ix_(free, free)])
 
     def _hessians_of_binary(self, variables: np.ndarray) -> Iterator[RegressionHessian]:
-        """Yield the Hessians of binary variables with free biases and without terms, from one call of a kernel."""
+        """Yield the Hessians of binary variables with free biases, from one call of a kernel."""
         graph, targets = self.graph, self.graph.target_offsets[variables]
-        starts, stops = graph.arc_offsets[targets], graph.arc_offsets[targets + 1]
-        counts, p = stops - starts, self.states[graph.coding.state_offsets[variables] + 1]
+        starts, terms = graph.arc_offsets[targets], graph.term_offsets[targets]
+        n_arcs, n_terms = graph.arc_offsets[targets + 1] - starts, graph.term_offsets[targets + 1] - terms
+        counts, p = n_arcs + n_terms, self.states[graph.coding.state_offsets[variables] + 1]
         matrices, of_weights = np.empty(int(np.square(counts).sum()), dtype=np.float32), np.empty(int(counts.sum()))
         of_biases = np.empty(len(variables))
         binary_hessians(
@@ -203,27 +212,28 @@ class _TableRegressions:
             self.sample.block,
             self.sample.columns,
             p,
+            MAX_ROWS,
             MIN_DIAGONAL,
             matrices,
             of_weights,
             of_biases,
         )
         entry = arc = 0
-        for column, start, count, inverse in zip(
-            targets.tolist(), starts.tolist(), counts.tolist(), of_biases.tolist(), strict=True
-        ):
-            matrix = matrices[entry : entry + count * count].reshape(count, count)
+        for k, column in enumerate(targets.tolist()):
+            count, start, term = int(counts[k]), int(starts[k]), int(terms[k])
+            of_arcs = graph.arc_feature[start : start + n_arcs[k]]
+            of_terms = graph.term_feature[term : term + n_terms[k]]
             yield RegressionHessian(
-                graph.arc_feature[start : start + count],
-                matrix,
+                np.concatenate([of_arcs, of_terms]) if len(of_terms) else of_arcs,
+                matrices[entry : entry + count * count].reshape(count, count),
                 np.array([graph.first + column]),
-                np.array([[inverse]]),
+                of_biases[k : k + 1, None],
                 of_weights[None, arc : arc + count],
             )
             entry, arc = entry + count * count, arc + count
 
-    def _covariances(self, v: int) -> Iterable[tuple[int, int, np.ndarray]]:
-        """Yield pairs of columns of a variable, with their covariance in each row times its weight."""
+    def _covariances(self, v: int) -> tuple[np.ndarray, list[tuple[int, int, np.ndarray]]]:
+        """Return rows of large curvature, and for pairs of columns of a variable their covariance in each, weighted."""
         block, coded = self.sample.block, self.coded[v].T
         p = self.states[slice(*self.graph.coding.state_offsets[v : v + 2])]
         weight = block.weight
@@ -232,13 +242,22 @@ class _TableRegressions:
             weight = weight.copy()
             weight[block.missing_rows[start:stop]] = 0.0
         means = coded @ p
+        rows, before = np.empty(block.n_rows, dtype=np.int64), weight * (np.square(coded) @ p - means**2).sum(axis=0)
+        after = before.copy()
+        rows = rows[: choose_rows(after, MAX_ROWS, rows)]
+        p, means, weight = p[:, rows], means[:, rows], weight[rows] * (after[rows] / before[rows])
+        found = []
         for a in range(len(coded)):
-            found = weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])
-            yield from ((a, b, found[b]) for b in range(a + 1))
+            covariance = weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])
+            found += [(a, b, covariance[b]) for b in range(a + 1)]
+        return rows, found
 
-    def _sources(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values (1 + arcs, rows) of a constant and of the sources of a column, and their parameters."""
-        graph, columns = self.graph, self.sample.columns
+    def _sources(self, column: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values (1 + arcs, rows) of a constant and of the sources of a column, and their parameters.
+
+        ``columns`` (columns, rows) holds some rows of the sample.
+        """
+        graph = self.graph
         start, stop = graph.arc_offsets[column : column + 2].tolist()
         first_term, last_term = graph.term_offsets[column : column + 2].tolist()
         n_plain = 1 + stop - start

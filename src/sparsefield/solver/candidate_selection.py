@@ -73,7 +73,8 @@ class Candidates:
         higher = []
         if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
             known, penalty = working_set.conjunction_keys, self.options.order_penalty
-            expandable, thresholds = self._expandable(), rule.thresholds
+            # Thresholds save no time here, so that they are used only where they decide what is learned.
+            expandable, thresholds = self._expandable(), EXACT.thresholds if self.options.certify else rule.thresholds
             higher = [score_expansions(factors, layout, expandable, thresholds, l1, known, penalty)]
         return concatenate_proposals([found, *higher], width)
 

@@ -17,7 +17,7 @@ from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.io.atomic_write import remove_leftovers, write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
 
-VERSION = "5"
+VERSION = "6"
 
 Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]

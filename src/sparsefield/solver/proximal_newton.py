@@ -16,7 +16,7 @@ from sparsefield.kernels import coordinate_descent
 from sparsefield.objectives import RegressionHessian
 from sparsefield.solver.penalty import NonsmoothPenalty
 
-MAX_PASSES = 200
+MAX_PASSES = 1000
 """Passes of the coordinate descent over the parameters, at most."""
 
 MODEL_TOLERANCE = 0.03
@@ -53,11 +53,19 @@ class NewtonModel:
         self.theta, self._regressions = theta, regressions
 
     def step(
-        self, theta: np.ndarray, gradient: np.ndarray, penalty: NonsmoothPenalty, ridge: np.ndarray, max_change: float
+        self,
+        theta: np.ndarray,
+        gradient: np.ndarray,
+        penalty: NonsmoothPenalty,
+        ridge: np.ndarray,
+        max_change: float,
+        tolerance: float = 0.0,
     ) -> np.ndarray:
         """Return the step from theta to the minimum of the model with a given gradient, plus L1 and ridge.
 
-        No parameter changes by more than ``max_change``.
+
+        No parameter changes by more than ``max_change``. The minimum need not be more exact than ``tolerance``, a
+        violation of optimality.
         """
         regressions, n = self._regressions, len(theta)
         shifts = [gradient[r.biases] @ r.of_weights for r in regressions]
@@ -68,8 +76,9 @@ class NewtonModel:
         slope = np.where(start != 0.0, reduced + np.sign(start) * penalty.strengths, 0.0)
         violation = max(np.abs(slope).max(initial=0.0), (np.abs(reduced) - strengths).max(initial=0.0))
         step = np.empty(n)
+        tolerance = max(MODEL_TOLERANCE * violation, tolerance)
         coordinate_descent.minimize(
-            self._quadratic, reduced, strengths, ridge, start, max_change, MODEL_TOLERANCE * violation, MAX_PASSES, step
+            self._quadratic, reduced, strengths, ridge, start, max_change, tolerance, MAX_PASSES, step
         )
         for r in regressions:
             step[r.biases] = -(r.of_gradient @ gradient[r.biases]) - r.of_weights @ step[r.parameters]

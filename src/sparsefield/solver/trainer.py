@@ -385,7 +385,7 @@ class Trainer:
         """Take one step of the optimizer; return False where no step lowers the objective."""
         problem, state = self.problem, self.state
         old_value, old_norm = problem.point.value, np.abs(problem.theta).sum()
-        moved = problem.step()
+        moved = problem.step(state.kkt_tolerance if self.options.certify else 0.0)
         state.stalled = not moved
         self.log.add(phase, problem)
         value, norm = problem.point.value, np.abs(problem.theta).sum()

@@ -24,12 +24,16 @@ MAX_INACTIVE = 0.1
 ZERO = 1e-12
 """Biases below this count as 0."""
 
-MIN_CONTRACTION = 0.5
-"""A Newton model is used again while each of its steps reduces the violation of optimality to this share."""
+MIN_CONTRACTION = 0.1
+"""The first step of a Newton model typically reduces the violation of optimality to this share. The model is used again
+while it is no slower than new ones would be, whose Hessians take time."""
 
 ROUNDING = 1e-13
 """Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
 step gains."""
+
+MODEL_SHARE = 0.3
+"""Share of the tolerance of an optimization up to which a Newton model is minimized."""
 
 MAX_HALVINGS = 10
 """Newton steps are halved at most this many times before the model is dropped."""
@@ -72,6 +76,10 @@ class WorkingProblem:
         self._model: NewtonModel | None = None
         self._steps = 0
         """Steps of the optimizer since the working set or the rows changed, or since the last Newton model."""
+        self._gained = 0.0
+        """By how much these steps have lowered the objective."""
+        self._newton_first = False
+        """Whether a Newton model has lowered it by more: then they come first."""
         self._rows: object = None
         """The rows of the model and of these steps."""
         self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
@@ -118,7 +126,7 @@ class WorkingProblem:
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or of imputed values."""
-        self._model, self._steps = None, 0
+        self._model, self._steps, self._gained = None, 0, 0.0
         self.evaluate_at(self.point.coordinates)
 
     def move_to(self, theta: np.ndarray) -> None:
@@ -134,24 +142,32 @@ class WorkingProblem:
         arcs, n_pairs = self.working_set.arcs, len(self.working_set)
         return self.parametrization.curvature(arcs, self.evaluator.bias_hessian(), n_pairs)
 
-    def step(self) -> bool:
+    def step(self, tolerance: float = 0.0) -> bool:
         """Take one step; return False where no step lowers the objective.
 
         Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the
-        problem has turned out to be hard. Newton steps follow until they no longer converge fast.
+        problem has turned out to be hard. Newton steps follow until they no longer converge fast. Where they gained
+        more than the steps before them, they come first from then on. A violation of optimality below ``tolerance`` is
+        not worth any effort.
         """
         self._notice_new_rows()
-        if self._model is None and self._steps >= self._newton_cost():
+        before, cost = self.point.value, self._newton_cost()
+        due = self._steps >= cost or (self._newton_first and self._steps == 0 and cost < np.inf)
+        fresh = self._model is None and due
+        if fresh:
             self._build_model(self.theta)
-        if self._model is not None and self._newton_step():
+        if self._model is not None and self._newton_step(MODEL_SHARE * tolerance, fresh):
             return True
         self._steps += 1
-        return self._quasi_newton_step()
+        moved = self._quasi_newton_step()
+        self._gained += before - self.point.value
+        return moved
 
     def _notice_new_rows(self) -> None:
         """Drop the Newton model if missing cells have been replaced since."""
         if self._rows is not self.evaluator.source.rows:
-            self._rows, self._model, self._steps, self._cost = self.evaluator.source.rows, None, 0, None
+            self._rows, self._model, self._cost = self.evaluator.source.rows, None, None
+            self._steps, self._gained = 0, 0.0
 
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none."""
@@ -165,7 +181,7 @@ class WorkingProblem:
         self._model = NewtonModel(theta, self.evaluator.regression_hessians(self.working_set.graphs, theta, free))
         self._steps = 0
 
-    def _newton_step(self) -> bool:
+    def _newton_step(self, tolerance: float, fresh: bool) -> bool:
         """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
 
         The model is kept for the next step only if the violation of optimality falls fast.
@@ -174,7 +190,7 @@ class WorkingProblem:
         model, before, theta = self._model, self.point, self.theta
         l2, penalty = self.penalty.l2_of(len(theta)), self.penalty.nonsmooth(len(theta))
         gradient, violation = self.loss_gradient + l2 * theta, self.violation()
-        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE)
+        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE, tolerance)
         predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
         self._model = None
         for length in 0.5 ** np.arange(MAX_HALVINGS) if predicted < 0.0 else ():
@@ -185,9 +201,16 @@ class WorkingProblem:
                 self.point = Point(coordinates, value, slope)
                 self.optimizer.remember(coordinates - before.coordinates, slope - before.gradient)
                 self.recenter()
-                if self.violation() <= MIN_CONTRACTION * violation:
-                    self._model = model
+                converges = self.violation() <= MIN_CONTRACTION ** (1.0 / (1.0 + self._newton_cost())) * violation
+                if fresh:
+                    better = before.value - value > self._gained > 0.0
+                    # Without L-BFGS steps to compare with, a model that is slow here may be fast at the next point.
+                    first = better or (self._newton_first and self._gained == 0.0)
+                    self._steps = 0 if better or (first and converges) else 1
+                    self._newton_first = first
+                self._model, self._gained = model if converges else None, 0.0
                 return True
+        self._newton_first = False
         self.evaluate_at(before.coordinates)
         return False
 
@@ -288,7 +311,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self._model, self._steps, self._cost = None, 0, None
+        self._model, self._cost, self._steps, self._gained = None, None, 0, 0.0
         self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
@@ -314,7 +337,8 @@ class WorkingProblem:
             "means": self.parametrization.means,
             "variances": self.parametrization.variances,
             "loss_gradient": self.loss_gradient,
-            "steps": np.array([self._steps]),
+            "steps": np.array([self._steps, self._newton_first]),
+            "gained": np.array([self._gained]),
             "single_precision": np.array([self.single_precision]),
             "model_theta": np.empty(0) if self._model is None else self._model.theta,
             **self.evaluator.state(self.working_set.graphs),
@@ -340,7 +364,8 @@ class WorkingProblem:
         self._rows = self.evaluator.source.rows
         if len(state["model_theta"]):
             self._build_model(state["model_theta"])
-        self._steps = int(state["steps"][0])
+        self._steps, self._newton_first = int(state["steps"][0]), bool(state["steps"][1])
+        self._gained = float(state["gained"][0])
 
     # -- for the optimizer ---------------------------------------------------------------------------------------
 
