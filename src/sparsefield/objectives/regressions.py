@@ -52,7 +52,7 @@ class Regressions(NamedTuple):
     """(arcs,): the place of each in a matrix (columns of the piece, columns of the table); None where a loop over arcs
     is faster than a product of such matrices."""
 
-    def weight_matrix(self, theta: np.ndarray, width: int, dtype: type) -> np.ndarray:
+    def weight_matrix(self, theta: np.ndarray, width: int, dtype: type = np.float64) -> np.ndarray:
         """Return the weights of all arcs (columns of the piece, width), empty where a loop over arcs is faster."""
         if self.positions is None:
             return np.empty((0, 0))
