@@ -137,7 +137,7 @@ def score_boosting(train: np.ndarray, test: np.ndarray, **options: Any) -> tuple
             _, times = _timed(partial(model.fit, others, column))
         spent = Times(spent.cpu_seconds + times.cpu_seconds, spent.seconds + times.seconds)
         beliefs = model.predict_proba(np.delete(test, k, axis=1))
-        right = beliefs[np.arange(len(test)), np.searchsorted(model.classes_, truth)]
+        right = beliefs[np.arange(len(test)), np.searchsorted(np.asarray(model.classes_), truth)]
         total += float(np.log(np.maximum(right, 1e-12)).sum())
     return total / len(test), spent
 

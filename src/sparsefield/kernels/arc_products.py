@@ -1,8 +1,11 @@
 """This module multiplies the arcs of a block in single precision: weights x columns, and errors x columns.
 
 Fits use it while they are far from their optimum. Eight arcs are processed at a time, in chunks of rows whose columns
-stay in cache, so that it takes about a third of the time of `sparsefield.kernels.mean_field_sweep`.
+stay in cache, so that it is faster than `sparsefield.kernels.mean_field_sweep`.
 """
+
+# Intrinsics are called without their first parameter, the context.
+# pyright: reportCallIssue=false
 
 import numpy as np
 from numba import njit
