@@ -94,7 +94,7 @@ def collinear() -> np.ndarray:
     return columns
 
 
-@pytest.mark.parametrize(("make", "l1"), [(rare_state, 0.3), (collinear, 1.0)])
+@pytest.mark.parametrize(("make", "l1"), [(rare_state, 0.3), pytest.param(collinear, 1.0, marks=pytest.mark.slow)])
 def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable[[], np.ndarray], l1: float) -> None:
     X, count = make(), 32
     field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)

@@ -13,7 +13,7 @@ import threadpoolctl
 from dask_processes import LIMIT
 from threadpoolctl import threadpool_info
 
-from sparsefield.compute import Threads
+from sparsefield.compute import Threads, threads
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -61,6 +61,8 @@ def test_matrix_products_run_on_one_thread_meanwhile_and_as_before_afterwards() 
 
 def test_libraries_are_looked_for_again_only_after_an_import(monkeypatch) -> None:
     looks, look = [], threadpoolctl.ThreadpoolController
+    # A test that ended by an exception may have left engines open.
+    monkeypatch.setattr(threads, "_SINGLE", threads._SingleThreadedProducts())
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: looks.append(1) or look())
     for name in ("imported_now", "imported_later"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
