@@ -356,8 +356,11 @@ class WorkingProblem:
         # The evaluation restores the errors of the point; everything else is taken from the saved state.
         self._evaluated = state["evaluated_pairs"], state["evaluated_theta"]
         self.evaluator.single_precision = self.single_precision
-        arcs = self.working_set.layout.arcs(state["evaluated_pairs"])
-        self.loss, _ = self.evaluator.evaluate(self.evaluator.compile(arcs), state["evaluated_theta"])
+        graphs, theta = self.working_set.graphs, self._to_theta(state["theta"])
+        if self.evaluator.keeps_errors:
+            graphs = self.evaluator.compile(self.working_set.layout.arcs(state["evaluated_pairs"]))
+            theta = state["evaluated_theta"]
+        self.loss, _ = self.evaluator.evaluate(graphs, theta)
         self.evaluator.restore(self.working_set.graphs, state)
         self.loss_gradient = state["loss_gradient"]
         self.point = Point(state["theta"], value, state["gradient"])
