@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings, strategies
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from oracle import Row, SlowField, candidate_pairs, rows_of
@@ -72,11 +72,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
 
 
+@given(strategies.none())
+def make_an_example(_: None) -> None:
+    """Let Hypothesis set up its random numbers: it asks who refers to them, and no frozen object is found then."""
+
+
 def pytest_collection_finish() -> None:
     """Leave imported modules and collected tests to no garbage collection, and collect less often.
 
     A tenth of the time of the tests went into collections, which passed over all of these objects again and again.
     """
+    make_an_example()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
 
