@@ -120,7 +120,8 @@ def run_scale(
     Returns
     -------
     list of dict
-        data, method, status ("done", or why not), columns, rows, cells_on, l1, seconds, peak_mb (beyond the data),
+        data, method, status ("done", or why not), columns, rows, cells_on, touched (cells that are on, and for each of
+        them the features of its column), l1, seconds, peak_mb (beyond the data),
         total_mb (of the whole process), iterations, features (weights that are not 0), certified, kkt_violation,
         precision, recall, learnable (planted pairs expected together in at least ten rows), recall_learnable, and
         held-out nats per row: score, score_independent and score_truth.
@@ -145,11 +146,12 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
     """Return exponents of seconds and memory over columns at fixed rows, and over rows at fixed columns.
 
     At fixed rows the number of cells that are on stays the same, so the exponent there is against columns; at fixed
-    columns it is against the cells that are on.
+    columns it is against the cells that are on, and against the beliefs that these touch,
+    since more rows bring more features.
     """
     done = [row for row in table if row["status"] == "done"]
     found = []
-    for fixed, against in (("rows", "columns"), ("columns", "cells_on")):
+    for fixed, against in (("rows", "columns"), ("columns", "cells_on"), ("columns", "touched")):
         for value in sorted({row[fixed] for row in done}):
             series = [row for row in done if row[fixed] == value]
             sizes = [row[against] for row in series]
@@ -207,8 +209,10 @@ def _quality(field: MarkovField, data: PlantedData) -> Row:
     found, planted = pairs[:, 0] * columns + pairs[:, 1], data.pairs[:, 0] * columns + data.pairs[:, 1]
     hit = np.isin(planted, found)
     seen = data.expected_together >= SEEN
+    features = np.bincount(pairs.ravel(), minlength=columns)
     row: Row = {
         "features": len(found),
+        "touched": int((1 + features)[data.matrix.indices].sum()),
         "precision": float(hit.sum() / max(len(found), 1)),
         "recall": float(hit.mean()),
         "learnable": int(seen.sum()),
@@ -272,7 +276,8 @@ def command(
     if as_json:
         show_json({"rows": found, "growth": exponents})
         return
-    costs = ("cells_on", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features", "certified", "kkt_violation")
+    costs = ("cells_on", "touched", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features")
+    costs += ("certified", "kkt_violation")
     print_rows(found, ("data", *costs))
     show()
     done = [row for row in found if row["status"] == "done"]

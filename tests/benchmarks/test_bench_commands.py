@@ -18,7 +18,7 @@ def test_scale_prints_rows_recovery_and_growth(run, tmp_path: Path, monkeypatch:
     def rows(sizes, **options):
         asked.update(options, sizes=list(sizes))
         head = {"method": "sparsefield", "status": "done", "certified": True, "recall": 0.8125}
-        cost = {"seconds": 1.0, "peak_mb": 20.0, "total_mb": 300.0}
+        cost = {"seconds": 1.0, "peak_mb": 20.0, "total_mb": 300.0, "touched": 7000}
         done = [head | cost | {"data": f"{n} x {m}", "columns": n, "rows": m, "cells_on": 5 * m} for n, m in sizes]
         return [*done[:-1], done[-1] | {"status": "cut off after 9 s"}]
 

@@ -38,14 +38,15 @@ def test_growth_needs_two_sizes_and_a_cost() -> None:
 def test_exponents_are_those_of_each_series() -> None:
     def row(n: int, m: int) -> dict:
         cost = {"seconds": m * n**0.5 / 100, "peak_mb": float(m), "total_mb": 7.0}
-        return {"status": "done", "columns": n, "rows": m, "cells_on": 10 * m, **cost}
+        return {"status": "done", "columns": n, "rows": m, "cells_on": 10 * m, "touched": m**2, **cost}
 
     table = [row(n, m) for n, m in ((100, 100), (400, 100), (400, 200), (400, 800))]
     table.append({"status": "cut off after 1 s", "columns": 400, "rows": 1600})
-    by_columns, by_rows = scale.growth_of(table)
+    by_columns, by_rows, by_work = scale.growth_of(table)
     assert (by_columns["fixed"], by_columns["seconds_exponent"], by_columns["peak_mb_exponent"]) == ("100 rows", 0.5, 0)
     assert (by_rows["fixed"], by_rows["against"], by_rows["points"]) == ("400 columns", "cells_on", 3)
     assert (by_rows["seconds_exponent"], by_rows["peak_mb_exponent"], by_rows["total_mb_exponent"]) == (1.0, 1.0, 0.0)
+    assert (by_work["against"], by_work["seconds_exponent"]) == ("touched", 0.5)
 
 
 @pytest.mark.usefixtures("matplotlib")

@@ -44,9 +44,8 @@ def _add_errors(rows, offsets, columns, entries, least, scores, touched, count):
         j = offsets[rows[k] + 1] - 1
         while j >= start and columns[j] >= least:
             b = columns[j]
-            if scores[b] == 0:
-                touched[min(count, touched.shape[0] - 1)] = b
-                count += 1
+            touched[min(count, touched.shape[0] - 1)] = b
+            count += np.int64(scores[b] == 0)
             scores[b] += entries[j]
             j -= 1
     return count
@@ -68,9 +67,8 @@ def _add_on(rows, errors, offsets, columns, least, scores, touched, count):
         j = offsets[rows[k] + 1] - 1
         while j >= start and columns[j] >= least:
             b = columns[j]
-            if scores[b] == 0:
-                touched[min(count, touched.shape[0] - 1)] = b
-                count += 1
+            touched[min(count, touched.shape[0] - 1)] = b
+            count += np.int64(scores[b] == 0)
             scores[b] += errors[k]
             j -= 1
     return count

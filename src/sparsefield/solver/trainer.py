@@ -59,9 +59,9 @@ INNER_TOLERANCE = 0.2
 SINGLE_PRECISION_ERROR = 1e-6
 """Rounding errors of gradients in single precision, at most, as a share of the weight of all rows."""
 
-FIRST_TOLERANCE = 5.0
-"""Where scoring all candidates takes as long as several steps: tolerance of the working set before the first round of
-the certificate, in allowed violations."""
+SMALL_CHANGES = 0.01
+"""Where scoring all candidates takes as long as several steps, little change means this share of the tolerance: the
+working set should be at its optimum when the certificate begins."""
 
 
 class Trainer:
@@ -277,7 +277,9 @@ class Trainer:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
-            self.state.kkt_tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
+            self.state.kkt_tolerance = 0.5 * self.allowed_violation
+            if certify and not keeps_errors:
+                self.state.objective_tol = SMALL_CHANGES * self.options.tol
             self._start_optimization("optimize", next_stage="certify")
 
     def _start_optimization(self, phase: str, *, next_stage: str, rounds: int | None = None) -> None:
@@ -352,10 +354,13 @@ class Trainer:
             self._add_features(self._candidates.best(violators, self._large_batch()))
         if inside > 0.5 * allowed:
             state.objective_tol *= 0.1
-        # While large violations remain outside the working set, an exact optimum inside is wasted effort.
-        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
+        few = len(violators) <= FEW_CANDIDATES * len(problem.working_set)
+        # While large violations remain outside the working set, an exact optimum inside is wasted effort; a scoring
+        # that finds nothing more is, too, where it takes as long as several steps.
+        near = len(violators) > 0 and (self.evaluator.keeps_errors or not few)
+        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if near else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
-        few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.replacements > MAX_ROUGH_SCORINGS
+        few |= state.replacements > MAX_ROUGH_SCORINGS
         rounds = self.missing.rough_rounds if state.kkt_tolerance > 0.5 * allowed else None
         rounds = self.missing.rounds_on_path if drawing and not few else rounds
         self._start_optimization("certify", next_stage="certify", rounds=rounds)
