@@ -125,7 +125,7 @@ class PrintedTrainer(Trainer):
         """Infer hidden cells, add the best candidates, and take a step, or, with ``converge``, as many as it takes."""
         self.missing.replace()
         if not self.fixed_candidates:
-            found = self._score(self.rule, self._batch_size(), l1=0.0)
+            found = self._score(self.rule, self._sizes.of_rule, l1=0.0)
             if len(found):
                 self.problem.add_features(found.features)
         if self.how.converge:

@@ -15,7 +15,7 @@ from sparsefield.datasets import make_markov_field
 from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions, trainer
+from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions, batch_sizes, trainer
 from sparsefield.solver.candidate_selection import EXACT, SINGLE_PRECISION
 from sparsefield.solver.missing_treatment import ClampedBeliefs
 
@@ -132,7 +132,7 @@ def test_batches_grow_as_long_as_their_features_are_needed(monkeypatch) -> None:
     monkeypatch.setattr(Trainer, "_add_features", watch)
     field = MarkovField(n_jobs=1, l1=1.0).fit(X)
     assert field.converged_
-    assert {growth for growth, _ in added} == {1.0, trainer.LARGE_GROWTH}
+    assert {growth for growth, _ in added} == {1.0, batch_sizes.LARGE_GROWTH}
     assert max(count for growth, count in added if growth > 1.0) > 4 * 40
 
 

@@ -20,6 +20,7 @@ from sparsefield.objectives import (
     LikelihoodObjective,
     make_evaluator,
 )
+from sparsefield.solver.batch_sizes import BatchSizes, adapt_growth
 from sparsefield.solver.candidate_selection import EXACT, FEW_CANDIDATES, SINGLE_PRECISION, Candidates, no_proposals
 from sparsefield.solver.checkpoint import Arrays, Checkpoint, Facts, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
@@ -29,19 +30,8 @@ from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
 
-MIN_BATCH = 50
-"""The paper's batch size; the certificate adds at least as many features at a time."""
-
-MIN_USEFUL, LARGE_GROWTH = 0.9, 3.0
-"""Where at least this share of the features that were added last have a weight, automatic batches are this many times
-as large: on columns that depend on few others, nearly all candidates are needed, and each round costs a scoring."""
-
 MAX_STEPS_WITHOUT_PROGRESS = 3
 """The paper's rule: an optimization ends after this many steps in a row with little change."""
-
-LAST_CANDIDATES = 1.0
-"""Induction of pairs ends when fewer candidates than this share of the working set stand out; the certificate takes
-over, whose scores leave nothing out and find all that are left at once."""
 
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
@@ -242,14 +232,14 @@ class Trainer:
         """Add a batch and take one step or several, unless no candidate stands out."""
         proceed = self._iterations_left()
         found = no_proposals(self.options.max_order)
-        self._adapt_growth()
+        adapt_growth(self.state, self.problem.active)
         if proceed:
-            found = self._score(self.rule, self._score_limit(), pairs_first=True)
+            found = self._score(self.rule, self._sizes.scored, pairs_first=True)
         self._drop_inactive()
-        proposed = self._candidates.best(found, self._batch_size())
+        proposed = self._candidates.best(found, self._sizes.of_rule)
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
-        few = self.options.certify and useful < self._last_candidates()
+        few = self.options.certify and useful < self._sizes.last
         near_optimum = self.rule.steps_per_batch == "auto" and self.options.certify
         if not added or (few and not (near_optimum and self.evaluator.keeps_errors)):
             self._end_induction()
@@ -317,7 +307,7 @@ class Trainer:
             replaced = self._replace_missing()
         state.replacements += 1
         goes_on = self.options.certify and self._iterations_left() and self.evaluator.keeps_errors
-        self._adapt_growth()
+        adapt_growth(state, problem.active)
         rough = goes_on and state.kkt_tolerance > allowed
         if not rough:
             self._use_double_precision()
@@ -351,7 +341,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(self._candidates.best(violators, self._large_batch()))
+            self._add_features(self._candidates.best(violators, self._sizes.automatic))
         if inside > 0.5 * allowed:
             state.objective_tol *= 0.1
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set)
@@ -367,7 +357,7 @@ class Trainer:
 
     def _violations(self, rule: InductionRule) -> tuple[float, float, Proposals]:
         """Return the largest violation within the working set, that of all candidates, and those to add."""
-        limit = max(self._score_limit(), self._large_batch())
+        limit = max(self._sizes.scored, self._sizes.automatic)
         inside, found = self.problem.violation(), self.violators(limit, rule=rule)
         excess = self._candidates.excess(found)
         violators = found.take(np.flatnonzero(excess > 0.1 * self.allowed_violation))
@@ -419,13 +409,6 @@ class Trainer:
         self.state.last_added = self.problem.add_features(features, min_gradient if filtered else None)
         return self.state.last_added
 
-    def _adapt_growth(self) -> None:
-        """Make automatic batches larger as long as nearly all features of the last one are needed."""
-        added, self.state.last_added = self.state.last_added, 0
-        if added:
-            useful = float(self.problem.active[-added:].mean())
-            self.state.growth = LARGE_GROWTH if useful >= MIN_USEFUL else 1.0
-
     def _drop_inactive(self) -> None:
         state = self.state
         converging = state.kkt_tolerance > self.allowed_violation and state.idle_rounds == 0
@@ -436,32 +419,16 @@ class Trainer:
     def _candidates(self) -> Candidates:
         return Candidates(self.evaluator, self.problem, self.options)
 
+    @property
+    def _sizes(self) -> BatchSizes:
+        n_features = len(self.problem.working_set)
+        return BatchSizes(self.rule, self.options, self.state, self.layout.n_target_columns, n_features)
+
     def _score(
         self, rule: InductionRule, limit: int | None, *, pairs_first: bool = False, l1: float | None = None
     ) -> Proposals:
         with self.log.scoring():
             return self._candidates.score(rule, limit, pairs_first=pairs_first, l1=l1)
-
-    def _score_limit(self) -> int:
-        """Return how many candidates scoring has to find: as many as are added, or as decide when induction ends."""
-        if not self.options.certify and self.state.stage == "induce" and self.options.max_order == 2:
-            return self._batch_size()
-        return max(self._batch_size(), MIN_BATCH, len(self.problem.working_set))
-
-    def _batch_size(self) -> int:
-        if self.rule.batch_size != "auto":
-            return int(self.rule.batch_size)
-        return self._large_batch()
-
-    def _large_batch(self) -> int:
-        size = max(4 * self.layout.n_target_columns, len(self.problem.working_set))
-        return max(MIN_BATCH, int(self.state.growth * size))
-
-    def _last_candidates(self) -> float:
-        """Return the number of candidates below which induction leaves the rest to the certificate."""
-        # Conjunctions are expanded from features that are active, so that all pairs come first.
-        share = LAST_CANDIDATES if self.options.max_order == 2 else FEW_CANDIDATES
-        return share * len(self.problem.working_set)
 
     def _steps_per_batch(self) -> int:
         return 1 if self.rule.steps_per_batch == "auto" else int(self.rule.steps_per_batch)
