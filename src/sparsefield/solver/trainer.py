@@ -49,9 +49,10 @@ INNER_TOLERANCE = 0.2
 SINGLE_PRECISION_ERROR = 1e-6
 """Rounding errors of gradients in single precision, at most, as a share of the weight of all rows."""
 
-SMALL_CHANGES = 0.01
-"""Where scoring all candidates takes as long as several steps, little change means this share of the tolerance: the
-working set should be at its optimum when the certificate begins."""
+MANY_NEW, ROUGH_TOLERANCE, SMALL_CHANGES = 0.5, 5.0, 0.01
+"""Where scoring all candidates takes as long as several steps, the working set should be at its optimum when the
+certificate begins: little change then means this share of the tolerance. But where more than a share of the working set
+is new, many others will follow, and a violation of several times the allowed one is small enough."""
 
 
 class Trainer:
@@ -242,7 +243,7 @@ class Trainer:
         few = self.options.certify and useful < self._sizes.last
         near_optimum = self.rule.steps_per_batch == "auto" and self.options.certify
         if not added or (few and not (near_optimum and self.evaluator.keeps_errors)):
-            self._end_induction()
+            self._end_induction(rough=useful > MANY_NEW * len(self.problem.working_set))
             return
         self.state.optimized = False
         if near_optimum:
@@ -258,7 +259,7 @@ class Trainer:
             if not self._step("induce"):
                 break
 
-    def _end_induction(self) -> None:
+    def _end_induction(self, *, rough: bool = False) -> None:
         """Go on to the certificate; without one, induction ends where an optimum brings no further candidate."""
         certify, keeps_errors = self.options.certify, self.evaluator.keeps_errors
         if self.state.optimized or (certify and keeps_errors):
@@ -267,8 +268,9 @@ class Trainer:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
-            self.state.kkt_tolerance = 0.5 * self.allowed_violation
-            if certify and not keeps_errors:
+            rough &= not keeps_errors
+            self.state.kkt_tolerance = (ROUGH_TOLERANCE if rough else 0.5) * self.allowed_violation
+            if certify and not keeps_errors and not rough:
                 self.state.objective_tol = SMALL_CHANGES * self.options.tol
             self._start_optimization("optimize", next_stage="certify")
 
