@@ -13,7 +13,7 @@ from sparsefield import MarkovField
 from sparsefield.analysis import bootstrap, resampled_selection
 from sparsefield.analysis.bootstrap import Resampling, StepMemory, dropped_rows, resampled_rows
 from sparsefield.analysis.godambe import minimize
-from sparsefield.kernels.batched_errors import exp_nonpositive_narrow
+from sparsefield.kernels.elementary import exp_nonpositive_narrow
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
 

@@ -170,9 +170,12 @@ def test_a_path_that_rises_to_the_limit_warns_with_a_remedy(monkeypatch: pytest.
 @pytest.mark.slow
 @pytest.mark.parametrize("copied", [0.2, 0.6])
 def test_seeds_hardly_change_the_choice(copied: float) -> None:
-    table = make_pairs(500, copied=copied)
-    chosen = [MarkovField(random_state=seed).fit(table).l1_ for seed in range(10)]
+    table, others = make_pairs(500, copied=copied), make_pairs(5000, seed=1, copied=copied)
+    fields = [MarkovField(random_state=seed).fit(table) for seed in range(10)]
+    chosen, scores = [field.l1_ for field in fields], [field.score(others) for field in fields]
     assert max(chosen) < 3.5 * min(chosen)  # nearly exact fits of the path choose values that differ by 3.2
+    independent = MarkovField(l1=1e6).fit(table).score(others)
+    assert max(scores) - min(scores) < 0.02 * (max(scores) - independent)
 
 
 def test_folds_are_the_same_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,43 +4,14 @@ Numbers are in single precision, of which the processor computes twice as many a
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from sparsefield.kernels.elementary import FAST
+from sparsefield.kernels.elementary import FAST, exp_nonpositive_narrow
 
 ROWS_PER_SUM = 64
 """Rows that are added up in single precision."""
 
-_LOWEST, _LOG2_E, _HALF, _ONE = np.float32(-86.0), np.float32(1.44269504), np.float32(0.5), np.float32(1.0)
-_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_C2, _C3, _C4, _C5, _C6 = (np.float32(1 / value) for value in (2, 6, 24, 120, 720))
 _ZERO, _MINUS_INFINITY = np.float32(0.0), np.float32(-np.inf)
-
-
-@intrinsic
-def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
-    """Return 2.0 ** exponent for an int32 by writing the exponent bits of a float."""
-
-    def codegen(context, builder, signature, args):
-        bits = builder.shl(builder.add(args[0], ir.Constant(args[0].type, 127)), ir.Constant(args[0].type, 23))
-        return builder.bitcast(bits, ir.FloatType())
-
-    return types.float32(types.int32), codegen
-
-
-@njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
-def exp_nonpositive_narrow(x):
-    """Return exp(x) of a float32 x <= 0 with a relative error below 3e-7; values below e^-86 become e^-86."""
-    x = x if x > _LOWEST else _LOWEST
-    k = np.int32(x * _LOG2_E - _HALF)
-    n = np.float32(k)
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    r2 = r * r
-    low = (_ONE + r) + r2 * (_C2 + r * _C3)
-    high = (_C4 + r * _C5) + r2 * _C6
-    return (low + (r2 * r2) * high) * _two_to_the(k)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

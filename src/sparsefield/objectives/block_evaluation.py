@@ -13,6 +13,7 @@ from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.arc_products import in_chunks
+from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
@@ -131,9 +132,9 @@ def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], 
     kernels.gradient(graph, part.errors, part.expectations, out)
     if len(graph.members):
         if averaged:
-            kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
+            add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
         else:
-            kernels.add_conjunctions(graph, part.errors, part.expectations, out)
+            add_conjunctions(graph, part.errors, part.expectations, out)
     return out
 
 
@@ -226,7 +227,7 @@ def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray)
     if len(mine):
         which = np.where(conjunctions[mine] >= 0, conjunctions[mine] - layout.column_starts[part.table], -1)
         found = np.empty((len(mine), 2))
-        kernels.product_moments(part.block.beliefs, part.block.weight, which, found)
+        product_moments(part.block.beliefs, part.block.weight, which, found)
         total[mine] = found
     return total
 

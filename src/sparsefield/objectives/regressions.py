@@ -15,6 +15,7 @@ import numpy as np
 from sparsefield.data import Block
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.arc_products import arc_dots, arc_sums, in_chunks
+from sparsefield.kernels.conjunctions import add_conjunctions
 from sparsefield.model import Adjacency
 
 MAX_PIECES = 64
@@ -104,7 +105,7 @@ class Regressions(NamedTuple):
             out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
             out[graph.arc_feature] = self._arc_gradient(errors, expectations, chunks)
         if len(graph.term_source):
-            kernels.add_conjunctions(graph, errors, expectations, out)
+            add_conjunctions(graph, errors, expectations, out)
         return out
 
     def _arc_gradient(self, errors: np.ndarray, expectations: np.ndarray, chunks: np.ndarray | None) -> np.ndarray:
