@@ -16,7 +16,7 @@ from sparsefield import FixedGraph, MarkovField, config, load
 from sparsefield.data import BinarySchema
 from sparsefield.errors import ModelFileError
 from sparsefield.objectives import DenseEvaluator, SparseEvaluator
-from sparsefield.solver import Trainer
+from sparsefield.solver import FitResult, Trainer
 
 pytestmark = pytest.mark.grid(keep=2)
 
@@ -336,3 +336,30 @@ def test_a_damaged_file_is_refused_in_one_line(saved, tmp_path, damage) -> None:
 def test_a_file_that_is_only_rewritten_is_read(saved, tmp_path) -> None:
     rewritten(saved, tmp_path / "same")
     assert np.array_equal(load(tmp_path / "same").field_.theta, load(saved).field_.theta)
+
+
+def test_features_without_a_weight_are_dropped_while_others_are_optimized() -> None:
+    history = fit(switches(0, n_rows=2000, n_columns=80), l1=2.0).history_
+    sizes = history.filter(history["phase"] == "optimize")["features"]
+    assert sizes.min() < sizes.max()
+
+
+def test_a_path_keeps_the_candidates_that_it_adds_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[list[tuple[int, int]]] = []
+    optimize, step = Trainer.optimize_with, Trainer._step
+
+    def watch_fit(trainer: Trainer, candidates: np.ndarray, min_gradient: float) -> FitResult:
+        steps.append([])
+        return optimize(trainer, candidates, min_gradient)
+
+    def watch_step(trainer: Trainer, phase: str) -> bool:
+        if phase == "path":
+            steps[-1].append((len(trainer.problem.working_set), int(trainer.problem.active.sum())))
+        return step(trainer, phase)
+
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(Trainer, "optimize_with", watch_fit)
+    monkeypatch.setattr(Trainer, "_step", watch_step)
+    MarkovField(n_jobs=1).fit(switches(0, n_rows=2000, n_columns=80))
+    assert all(len({size for size, _ in fit}) <= 1 for fit in steps)
+    assert any(active < 0.9 * size for fit in steps for size, active in fit[1:])

@@ -289,7 +289,8 @@ class Trainer:
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
             state.round_steps += 1
-            if not self.evaluator.keeps_errors:  # a step takes as long as there are features, whatever their weights
+            # A step takes as long as there are features, whatever their weights; a path adds some ahead of their use.
+            if not self.evaluator.keeps_errors and state.phase != "path":
                 self._drop_inactive()
             rough = self.options.certify and not state.averaging
             over = state.rounds_left > 0 and self.missing.round_is_over(state.round_steps, rough=rough)
