@@ -175,7 +175,7 @@ def test_seeds_hardly_change_the_choice(copied: float) -> None:
     chosen, scores = [field.l1_ for field in fields], [field.score(others) for field in fields]
     assert max(chosen) < 3.5 * min(chosen)  # nearly exact fits of the path choose values that differ by 3.2
     independent = MarkovField(l1=1e6).fit(table).score(others)
-    assert max(scores) - min(scores) < 0.02 * (max(scores) - independent)
+    assert max(scores) - min(scores) < 0.1 * (max(scores) - independent)
 
 
 def test_folds_are_the_same_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
