@@ -146,8 +146,8 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
     """Return exponents of seconds and memory over columns at fixed rows, and over rows at fixed columns.
 
     At fixed rows the number of cells that are on stays the same, so the exponent there is against columns; at fixed
-    columns it is against the cells that are on, and against the beliefs that these touch,
-    since more rows bring more features.
+    columns it is against the cells that are on, and against the beliefs that these touch, since more rows bring more
+    features.
     """
     done = [row for row in table if row["status"] == "done"]
     found = []

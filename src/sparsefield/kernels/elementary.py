@@ -17,6 +17,7 @@ or are compiled to the same code either way (a test compares compiled with cache
 _LOWEST, _LOG2_E, _HALF, _ONE = np.float32(-86.0), np.float32(1.44269504), np.float32(0.5), np.float32(1.0)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _C2, _C3, _C4, _C5, _C6 = (np.float32(1 / value) for value in (2, 6, 24, 120, 720))
+"""Constants of `exp_nonpositive_narrow`: its lowest argument, ln 2 in two parts, coefficients of the series of exp."""
 
 
 @intrinsic

@@ -51,8 +51,8 @@ SINGLE_PRECISION_ERROR = 1e-6
 
 MANY_NEW, ROUGH_TOLERANCE, SMALL_CHANGES = 0.5, 5.0, 0.01
 """Where scoring all candidates takes as long as several steps, the working set should be at its optimum when the
-certificate begins: little change then means this share of the tolerance. But where more than a share of the working set
-is new, many others will follow, and a violation of several times the allowed one is small enough."""
+certificate begins, and `SMALL_CHANGES` times the tolerance counts as little change. But where more than the share
+`MANY_NEW` of the working set is new, others will follow: `ROUGH_TOLERANCE` times the allowed violation suffices."""
 
 
 class Trainer:
@@ -260,17 +260,19 @@ class Trainer:
                 break
 
     def _end_induction(self, *, rough: bool = False) -> None:
-        """Go on to the certificate; without one, induction ends where an optimum brings no further candidate."""
-        certify, keeps_errors = self.options.certify, self.evaluator.keeps_errors
-        if self.state.optimized or (certify and keeps_errors):
+        """Go on to the certificate; without one, induction ends where an optimum brings no further candidate.
+
+        An optimization before the certificate ends early if it is ``rough``.
+        """
+        certify = self.options.certify
+        if self.state.optimized or (certify and self.evaluator.keeps_errors):
             self.state.stage = "certify"
         elif not certify and not self.fixed_candidates:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
-            rough &= not keeps_errors
             self.state.kkt_tolerance = (ROUGH_TOLERANCE if rough else 0.5) * self.allowed_violation
-            if certify and not keeps_errors and not rough:
+            if certify and not rough:
                 self.state.objective_tol = SMALL_CHANGES * self.options.tol
             self._start_optimization("optimize", next_stage="certify")
 
@@ -352,8 +354,8 @@ class Trainer:
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set)
         # While large violations remain outside the working set, an exact optimum inside is wasted effort; a scoring
         # that finds nothing more is, too, where it takes as long as several steps.
-        near = len(violators) > 0 and (self.evaluator.keeps_errors or not few)
-        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if near else 0.0)
+        far = len(violators) > 0 and (self.evaluator.keeps_errors or not few)
+        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if far else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
         few |= state.replacements > MAX_ROUGH_SCORINGS
         rounds = self.missing.rough_rounds if state.kkt_tolerance > 0.5 * allowed else None
