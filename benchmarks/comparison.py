@@ -13,7 +13,7 @@ from benchmarks.command_line import Json, Seed, print_rows
 from sparsefield import MarkovField, compare
 from sparsefield.cli.console import print_message
 
-__all__ = ["draw_chain", "run_comparison"]
+__all__ = ["draw_chain", "draw_incomplete", "run_comparison", "run_missing"]
 
 COLUMNS = 8
 COPIES = 0.45
@@ -23,6 +23,15 @@ CHANGED = 4
 """The column that does not repeat the one before in the second group, where groups differ."""
 
 LEVEL = 0.05
+
+MISSING = {
+    "none": (0.0, 0.0, {"l1": 4.0}),
+    "5% and 40%": (0.05, 0.4, {"l1": 4.0}),
+    "0 and 60%": (0.0, 0.6, {"l1": 4.0}),
+    "0 and 50%, l1 = auto": (0.0, 0.5, {"l1": "auto"}),
+    "0 and 40% of rows in blocks": (0.0, 0.4, {"l1": 4.0}),
+}
+"""Shares of missing cells in two groups of one distribution, and options of the fit."""
 
 
 def draw_chain(rows: int, rng: np.random.Generator, *, without: int | None = None) -> np.ndarray:
@@ -38,6 +47,54 @@ def draw_chain(rows: int, rng: np.random.Generator, *, without: int | None = Non
         if k != without:
             X[:, k] = np.where(rng.random(rows) < COPIES, X[:, k - 1], X[:, k])
     return X
+
+
+def draw_incomplete(rows: int, shares: tuple[float, float], rng: np.random.Generator, *, blocks: bool) -> np.ndarray:
+    """Draw two groups of one distribution, (2 rows, 5), with shares of missing cells.
+
+    With ``blocks``, the first three cells of a row are missing together.
+
+    Examples
+    --------
+    >>> X = draw_incomplete(400, (0.0, 0.5), np.random.default_rng(0), blocks=False)
+    >>> np.isnan(X[:400]).mean().item(), np.isnan(X[400:]).mean().round(1).item()
+    (0.0, 0.5)
+    """
+    X = (0.8 * rng.normal(size=(2 * rows, 1)) + rng.normal(size=(2 * rows, 5)) > 0.0).astype(float)
+    for group, share in zip((X[:rows], X[rows:]), shares, strict=True):
+        if blocks:
+            group[rng.random(rows) < share, :3] = np.nan
+        else:
+            group[rng.random(group.shape) < share] = np.nan
+    return X
+
+
+def run_missing(
+    *,
+    repeats: int = 200,
+    rows: int = 150,
+    permutations: int = 199,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    report: Callable[[str], None] = print,
+) -> list[dict[str, Any]]:
+    """Return for each test how often it finds a difference between groups that differ in their missing cells only."""
+    table = []
+    for name, (first, second, options) in MISSING.items():
+        hits = []
+        for repeat in range(repeats):
+            X = draw_incomplete(rows, (first, second), np.random.default_rng([seed, repeat]), blocks="blocks" in name)
+            comparison = compare(
+                X, np.repeat([0, 1], rows), permutations=permutations, seed=repeat, n_jobs=n_jobs, **options
+            )
+            edges = comparison.edges["p_adjusted"].min() if len(comparison.edges) else 1.0
+            hits.append([p <= LEVEL for p in (*comparison.tests["p"].to_list(), edges)])
+        strength, structure, edge = np.mean(hits, axis=0).tolist()
+        table.append(
+            {"missing": name, "global_strength": strength, "structure": structure, "any_edge": edge, "tables": repeats}
+        )
+        report(f"missing cells: {name}, {repeats} tables")
+    return table
 
 
 def run_comparison(
@@ -98,6 +155,11 @@ def command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare two groups with the same network, and two that differ in one edge: how often a difference is found."""
+    """Count how often a difference is found: between equal groups, where one edge differs, and where cells are missing.
+
+    Groups that differ in their missing cells only have four times as many tables.
+    """
     found = run_comparison(repeats=repeats, rows=rows, permutations=permutations, seed=seed, report=print_message)
     print_rows(found, ("method", "found_without", "found_with", "tables"), as_json)
+    incomplete = run_missing(repeats=4 * repeats, seed=seed, report=print_message)
+    print_rows(incomplete, ("missing", "global_strength", "structure", "any_edge", "tables"), as_json)

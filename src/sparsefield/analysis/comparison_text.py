@@ -46,6 +46,7 @@ class ComparisonFacts:
     permutations: int
     adjustment: Adjustment
     tables: ComparisonTables
+    hidden_cells: int
 
     def differing_edges(self) -> list[ComparedEdge]:
         """Return the edges whose adjusted p-value is at most `LEVEL`."""
@@ -69,6 +70,12 @@ def describe_comparison(facts: ComparisonFacts) -> list[str]:
     lines.append(describe_penalties(facts))
     if not facts.permutations:
         return [*lines, "Nothing was tested, since there are no permutations."]
+    if facts.hidden_cells:
+        lines.append(
+            f"The groups have different missing cells, and a fit to fewer cells has weaker edges: the tests leave out "
+            f"{count(facts.hidden_cells, 'observed cell')}, chosen at random, so that cells are missing alike in all "
+            "groups."
+        )
     lines += [describe_test(test, facts) for test in facts.tables.test_rows]
     return [*lines, describe_differing(facts)]
 

@@ -19,14 +19,15 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsefield
 from sparsefield.analysis.comparison_tables import ComparisonTables, difference_field, make_tables
 from sparsefield.analysis.comparison_text import ComparisonFacts, describe_comparison
-from sparsefield.analysis.completed_rows import complete_once, complete_table
+from sparsefield.analysis.completed_rows import complete_once, complete_table, match_missing
 from sparsefield.analysis.difference_selection import DifferencePenalty, select_difference
 from sparsefield.analysis.group_refits import SubsetProblem
 from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges
 from sparsefield.analysis.joint_fit import GroupRows, JointFit, JointOptions, fit_groups
 from sparsefield.analysis.permutation_tests import Comparison, PermutationResult, PermutationTest, SeparateFits
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, Label, Layout, compile_table
+from sparsefield.data import DenseDataset, Label, Layout, Table, compile_table, deduplicate_rows
+from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.compared_groups import ComparedGroups, read_compared_groups, refuse_unsupported
 from sparsefield.estimators.markov_field import MarkovField
@@ -67,6 +68,8 @@ class GroupComparison:
     permutations : int
     adjustment : "max", "holm", "bh" or "none"
     results : tuple of `PermutationResult`
+    hidden_cells : int
+        Observed cells that the tests did not use, so that all groups have the same missing cells.
     """
 
     groups: tuple[Label, ...]
@@ -80,6 +83,7 @@ class GroupComparison:
     permutations: int
     adjustment: Adjustment
     results: tuple[PermutationResult, ...]
+    hidden_cells: int
 
     def __repr__(self) -> str:
         return f"<GroupComparison of {', '.join(map(str, self.groups))}: summary(), tests, edges, fields, plot()>"
@@ -113,7 +117,8 @@ class GroupComparison:
     def facts(self) -> ComparisonFacts:
         """Return what texts and pages are made from."""
         penalties = self.l1, self.l1_difference
-        return ComparisonFacts(self.groups, self.sizes, *penalties, self.permutations, self.adjustment, self.tables)
+        tested = self.permutations, self.adjustment, self.tables, self.hidden_cells
+        return ComparisonFacts(self.groups, self.sizes, *penalties, *tested)
 
     def summary(self) -> str:
         """Return the result in a few lines of text."""
@@ -221,8 +226,9 @@ def compare(
     source = estimator._read(groups.X)
     names = tuple(map(str, groups.labels))
     rows = GroupRows(compile_table(source, estimator.field_.schema), groups.numbers, names)
-    plan = _Plan(estimator, groups, rows, seed, int(permutations))
     with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
+        tested, field = _match_missing(estimator, rows, seed, engine)
+        plan = _Plan(estimator, groups, rows, tested, field, seed, int(permutations))
         fit, path = plan.fit(l1_difference, engine)
         results = plan.test(engine, checkpoint, progress)
     return plan.finish(fit, path, results, adjust)
@@ -241,6 +247,20 @@ def _check_parameters(l1_difference: Any, permutations: Any, adjust: Any, seed: 
     raise_problems(problems)
 
 
+def _match_missing(estimator: MarkovField, rows: GroupRows, seed: int, engine: Engine) -> tuple[Table, Field]:
+    """Return a table in which the cells of all groups are missing alike, and a field that was fitted to it."""
+    codes = rows.table.codes()
+    hidden = match_missing((codes < 0).T, rows.numbers, seed).T & (codes >= 0)
+    if not hidden.any():
+        return rows.table, estimator.field_
+    table = rebuild_table(
+        rows.table, np.where(hidden, -1, codes), np.arange(rows.table.n_rows), rows.table.schema.n_columns
+    )
+    options = replace(estimator._training_options(), l1=estimator.l1_)
+    trainer = estimator._make_trainer(deduplicate_rows(DenseDataset.single(table)), options, engine)
+    return table, trainer.run().field
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What a comparison is made from."""
@@ -249,6 +269,10 @@ class _Plan:
     """Fitted to all rows."""
     groups: ComparedGroups
     rows: GroupRows
+    tested: Table
+    """The rows, with cells hidden so that all groups have the same missing cells."""
+    tested_field: Field
+    """Fitted to them, without groups."""
     seed: int
     permutations: int
 
@@ -282,14 +306,13 @@ class _Plan:
 
     @cached_property
     def _problem(self) -> SubsetProblem:
-        rows = complete_once(self.rows.table, self.estimator.field_, self.seed)
+        rows = complete_once(self.tested, self.tested_field, self.seed)
         return SubsetProblem(rows, self.layout, self.candidates, self.estimator.l2)
 
     @cached_property
     def _start(self) -> np.ndarray:
         """(parameters,): the weights of the field of all rows, for all candidates."""
-        pooled = self.estimator.field_
-        return self._problem.start_from(pooled.pairs, pooled.theta)
+        return self._problem.start_from(self.tested_field.pairs, self.tested_field.theta)
 
     @cached_property
     def separate(self) -> SeparateFits:
@@ -374,6 +397,7 @@ class _Plan:
             permutations=self.permutations,
             adjustment=adjust,
             results=results,
+            hidden_cells=int((self.tested.codes() < 0).sum() - (self.rows.table.codes() < 0).sum()),
         )
 
     def _group_estimator(self, fit: JointFit, group: int) -> MarkovField:
