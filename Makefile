@@ -25,7 +25,7 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 	$(BIN)/sparsefield demo --out demo
 
 test: $(READY)  ## run the tests that take minutes together
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" $(foreach folder,benchmarks reproduction browser,--ignore=tests/$(folder))
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" $(foreach folder,benchmarks reproduction app/browser,--ignore=tests/$(folder))
 
 test-all: $(TOOLS)  ## run every test, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto

@@ -36,7 +36,7 @@ from benchmarks import (
     small,
     startup,
 )
-from sparsefield.cli import run_app
+from sparsefield.app.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (

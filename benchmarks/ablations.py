@@ -11,13 +11,13 @@ import polars as pl
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import draw_ising
-from sparsefield.cli.console import print_message
+from sparsefield.analysis.hold_out import evaluate
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import load_dataset
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
-from sparsefield.datasets import load_dataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.hold_out import evaluate
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.objectives import PseudoLikelihood

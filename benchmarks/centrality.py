@@ -12,12 +12,12 @@ import typer
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
 from sparsefield.analysis.centrality import find_centrality
-from sparsefield.cli.console import print_message
+from sparsefield.analysis.communities import find_communities, modularity
+from sparsefield.analysis.network import Network
+from sparsefield.app.cli.console import print_message
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.model import Field
-from sparsefield.viz.communities import find_communities, modularity
-from sparsefield.viz.network import Network
 
 __all__ = ["run_centrality"]
 

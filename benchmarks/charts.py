@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.errors import DataError
-from sparsefield.io.atomic_write import write_atomically
+from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

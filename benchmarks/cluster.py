@@ -17,7 +17,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.ising import draw_ising
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.errors import ClusterError
 from sparsefield.estimators import MarkovField
 

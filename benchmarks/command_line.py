@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchmarks.charts import ChartsUnavailableError, save_figure
-from sparsefield.cli.console import new_table, print_message, show, show_json
+from sparsefield.app.cli.console import new_table, print_message, show, show_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from sparsefield import MarkovField, compare
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 
 __all__ = ["draw_chain", "draw_incomplete", "run_comparison", "run_missing"]
 

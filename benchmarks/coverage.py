@@ -15,7 +15,7 @@ import typer
 from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.measure import Report
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.data import Layout
 from sparsefield.data.coding import ColumnClass
 from sparsefield.estimators import MarkovField

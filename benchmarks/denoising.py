@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.data import OffsetLink, Relational, Template
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField

@@ -25,7 +25,7 @@ from benchmarks.measure import CutOffError, Report, in_child, last_line
 from benchmarks.nodewise import Regressions, constant_logit
 from benchmarks.peers import read_field
 from benchmarks.profile import warm_up
-from sparsefield.cli.console import print_message, show
+from sparsefield.app.cli.console import print_message, show
 from sparsefield.estimators import MarkovField
 
 __all__ = ["OurFit", "compare_auto", "compare_speed", "run_auto", "run_dependent"]

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, print_rows
 from benchmarks.measure import climb
-from sparsefield.cli.console import print_message
-from sparsefield.datasets import load_dataset
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 from sparsefield.induction.higher_order import HigherOrder
 

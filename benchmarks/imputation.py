@@ -19,8 +19,8 @@ from benchmarks.mice import has_mice
 from benchmarks.mixed_peers import draw_with_mice
 from sparsefield import MarkovField, pool
 from sparsefield.analysis.pooling import PooledEstimates
-from sparsefield.cli.console import print_message
-from sparsefield.datasets import load_mixed
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import load_mixed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]

@@ -11,10 +11,10 @@ import numpy as np
 import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table
-from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.estimators.answer_tables import log_belief
 from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer

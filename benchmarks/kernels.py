@@ -27,7 +27,7 @@ from benchmarks.ising import draw_ising
 from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
-from sparsefield.cli.console import print_message, show, show_json
+from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.compute import Threads
 from sparsefield.data import (
     BinarySchema,

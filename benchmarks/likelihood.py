@@ -11,7 +11,7 @@ import typer
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report
 from sparsefield import FixedGraph, MarkovField
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 
 __all__ = ["OBJECTIVES", "Row", "describe", "draw_tree", "run_likelihood"]
 

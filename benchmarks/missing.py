@@ -22,11 +22,11 @@ from benchmarks.measure import Report
 from benchmarks.mice import has_mice, impute_with_mice
 from benchmarks.peers import read_field
 from reproduction.table1 import DATA, SETTINGS
-from sparsefield.cli.console import print_message, show, show_json
-from sparsefield.datasets import load_dataset
+from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
+from sparsefield.app.cli.console import print_message, show, show_json
+from sparsefield.app.datasets import load_dataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
 
 __all__ = ["METHODS", "PARTS", "run_coins", "run_mar", "run_nltcs", "run_simulation", "run_table1"]
 

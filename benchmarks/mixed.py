@@ -24,8 +24,8 @@ from benchmarks.mixed_peers import (
     impute_with_mice,
 )
 from benchmarks.r_scripts import has_packages
-from sparsefield.cli.console import print_message, show, show_json
-from sparsefield.datasets import load_mixed
+from sparsefield.app.cli.console import print_message, show, show_json
+from sparsefield.app.datasets import load_mixed
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 

@@ -19,11 +19,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.labeled_texts import LabeledTexts, make_topics
 from benchmarks.measure import Report
-from sparsefield.cli.console import print_message
+from sparsefield.analysis.label_metrics import score_labels
+from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import CovariateMatrix, CovariateSchema, as_source, compile_table
 from sparsefield.estimators import CRFClassifier
-from sparsefield.evaluation.label_metrics import score_labels
 from sparsefield.inference.map_inference import complete
 from sparsefield.model import condition_on_covariates
 

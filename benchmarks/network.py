@@ -13,7 +13,7 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import in_child, measure
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import (
     NEIGHBOR_COUNT,

@@ -16,8 +16,8 @@ from benchmarks.ising import pseudo_log_likelihood
 from benchmarks.measure import Report
 from benchmarks.peers import read_field
 from sparsefield import MarkovField
-from sparsefield.cli.console import print_message
-from sparsefield.datasets import SyntheticField, make_markov_field
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import SyntheticField, make_markov_field
 
 __all__ = ["OBJECTIVES", "run_objectives"]
 

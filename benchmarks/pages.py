@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
-from sparsefield.cli.console import print_message
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import make_markov_field
 
 __all__ = ["run_pages"]
 
@@ -21,9 +21,9 @@ METHODS = ("auto", "bp", "mean-field")
 
 def run_pages(*, columns: int = 10_000, seed: int = 0, report: Callable[[str], None] = lambda line: None) -> list[Row]:
     """Return a row per action: the seconds of its callback, without the transfer and the drawing."""
-    from sparsefield.viz.explorer.explorer_page import make_app
-    from sparsefield.viz.explorer.network_callbacks import draw_part
-    from sparsefield.viz.explorer.session import open_session
+    from sparsefield.app.pages.explorer.explorer_page import make_app
+    from sparsefield.app.pages.explorer.network_callbacks import draw_part
+    from sparsefield.app.pages.explorer.session import open_session
 
     made = make_markov_field(columns, 1, neighbors=4, weights=(-1, 1), burn_in=1, thin=1, seed=seed)
     found: list[Row] = []

@@ -17,8 +17,8 @@ from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, wri
 from benchmarks.ising import pseudo_log_likelihood
 from benchmarks.measure import CutOffError, Report, in_child, last_line
 from benchmarks.peers import read_field
-from sparsefield.cli.console import print_message
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI, Grafting
 from sparsefield.induction.thresholding import Thresholds, count_products

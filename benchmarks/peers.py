@@ -29,7 +29,7 @@ from benchmarks.measure import (
 )
 from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrize
 from benchmarks.planted import draw_planted
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from benchmarks.charts import Bar, draw_bars
 from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.measure import Report
 from benchmarks.paper import PAPER, draw_network, new_estimator
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.induction import CFI
 from sparsefield.induction.dense_scores import band_tiles, score_pairs_dense, square_tiles, tile_summand
 from sparsefield.induction.thresholding import Thresholds, count_products, gather_large_values, keep_large_values

@@ -22,7 +22,7 @@ import sparsefield
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.dependent_data import Case, MissingDataError, find_cases
 from benchmarks.measure import in_child
-from sparsefield.cli.console import print_message, show, show_json
+from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.solver.candidate_selection import Candidates

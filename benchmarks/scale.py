@@ -14,7 +14,7 @@ from benchmarks.charts import Series, draw_lines
 from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.measure import CutOffError, Report, growth, in_child, last_line, measure
 from benchmarks.planted import PlantedData, draw_planted, score_per_row
-from sparsefield.cli.console import print_message, show, show_json
+from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
 
 if TYPE_CHECKING:

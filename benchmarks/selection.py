@@ -13,7 +13,7 @@ from benchmarks.binary_data import DRAW, BinaryData
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import installed
 from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import FixedGraph
 from sparsefield.solver import Solver

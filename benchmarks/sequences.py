@@ -20,7 +20,7 @@ from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.linked_words import fit_ours
 from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
-from sparsefield.cli.console import print_message, show
+from sparsefield.app.cli.console import print_message, show
 
 __all__ = ["METHODS", "describe", "paired_difference", "run_sequences", "score_labels", "summarize"]
 

@@ -14,7 +14,7 @@ import typer
 from benchmarks.charts import Bar, draw_bars
 from benchmarks.command_line import RESULTS, Json, Output, print_rows, write_charts
 from benchmarks.measure import Report
-from sparsefield.cli.console import print_message
+from sparsefield.app.cli.console import print_message
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ MarkovField(l1=1.0).fit(table).save("model")
 """
 CALL = """
 import os, sys
-from sparsefield.cli import app, run_app
+from sparsefield.app.cli import app, run_app
 run_app(app, "sparsefield", {words!r})
 print("seconds", sum(os.times()[:2]))
 """

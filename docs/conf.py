@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from typer.main import get_command
 
 import sparsefield
-from sparsefield.cli import app as command_line
+from sparsefield.app.cli import app as command_line
 
 project = "sparsefield"
 author = "The sparsefield developers"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from sparsefield import MarkovField
-from sparsefield.datasets import SyntheticField, make_markov_field
-from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
-from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
-from sparsefield.viz.svg import Drawing
+from sparsefield.app.datasets import SyntheticField, make_markov_field
+from sparsefield.app.pages.charts import Curve, CurvePoint, LinePanel, draw_panels
+from sparsefield.app.pages.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
+from sparsefield.app.pages.svg import Drawing
 
 FOLDER = Path(__file__).parent / "images" / "how-it-works"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from sparsefield import MarkovField, RelationalField
-from sparsefield.datasets import load_dataset, load_mixed
-from sparsefield.viz.network_plot import NetworkPlot
+from sparsefield.app.datasets import load_dataset, load_mixed
+from sparsefield.app.pages.network_plot import NetworkPlot
 
 FOLDER = Path(__file__).parent / "images" / "gallery"
 TRAITS = {"A": "Agreeableness", "C": "Conscientiousness", "E": "Extraversion", "N": "Neuroticism", "O": "Openness"}

@@ -1,7 +1,7 @@
 """Recover the network behind a table whose network is known, and write it as a page."""
 
 from sparsefield import MarkovField
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.datasets import make_markov_field
 
 made = make_markov_field(50, 2000, neighbors=3.0, weights=(-2.0, 2.0), biases="balanced", burn_in=500, thin=10, seed=0)
 field = MarkovField(selection="ebic", refit=True).fit(made.samples)

@@ -17,7 +17,7 @@ from fuzz.child_process import OUTPUT, PATIENCE, VARIANTS, Child, Variant
 from fuzz.failure_files import keep_failure
 from fuzz.recipes import Recipe
 from fuzz.scheduling import Failure, Schedule, Turn, run_schedule
-from sparsefield.cli import run_app
+from sparsefield.app.cli import run_app
 from sparsefield.errors import DataError
 
 app = typer.Typer(help="Feed sparsefield with odd and damaged input.", add_completion=False)

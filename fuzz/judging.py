@@ -70,7 +70,7 @@ def unchanged(path: Path) -> Iterator[None]:
 
 def run_command(*words: str) -> None:
     """Run a command line; DataError for one line of an error, WrongResultError for anything else than success."""
-    from sparsefield.cli import app, run_app
+    from sparsefield.app.cli import app, run_app
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

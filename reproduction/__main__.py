@@ -3,7 +3,7 @@
 import sys
 
 from reproduction.table1_command import app
-from sparsefield.cli import run_app
+from sparsefield.app.cli import run_app
 
 if __name__ == "__main__":
     sys.exit(run_app(app, "python -m reproduction"))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeVar
 
+from sparsefield.analysis.hold_out import hold_out
 from sparsefield.data import Label, Relational
 from sparsefield.estimators import MarkovField, RelationalField
-from sparsefield.evaluation.hold_out import hold_out
 from sparsefield.solver import TrainingOptions
 
 __all__ = ["CHOICES", "PENALTIES", "ChosenPenalties", "ChosenPenalty"]

@@ -29,7 +29,7 @@ class Cited:
     ----------
     data, method, source : str
     ap, cll, error_rate, ap_positive : (mean, standard deviation), either None
-        The measures of `sparsefield.evaluation.metrics.Scores`.
+        The measures of `sparsefield.analysis.metrics.Scores`.
     time : str
         In the unit of the source.
     """

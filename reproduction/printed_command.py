@@ -21,7 +21,7 @@ from reproduction.study_command import (
     make_plan,
     open_study,
 )
-from sparsefield.cli.console import StatusLine, new_table, print_message, show
+from sparsefield.app.cli.console import StatusLine, new_table, print_message, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

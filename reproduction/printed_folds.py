@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduction.printed import End, PrintedOptions, as_printed, at_end
 from reproduction.recovery import compare_edges, strengths_of
-from sparsefield.evaluation.hold_out import TargetCells, score_predictions, split_cells
+from sparsefield.analysis.hold_out import TargetCells, score_predictions, split_cells
 
 __all__ = ["records_as_printed"]
 
@@ -37,7 +37,7 @@ def records_as_printed(
     table : a table or linked tables
     make : returns the estimator, whose fits as printed follow
     how : options of the fits
-    folds, seed : of the split into parts of the cells, which is that of `sparsefield.evaluation.evaluate`
+    folds, seed : of the split into parts of the cells, which is that of `sparsefield.analysis.hold_out.evaluate`
     folds_run : how many of the parts are held out, each in turn; 0 for all
     states : of the columns, whether or not a row shows them
     true_edges : (nodes, nodes), to compare edges with

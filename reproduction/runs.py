@@ -16,9 +16,9 @@ from reproduction.printed_folds import records_as_printed
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
 from reproduction.signals import share_looked_at
 from reproduction.table1 import DATA, PAPER, SETTINGS, configure
-from sparsefield.datasets import SyntheticField, make_markov_field
+from sparsefield.analysis.hold_out import Fold, evaluate
+from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.hold_out import Fold, evaluate
 from sparsefield.induction import FixedGraph
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsefield.cli.console import StatusLine, new_table, print_message, show, show_json
+from sparsefield.app.cli.console import StatusLine, new_table, print_message, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

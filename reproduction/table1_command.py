@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reproduction import printed_command, study_command
-from sparsefield.cli.console import StatusLine, new_table, note, print_message, show
+from sparsefield.app.cli.console import StatusLine, new_table, note, print_message, show
 
 if TYPE_CHECKING:
     from reproduction.table1 import Comparison, Table1

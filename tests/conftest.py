@@ -57,8 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of some folders and of a Dask cluster, and as slow most cases of a wide grid."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        if folder in MARK_OF_FOLDER:
+        for folder in set(item.path.relative_to(TESTS).parts) & set(MARK_OF_FOLDER):
             item.add_marker(MARK_OF_FOLDER[folder])
         if "dask_client" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")

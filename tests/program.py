@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 import typer
 
-from sparsefield.cli import run_app
+from sparsefield.app.cli import run_app
 
 
 class ProgramResult(NamedTuple):

@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -16,23 +15,37 @@ import pytest
 import sparsefield
 
 HOME = Path(sparsefield.__file__).parent
-FILES = sorted(HOME.glob("*/**/*.py"))
-ALL_FILES = sorted(HOME.glob("**/*.py"))
+FILES = sorted(HOME.glob("**/*.py"))
 DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
 
-ORDER = tuple(
-    folder.replace("/", ".") for folder in re.findall(r"^\| `([a-z/]+)/` \|", DESIGN.read_text("utf-8"), re.MULTILINE)
-)
+BUDGETS = {
+    folder.replace("/", "."): int(lines)
+    for folder, lines in re.findall(r"^\| `([a-z/]+)/` \| (\d+) \|", DESIGN.read_text("utf-8"), re.MULTILINE)
+}
 """The table of folders in docs/design.md: a folder imports only from folders that come before it."""
+
+ORDER = tuple(BUDGETS)
+
+MOST_LINES, MOST_FILES = 68_000, 420
+"""Of the whole package."""
 
 
 def place_of(module: str) -> str | None:
-    """The entry of the order that a module of the library belongs to, if any."""
+    """The entry of the order that a module of the library belongs to; none for top-level files and `app` itself."""
     parts = module.split(".")[1:]
     for length in (2, 1):
         if ".".join(parts[:length]) in ORDER:
             return ".".join(parts[:length])
     return None
+
+
+def storey_of(module: str) -> int:
+    """0 for the library, 1 for what one asks of a fitted field, 2 for the application."""
+    return {"analysis": 1, "app": 2}.get(module.split(".")[1], 0) if "." in module else 0
+
+
+def lines_of(paths: list[Path]) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
 
 
 def module_of(path: Path) -> str:
@@ -70,19 +83,52 @@ def imports(path: Path, *, type_checking: bool = False) -> set[str]:
 
 
 def test_the_design_lists_every_folder_once() -> None:
-    assert len(set(ORDER)) == len(ORDER)
-    assert {folder for folder in ORDER if "." not in folder} == {
-        path.parent.name for path in HOME.glob("*/__init__.py")
-    }
+    folders = {module_of(path.parent).removeprefix("sparsefield.") for path in HOME.glob("**/__init__.py")}
+    inner = {folder for folder in folders if folder.startswith("app.pages.")}  # parts of one folder
+    assert folders - inner - {"sparsefield", "app"} == set(ORDER)
+
+
+def test_no_folder_exceeds_its_budget() -> None:
+    files = {folder: [path for path in FILES if place_of(module_of(path)) == folder] for folder in ORDER}
+    sizes = {folder: lines_of(paths) for folder, paths in files.items()}
+    assert {folder: size for folder, size in sizes.items() if size > BUDGETS[folder]} == {}
+    assert lines_of(FILES) <= MOST_LINES
+    assert len(FILES) <= MOST_FILES
 
 
 def test_imports_only_go_down() -> None:
     wrong = []
     for path in FILES:
-        place = place_of(module_of(path))
-        assert place is not None, f"the folder of {path} has no place in the order"
-        above = set(ORDER[ORDER.index(place) + 1 :])
-        wrong += [f"{module_of(path)} imports {name}" for name in imports(path) if place_of(name) in above]
+        module = module_of(path)
+        place = place_of(module)
+        above = set(ORDER[ORDER.index(place) + 1 :]) if place else set()
+        wrong += [f"{module} imports {name}" for name in imports(path) if place_of(name) in above]
+    assert wrong == []
+
+
+def test_the_library_imports_no_storey_above_it() -> None:
+    lower = [path for path in FILES if path != HOME / "__init__.py"]  # which names what users import
+    wrong = [
+        f"{module_of(path)} imports {name}"
+        for path in lower
+        for name in imports(path, type_checking=True)
+        if storey_of(name) > storey_of(module_of(path))
+    ]
+    assert wrong == []
+
+
+def test_analysis_and_application_use_public_names_only() -> None:
+    own = {"_replace", "_asdict", "_fields"}  # of named tuples
+    wrong = []
+    for path in FILES:
+        if storey_of(module_of(path)) == 0:
+            continue
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr) and node.attr not in own:
+                if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                    wrong.append(f"{module_of(path)}, line {node.lineno}: {ast.unparse(node)}")
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparsefield"):
+                wrong += [f"{module_of(path)} imports {name.name}" for name in node.names if name.name.startswith("_")]
     assert wrong == []
 
 
@@ -93,14 +139,6 @@ def test_files_import_each_other_in_no_cycle() -> None:
         found = {name if name in files else name.rpartition(".")[0] for name in imports(path, type_checking=True)}
         graph[module] = (found & set(files)) - {module}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the files
-
-
-def test_no_module_and_no_class_has_a_name_twice() -> None:
-    modules = Counter(path.stem for path in ALL_FILES if path.name != "__init__.py")
-    assert [name for name, count in modules.items() if count > 1] == []
-    nodes = (node for path in ALL_FILES for node in ast.walk(tree_of(path)))
-    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
-    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def modules_after(statement: str) -> set[str]:

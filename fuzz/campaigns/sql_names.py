@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fuzz.judging import unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_step, steps_named
-from sparsefield.io.files import read_table
-from sparsefield.io.read_options import ReadOptions
+from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read_options import ReadOptions
 
 PIECES = (
     '"',

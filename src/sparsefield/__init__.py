@@ -12,17 +12,23 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparsefield.analysis.group_comparison import GroupComparison, compare
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.pooling import PooledEstimates, pool
-    from sparsefield.codebook import Codebook, inspect
+    from sparsefield.app.tables.atoms import read_atoms
+    from sparsefield.app.tables.baskets import Baskets, read_baskets
+    from sparsefield.app.tables.codebook import Codebook, inspect
+    from sparsefield.app.tables.database import read_database
+    from sparsefield.app.tables.schema_file import read_schema
+    from sparsefield.app.tables.triples import read_triples
+    from sparsefield.chain.conll import read_conll
+    from sparsefield.chain.crf import ChainCRF
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
-    from sparsefield.estimators import ChainCRF, CRFClassifier, MarkovField, RelationalField, load
-    from sparsefield.estimators.group_comparison import GroupComparison, compare
+    from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
-    from sparsefield.io import Baskets, read_atoms, read_baskets, read_conll, read_database, read_schema, read_triples
     from sparsefield.objectives import EM
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
@@ -75,15 +81,21 @@ __all__ = [
 _NAMES_OF_MODULE = {
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
-    "codebook": ("Codebook", "inspect"),
+    "app.tables.codebook": ("Codebook", "inspect"),
+    "chain.crf": ("ChainCRF",),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
-    "estimators": ("ChainCRF", "CRFClassifier", "MarkovField", "RelationalField", "load"),
-    "estimators.group_comparison": ("GroupComparison", "compare"),
+    "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
+    "analysis.group_comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "io": ("Baskets", "read_atoms", "read_baskets", "read_conll", "read_database", "read_schema", "read_triples"),
+    "app.tables.atoms": ("read_atoms",),
+    "app.tables.baskets": ("Baskets", "read_baskets"),
+    "app.tables.database": ("read_database",),
+    "app.tables.schema_file": ("read_schema",),
+    "app.tables.triples": ("read_triples",),
+    "chain.conll": ("read_conll",),
     "objectives": ("EM",),
     "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from sparsefield import CRFClassifier, MarkovField
+from sparsefield.analysis import calibration
 from sparsefield.analysis.predictability import find_predictability
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
-from sparsefield.evaluation import calibration
 from sparsefield.model import Field
 
 

@@ -13,7 +13,7 @@ from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis import godambe
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.errors import DataError, OtherTableWarning, PenaltyWarning
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, pool
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.errors import DataError, PenaltyWarning, UnknownStateWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.OtherTableWarning")

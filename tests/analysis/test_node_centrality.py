@@ -10,11 +10,11 @@ import pytest
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.analysis import centrality
 from sparsefield.analysis.centrality import Centrality, find_centrality, name_communities
+from sparsefield.analysis.network import Network
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field
-from sparsefield.viz.network import Network
 
 
 def make_field(n: int, edges: dict[tuple[int, int], float]) -> Field:

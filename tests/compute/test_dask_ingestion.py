@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from dask_processes import LIMIT
 
+from sparsefield.app.tables import partitioned_tables
+from sparsefield.app.tables.partitioned_tables import open_partitions
 from sparsefield.compute import dask_chunks
 from sparsefield.compute.dask_ingestion import DistributedRows, choose_blocks_per_shard, distribute_rows
 from sparsefield.data import (
@@ -26,8 +28,6 @@ from sparsefield.data import (
 from sparsefield.data import deduplication as merging
 from sparsefield.data.shards import combine_digests
 from sparsefield.errors import DataError, UnknownStateWarning
-from sparsefield.io import partitioned_tables
-from sparsefield.io.partitioned_tables import open_partitions
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import learn_plain_schema
 
+from sparsefield.app.tables.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 from sparsefield.data import Table, as_source, compile_table, learn_schema
 from sparsefield.data.array_files import map_array
 from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray, map_rows, temporary_folder
 from sparsefield.data.schema_learning import PIECE, count_active, pieces_of_rows
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import CovariateWarning, DataError
-from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 
 pytestmark = pytest.mark.grid(keep=3)
 
@@ -308,7 +308,7 @@ def test_identifiers_are_refused(tmp_path, monkeypatch) -> None:
     for cells in (X, X.astype(str)):
         with pytest.raises(DataError, match="looks like an identifier"):
             spooled((cells[k : k + 50] for k in range(0, 300, 50)), tmp_path, kinds={"x0": "nominal"})
-    monkeypatch.setattr("sparsefield.io.row_spool.MANY_LABELS", 120)
+    monkeypatch.setattr("sparsefield.app.tables.row_spool.MANY_LABELS", 120)
     with pytest.raises(DataError, match="150 different values in 150 cells"):
         spooled((X[k : k + 50].astype(str) for k in range(0, 300, 50)), tmp_path)
 

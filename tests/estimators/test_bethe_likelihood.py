@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import FixedGraph, MarkovField
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.objectives import BetheEvaluator
 
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, Solver
-from sparsefield.cli import app, run_app
+from sparsefield.app.cli import app, run_app
 
 
 def table(n_rows: int = 80) -> np.ndarray:

@@ -26,12 +26,12 @@ from sparsefield import (
     Solver,
     load,
 )
+from sparsefield.app.pages.fit_summary import describe_convergence
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
 from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
 from sparsefield.induction import all_pairs
 from sparsefield.objectives import likelihood_evaluator, log_likelihood
-from sparsefield.viz.fit_summary import describe_convergence
 
 EXACT = Solver(tol=1e-12, kkt_tol=1e-5)
 

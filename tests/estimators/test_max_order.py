@@ -11,9 +11,9 @@ from plain import learn_plain_schema
 from sklearn.base import clone
 
 from sparsefield import CRFClassifier, FixedGraph, HigherOrder, MarkovField, Relational, RelationalField, load
+from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.data import as_source, compile_sparse
 from sparsefield.errors import DataError
-from sparsefield.io.row_blocks import save_rows
 
 OPTIONS = {"l1": 2.0, "max_order": 3, "max_order__expand": "all", "n_jobs": 1}
 X = exclusive(320, 0)

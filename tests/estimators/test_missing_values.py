@@ -12,16 +12,16 @@ from plain import learn_plain_schema
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, FullL1, MarkovField, Relational, RelationalField, Solver
+from sparsefield.analysis.calibration import score_columns
+from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import CovariateWarning, DataError
-from sparsefield.evaluation.calibration import score_columns
 from sparsefield.model import IterationRecord
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import Trainer, TrainingOptions
 from sparsefield.solver.checkpoint import Checkpoint
 from sparsefield.solver.model_selection import _observed_shares
-from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config, load
-from sparsefield.cli import app
+from sparsefield.app.cli import app
 from sparsefield.errors import DataError
 
 pytest.importorskip("distributed")

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from sparsefield import EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
-from sparsefield.io import model_file
+from sparsefield.model import model_file
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")

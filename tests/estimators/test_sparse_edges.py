@@ -9,10 +9,10 @@ from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import MarkovField, config
+from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_sparse
 from sparsefield.induction import Grafting, best_proposals
-from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
 
 

@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, Relational, RelationalField, Solver, config, load
+from sparsefield.analysis.network import Network
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
-from sparsefield.viz.network import Network
 
 pytestmark = pytest.mark.grid(keep=2)
 

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from plain import learn_plain_schema
 
 from sparsefield import FitCallbacks, MarkovField, Solver, config, load
+from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.training import TrainingData
-from sparsefield.io import save_rows
 
 N = 400
 rng = np.random.default_rng(0)

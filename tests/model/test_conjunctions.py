@@ -16,9 +16,8 @@ from sparsefield import MarkovField
 from sparsefield.data import Layout, as_source
 from sparsefield.data.feature_validity import are_valid_conjunctions
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io import load_field, save_field
-from sparsefield.io.model_file import check_field
 from sparsefield.model import Field, bias_table, edge_table, feature_table, pad_features
+from sparsefield.model.model_file import check_field, load_field, save_field
 
 
 def small() -> Field:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, RelationalField
+from sparsefield.app.tables.files import read_table
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import DataError
-from sparsefield.io import read_table
 
 N = 60
 OPTIONS = {"l1": 0.3, "n_jobs": 1}

@@ -26,7 +26,7 @@ from sparsefield.data import NEIGHBOR_COUNT, Layout, Schema, Template, Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.induction import all_pairs
-from sparsefield.io.model_file import load_field, save_field
+from sparsefield.model.model_file import load_field, save_field
 
 pytestmark = pytest.mark.grid(keep=2)
 

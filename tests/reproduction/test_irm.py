@@ -15,9 +15,9 @@ from reproduction import irm
 from reproduction.irm import CONCENTRATIONS, STRENGTHS, Relation, State, compile_problem, pad_ends, sample_chain
 from reproduction.irm_estimator import InfiniteRelationalModel
 from sparsefield import MarkovField, RelationalField, Solver
+from sparsefield.analysis.hold_out import evaluate
 from sparsefield.data import Relational
 from sparsefield.errors import DataError
-from sparsefield.evaluation.hold_out import evaluate
 
 Clusters = tuple[tuple[int, ...], ...]
 

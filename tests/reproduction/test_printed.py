@@ -14,7 +14,7 @@ from small import SMALL, TIMES
 from reproduction.printed import SEVERAL, Changes, PrintedOptions, as_printed, at_end
 from reproduction.runs import METHODS, Record, Run, estimator_of, made, perform
 from reproduction.store import Results, Store, gather
-from sparsefield.evaluation.hold_out import evaluate
+from sparsefield.analysis.hold_out import evaluate
 from sparsefield.induction import all_pairs
 
 NODES = 8

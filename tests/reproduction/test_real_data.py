@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from sparsefield import CFI, MarkovField, Solver
-from sparsefield.datasets import load_dataset
-from sparsefield.evaluation.hold_out import evaluate
+from sparsefield.analysis.hold_out import evaluate
+from sparsefield.app.datasets import load_dataset
 
 
 @pytest.fixture(autouse=True)

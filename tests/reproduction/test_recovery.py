@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
 from sparsefield import MarkovField
-from sparsefield.datasets import make_markov_field
+from sparsefield.app.datasets import make_markov_field
 
 
 def symmetric(size: int, **edges: float) -> np.ndarray:

@@ -24,9 +24,9 @@ from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates
 from reproduction.table1_files import as_json, draw_table, records, write_files
 from reproduction.table1_splits import split_lines
 from sparsefield import Grafting, MarkovField, PaperCFI, RelationalField, Solver
+from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
+from sparsefield.app.datasets import load_dataset
 from sparsefield.data import Relational
-from sparsefield.datasets import load_dataset
-from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
 
 SVG = "{http://www.w3.org/2000/svg}"
 

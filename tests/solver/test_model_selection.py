@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from plain import learn_plain_schema
 
 from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
@@ -19,7 +20,6 @@ from sparsefield.data import (
     hold_out_cells,
     row_folds,
 )
-from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES

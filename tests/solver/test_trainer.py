@@ -9,9 +9,9 @@ from settled import clamped_loss, completed_loss
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver, config
+from sparsefield.app.datasets import make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.datasets import make_markov_field
 from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.analysis.network import Network
 from sparsefield.data.frame_building import make_frame
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
-from sparsefield.viz.network import Network
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""

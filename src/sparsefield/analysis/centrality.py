@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from sparsefield.analysis.communities import find_communities, name_community
+from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.compute import Threads
 from sparsefield.errors import DataError
 from sparsefield.kernels.shortest_paths import sum_over_paths
-from sparsefield.viz.communities import find_communities, name_community
-from sparsefield.viz.network import Network, sum_by_node
 
 Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
@@ -122,7 +122,7 @@ def find_centrality(
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_markov_field
+    >>> from sparsefield.app.datasets import make_markov_field
     >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
     >>> find_centrality(network).degree.tolist()
     [1, 0, 1]

@@ -10,9 +10,8 @@ import numpy as np
 from sparsefield.analysis.comparison_tables import difference_field
 from sparsefield.analysis.comparison_text import TESTS, ComparisonFacts, describe_comparison, name_groups
 from sparsefield.analysis.permutation_tests import PermutationResult
-from sparsefield.model import Field
-from sparsefield.viz.charts import HistogramPanel, VerticalLine, draw_panels
-from sparsefield.viz.html_page import (
+from sparsefield.app.pages.charts import HistogramPanel, VerticalLine, draw_panels
+from sparsefield.app.pages.html_page import (
     TableCell,
     bullets,
     document,
@@ -21,9 +20,10 @@ from sparsefield.viz.html_page import (
     render_table,
     section,
 )
-from sparsefield.viz.network_plot import NetworkPlot
-from sparsefield.viz.network_view import build_view
-from sparsefield.viz.palette import ORANGE
+from sparsefield.app.pages.network_plot import NetworkPlot
+from sparsefield.app.pages.network_view import build_view
+from sparsefield.app.pages.palette import ORANGE
+from sparsefield.model import Field
 
 SHOWN_EDGES = 100
 BINS = 24

@@ -10,12 +10,12 @@ import numpy as np
 
 from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges, adjust
 from sparsefield.analysis.max_adjustment import adjust_by_maximum, adjust_by_plain_maximum
+from sparsefield.analysis.network import Network, sum_by_node, variable_at
 from sparsefield.analysis.permutation_tests import PermutationResult
 from sparsefield.data import Label
 from sparsefield.data.frame_building import make_frame
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
-from sparsefield.viz.network import Network, sum_by_node, variable_at
 
 GLOBAL_STRENGTH, STRUCTURE = "global strength", "structure"
 """Names of the tests of whole networks."""

@@ -31,10 +31,10 @@ def match_missing(missing: np.ndarray, numbers: np.ndarray, seed: int) -> np.nda
     """Return patterns of missing cells, (rows, variables), that contain those of the rows and are alike in all groups.
 
     A penalized fit shrinks weights the more, the fewer cells are observed, so groups of one distribution have different
-    weights where one of them has more missing cells. Each row of the largest group is matched with one row of each other
-    group, so that they share as many missing cells as possible, and all of them get the union of their patterns. Where
-    missing cells are spread over groups as if by chance, nothing changes. Values are not looked at, so that under the
-    hypothesis that groups are alike, and if cells are missing by chance within groups, rows can be permuted.
+    weights where one of them has more missing cells. Each row of the largest group is matched with a row of every other
+    group, so that they share as many missing cells as possible, and all of them get the union of their patterns.
+    Where missing cells are spread over groups as if by chance, nothing changes. Values are not looked at, so that under
+    the hypothesis that groups are alike, and if cells are missing by chance within groups, rows can be permuted.
 
     Parameters
     ----------

@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2, norm
 
+from sparsefield.analysis.feature_sentences import name_features
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
+from sparsefield.analysis.network import Network
 from sparsefield.data.frame_building import make_frame, make_label_columns
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import feature_names
 from sparsefield.objectives.wald import wald_test
-from sparsefield.viz.feature_sentences import name_features
-from sparsefield.viz.network import Network
 
 Method = Literal["godambe", "bootstrap"]
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from sparsefield.analysis.network import sum_by_node
 from sparsefield.data import Schema
-from sparsefield.viz.network import sum_by_node
 
 Adjustment = Literal["max", "holm", "bh", "none"]
 

@@ -17,7 +17,7 @@ from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import fill_cells
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
-from sparsefield.io.atomic_write import write_atomically
+from sparsefield.model.atomic_write import write_atomically
 
 Analysis = Callable[[Any], Any]
 """A function of a completed table that returns a fitted model, or coefficients and their standard errors."""

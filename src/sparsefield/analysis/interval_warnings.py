@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsefield.analysis.feature_sentences import name_features
 from sparsefield.analysis.godambe import Estimate, solve
 from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.data import Source, Table
 from sparsefield.data.table import encode_column
 from sparsefield.errors import OtherTableWarning, PenaltyWarning
 from sparsefield.model import Field
-from sparsefield.viz.feature_sentences import name_features
 
 MAX_PENALTY_SHARE = 0.2
 """Largest share of the L2 penalty in the curvature of the loss along a weight, above which its interval is doubtful."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.evaluation import calibration
+from sparsefield.analysis import calibration
+from sparsefield.app.pages.report.data_sections import ScoredRows
 from sparsefield.model import Field
-from sparsefield.viz.report.data_sections import ScoredRows
 
 Array = np.ndarray
 

@@ -15,6 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
+from sparsefield.app.tables.partitioned_tables import (
+    PartitionedTable,
+    is_dask_collection,
+    open_partitions,
+    read_partition,
+)
 from sparsefield.compute.dask_chunks import DaskChunks
 from sparsefield.compute.dask_cluster import memory_limits, refuse_beyond
 from sparsefield.compute.dask_worker import Shard, identity
@@ -45,7 +51,6 @@ from sparsefield.data.sparse_table import (
 )
 from sparsefield.data.table import Block, dense_bytes, warn_unknown_values
 from sparsefield.errors import DataError
-from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collection, open_partitions, read_partition
 
 if TYPE_CHECKING:
     from distributed import Future

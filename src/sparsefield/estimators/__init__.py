@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from sparsefield.chain.crf import ChainCRF, restore_chain
 from sparsefield.errors import ModelFileError
-from sparsefield.estimators.chain_crf import ChainCRF, restore_chain
 from sparsefield.estimators.crf_classifier import CRFClassifier
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
-from sparsefield.io.model_document import is_chain_file
-from sparsefield.io.model_file import load_field
 from sparsefield.model import Field
+from sparsefield.model.model_document import is_chain_file
+from sparsefield.model.model_file import load_field
 
 ESTIMATORS: dict[str, type[FieldEstimator]] = {
     kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.app.tables.baskets import Baskets, list_items, support_count
 from sparsefield.data import (
     BinarySchema,
     DenseDataset,
@@ -29,7 +30,6 @@ from sparsefield.errors import DataError, UnknownItemError, UnknownStateWarning
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.pair_rules import count_pairs, divide, item_names, item_pairs
 from sparsefield.frame_protocol import Frame
-from sparsefield.io.baskets import Baskets, list_items, support_count
 from sparsefield.model import Field
 
 CELLS_OF_CHUNK = 2_000_000

@@ -52,14 +52,14 @@ class CentralityMethods:
 
         Examples
         --------
-        >>> from sparsefield.datasets import make_markov_field
+        >>> from sparsefield.app.datasets import make_markov_field
         >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field
         >>> found = field.centrality()
         >>> list(found["column"]), list(found["degree"])
         (['x0', 'x1', 'x2'], [1, 0, 1])
         """
         from sparsefield.analysis.centrality import EXACT_NODES, SOURCES, find_centrality
-        from sparsefield.viz.network import Network
+        from sparsefield.analysis.network import Network
 
         check_is_fitted(self)
         estimator: Any = self

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsefield.analysis.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.data import (
     CovariateColumns,
     CovariateDataset,
@@ -48,7 +49,6 @@ from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_pro
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
 from sparsefield.estimators.validation import check_weights
-from sparsefield.evaluation.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates

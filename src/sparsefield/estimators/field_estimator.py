@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsefield.app.tables.partitioned_tables import is_dask_collection
 from sparsefield.data import (
     DenseDataset,
     Layout,
@@ -40,9 +41,8 @@ from sparsefield.estimators.training import TrainingData, TrainingMethods
 from sparsefield.estimators.validation import column_names
 from sparsefield.frame_protocol import Frame
 from sparsefield.inference import CellProbabilities, infer, infer_marginals, predict_observed
-from sparsefield.io.model_file import save_field
-from sparsefield.io.partitioned_tables import is_dask_collection
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
+from sparsefield.model.model_file import save_field
 from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import Solver
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis.imputation_chains import ImputationOptions, draw_imputations
 from sparsefield.analysis.imputations import Imputations, ImputedCells
 from sparsefield.analysis.linear_features import add_linear_features, supports_all_edges
+from sparsefield.app.tables.row_blocks import is_stream
 from sparsefield.compute import Threads
 from sparsefield.data import Schema, Source, Table, as_source, compile_table
 from sparsefield.data.table import cut_into_blocks
@@ -20,7 +21,6 @@ from sparsefield.estimators.number_answers import labels_of_codes
 from sparsefield.estimators.training import MIN_REFIT_L2
 from sparsefield.estimators.validation import check_weights
 from sparsefield.induction import FixedGraph
-from sparsefield.io.row_blocks import is_stream
 from sparsefield.model import Field
 from sparsefield.objectives import EM
 

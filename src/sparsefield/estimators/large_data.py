@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsefield.app.tables.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
+from sparsefield.app.tables.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
+from sparsefield.app.tables.row_blocks import is_stream, open_stream
 from sparsefield.data import BinarySchema, DenseDataset, DistributedDataset, Label, Layout, SparseTable, Table
 from sparsefield.data.disk_arrays import BinaryCSR, temporary_folder
 from sparsefield.data.sparse_table import make_sparse_table
@@ -18,9 +21,6 @@ from sparsefield.errors import ClusterError, DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights, check_y, column_names
-from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
-from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
-from sparsefield.io.row_blocks import is_stream, open_stream
 from sparsefield.solver import HeldOut
 from sparsefield.solver.selection_folds import held_out_refusal
 

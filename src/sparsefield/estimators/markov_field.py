@@ -14,6 +14,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
+from sparsefield.app.tables.matrix_files import is_matrix_file, read_matrix
+from sparsefield.app.tables.row_blocks import is_stream
+from sparsefield.app.tables.uai import read_uai
 from sparsefield.data import (
     DenseDataset,
     Label,
@@ -48,11 +51,8 @@ from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
 from sparsefield.frame_protocol import TableT
-from sparsefield.io import read_uai
-from sparsefield.io.matrix_files import is_matrix_file, read_matrix
-from sparsefield.io.model_file import check_field
-from sparsefield.io.row_blocks import is_stream
 from sparsefield.model import Field, FitRecord
+from sparsefield.model.model_file import check_field
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -215,7 +215,7 @@ class MarkovField(
             Rows by columns; missing values are None, NaN or null. A stream is an iterator of blocks of rows, all of
             one kind and with the same columns (or a function that returns an iterator, or an iterable that is no
             table); or the path of a Parquet file, of a folder of Parquet files, or a list of paths; or the path of a
-            folder that `sparsefield.io.save_rows` wrote. Its rows are written to temporary files in TMPDIR. Rows of
+            folder that `save_rows` wrote. Its rows are written to temporary files in TMPDIR. Rows of
             nominal columns without missing values are learned from there, and may exceed memory; their coding is
             "reference". Otherwise the compiled rows must fit into memory. The path of an ``.npz`` file of scipy's is
             read into memory. With ``engine``, a Dask array or frame, or Parquet files that its workers read: rows stay
@@ -422,7 +422,7 @@ class MarkovField(
         if is_stream(X):
             raise DataError(
                 "X is a stream of blocks, whose results may not fit into memory: pass block after block, as in "
-                "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files in blocks."
+                "[field.transform(block) for block in blocks]; read_blocks(path) reads files in blocks."
             )
         return self._read(X)
 

@@ -11,25 +11,25 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield import io
+from sparsefield.app.pages.report.repeat_fit import FitDescription
+from sparsefield.app.tables import field_factors, graph_export, uai
 from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
 from sparsefield.estimators.pair_rules import rule_columns
-from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
-from sparsefield.viz.report.repeat_fit import FitDescription
+from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     import networkx
     from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
     from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-    from sparsefield.viz.figure_options import NameStyle
-    from sparsefield.viz.network_plot import NetworkPlot
-    from sparsefield.viz.network_view import ExtraColumns
-    from sparsefield.viz.report.data_sections import ScoredRows
-    from sparsefield.viz.report.feature_sections import WeightIntervals
+    from sparsefield.app.pages.figure_options import NameStyle
+    from sparsefield.app.pages.network_plot import NetworkPlot
+    from sparsefield.app.pages.network_view import ExtraColumns
+    from sparsefield.app.pages.report.data_sections import ScoredRows
+    from sparsefield.app.pages.report.feature_sections import WeightIntervals
 
 
 MOST_CELLS = 10_000_000
@@ -41,7 +41,7 @@ MOST_WITH_PATHS = 500
 
 
 class OutputMethods:
-    """Methods that show and export the field; `sparsefield.viz` draws it, and `sparsefield.io` writes other formats."""
+    """Methods that show and export the field."""
 
     field_: Field
 
@@ -101,9 +101,9 @@ class OutputMethods:
         >>> plot.positions["column"].to_list()
         ['x0', 'x1']
         """
-        from sparsefield.viz.figure_options import FigureOptions, read_column_values, read_positions
-        from sparsefield.viz.network_plot import NetworkPlot
-        from sparsefield.viz.network_view import build_view, check_communities
+        from sparsefield.app.pages.figure_options import FigureOptions, read_column_values, read_positions
+        from sparsefield.app.pages.network_plot import NetworkPlot
+        from sparsefield.app.pages.network_view import build_view, check_communities
 
         check_is_fitted(self)
         places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
@@ -127,7 +127,7 @@ class OutputMethods:
         y : labels, for a `CRFClassifier`
         most : largest number of pairs of columns that are told
         """
-        from sparsefield.viz.findings import findings
+        from sparsefield.app.pages.findings import findings
 
         check_is_fitted(self)
         estimator: Any = self
@@ -157,14 +157,14 @@ class OutputMethods:
             Name of the training file in the lines that repeat the fit.
         extra : {title: {name of a feature: value}}
             Further columns of the tables of features, such as selection frequencies. A feature has a name such as
-            ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
+            ``"rain=1 & wet=1"``; `sparsefield.analysis.feature_sentences.list_features` lists all names.
         intervals : `ConfidenceIntervals`, or {name of a feature: (lower end, upper end)}
             Intervals of weights, which are drawn as whiskers.
         """
         from sparsefield.analysis.centrality import find_centrality
+        from sparsefield.analysis.network import Network
         from sparsefield.analysis.predictability import find_predictability
-        from sparsefield.viz.network import Network
-        from sparsefield.viz.report.report_page import make_report
+        from sparsefield.app.pages.report.report_page import make_report
 
         check_is_fitted(self)
         scored = None if data is None else self._score_rows(data)
@@ -188,15 +188,15 @@ class OutputMethods:
     def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
         """Return the field as a networkx graph: a node per variable, an edge per pair of variables that share features.
 
-        See `sparsefield.io.to_networkx` for the attributes. Linked tables make a MultiGraph.
+        See `sparsefield.app.tables.graph_export.to_networkx` for the attributes. Linked tables make a MultiGraph.
         """
         check_is_fitted(self)
-        return io.to_networkx(self.field_, flat=flat)
+        return graph_export.to_networkx(self.field_, flat=flat)
 
     def to_graphml(self, path: str | os.PathLike[str]) -> None:
         """Write the graph of `to_networkx` as GraphML, for Gephi, Cytoscape, yEd or igraph."""
         check_is_fitted(self)
-        io.write_graphml(self.field_, path)
+        graph_export.write_graphml(self.field_, path)
 
     def to_pgmpy(self, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
         """Return the distribution as a ``DiscreteMarkovNetwork`` of pgmpy.
@@ -204,7 +204,7 @@ class OutputMethods:
         ``given`` has the values of observed columns, and of others that are known; the network is conditioned on them.
         """
         check_is_fitted(self)
-        return io.to_pgmpy(self.field_, given=given)
+        return field_factors.to_pgmpy(self.field_, given=given)
 
     def to_uai(
         self,
@@ -219,13 +219,13 @@ class OutputMethods:
         ``names`` is a file to which {column: states} is written as JSON, since the format has no names.
         """
         check_is_fitted(self)
-        return io.write_uai(self.field_, path, given=given, names=names)
+        return uai.write_uai(self.field_, path, given=given, names=names)
 
     def _repr_html_inner(self) -> str:
         """Return the HTML that notebooks show: a card of the fit, or scikit-learn's diagram before the fit."""
         if not hasattr(self, "field_"):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
-        from sparsefield.viz.report.report_page import make_card
+        from sparsefield.app.pages.report.report_page import make_card
 
         return make_card(self._as_fitted())
 
@@ -246,7 +246,7 @@ class OutputMethods:
 
     def _score_rows(self, data: Any) -> ScoredRows:
         """Return rows with their posterior under the field; evenly spaced rows of a large table."""
-        from sparsefield.viz.report.data_sections import ScoredRows
+        from sparsefield.app.pages.report.data_sections import ScoredRows
 
         estimator: Any = self
         learned = self.field_.record.is_learned

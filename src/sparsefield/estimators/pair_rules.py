@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.app.tables.baskets import list_items
 from sparsefield.data import BinarySchema, Schema
 from sparsefield.errors import DataError
-from sparsefield.io.baskets import list_items
 from sparsefield.model import Field
 
 PAIRS_OF_CHUNK = 1000

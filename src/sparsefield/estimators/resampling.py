@@ -56,7 +56,7 @@ class ResamplingMethods:
         Examples
         --------
         >>> from sparsefield import MarkovField
-        >>> from sparsefield.datasets import make_markov_field
+        >>> from sparsefield.app.datasets import make_markov_field
         >>> path = MarkovField().regularization_path(make_markov_field(8, 300, burn_in=100, thin=10, seed=0).samples)
         >>> list(path.columns), len(path) > 8
         (['l1', 'features', 'score', 'error', 'selected', 'criterion'], True)

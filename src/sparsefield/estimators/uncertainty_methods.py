@@ -30,8 +30,8 @@ from sparsefield.data import DenseDataset, LocalDataset
 from sparsefield.errors import DataError
 from sparsefield.estimators.refit_rows import RefitRows
 from sparsefield.induction import FixedGraph
-from sparsefield.io.atomic_write import remove_leftovers
 from sparsefield.model import Field
+from sparsefield.model.atomic_write import remove_leftovers
 from sparsefield.parameter_checks import raise_problems
 from sparsefield.solver import Trainer, fingerprint, warm_start
 from sparsefield.solver.checkpoint import CheckpointFile, make_folder
@@ -249,7 +249,7 @@ class UncertaintyMethods(RefitRows):
         Examples
         --------
         >>> from sparsefield import MarkovField
-        >>> from sparsefield.datasets import make_markov_field
+        >>> from sparsefield.app.datasets import make_markov_field
         >>> X = make_markov_field(6, 500, weights=(-2.0, 2.0), burn_in=100, thin=5, seed=1).samples
         >>> stability = MarkovField(l1=10.0).fit(X).centrality_stability(X, n=20, shares=[0.1, 0.5])
         >>> sorted(stability.coefficients)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
-from sparsefield.io.atomic_write import remove_leftovers, write_atomically
+from sparsefield.model.atomic_write import remove_leftovers, write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
 
 VERSION = "6"

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 
 from sparsefield.errors import DataError
-from sparsefield.io.atomic_write import remove_leftovers
 from sparsefield.model import Field
+from sparsefield.model.atomic_write import remove_leftovers
 from sparsefield.solver.checkpoint import Arrays, CheckpointFile, Facts, make_folder
 from sparsefield.solver.fit_state import FitResult
 from sparsefield.solver.regularization_path import BatchScores, PathFold, PathTrainer, Scorer

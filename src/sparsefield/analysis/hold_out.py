@@ -1,0 +1,500 @@
+"""This module holds out cells, learns from the others and predicts the held-out ones, fold by fold, as the paper does.
+
+It takes any estimator with the methods of `CellEstimator`, and knows none by name.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sparsefield.analysis.calibration import Gain, pool_gains, shows_dependence
+from sparsefield.analysis.column_evaluation import (
+    INTERVAL,
+    ColumnEvaluation,
+    NumberPredictions,
+    evaluate_numbers,
+    evaluate_states,
+)
+from sparsefield.analysis.metrics import UNKNOWN, CellPredictions, Scores, score
+from sparsefield.data import Relational, Schema, Source, Variable, as_source
+from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.errors import DataError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Columns = Sequence[str | int] | None
+"""Observed columns, by name or position."""
+States = Mapping[str, Sequence[Any]] | None
+"""{column: its states}."""
+
+
+class CellEstimator(Protocol):
+    """The methods of an estimator that `evaluate` calls: MarkovField for one table, RelationalField for linked ones."""
+
+    field_: Any
+
+    def fit(self, X: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def infer(self, X: Any, /) -> Any: ...
+
+    def set_params(self, **params: Any) -> Any: ...
+
+
+class TooFewCellsError(DataError):
+    """The data can be learned from, but not once some of their cells are held out."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Scores of the held-out cells of one fold, and costs of its fit.
+
+    The scores are those of `sparsefield.analysis.metrics.Scores`. ``frequency_...`` are the scores of a baseline that
+    predicts the frequencies of the states among the visible cells of each column.
+    """
+
+    cells: int
+    """Number of held-out cells that were predicted."""
+    ap: float
+    cll: float
+    error_rate: float
+    ap_positive: float
+    frequency_ap: float
+    frequency_cll: float
+    frequency_error_rate: float
+    frequency_ap_positive: float
+    rmse: float
+    """Mean over numeric columns of the root mean squared error over the standard deviation; NaN if there are none."""
+    frequency_rmse: float
+    """The same of the mean of the visible cells."""
+    seconds: float
+    cpu_seconds: float
+    """Processor time of the fit, over all threads."""
+    induced: int
+    """Number of features that ever were in the working set."""
+    active: int
+    iterations: int
+    kkt_violation: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation (n - 1) over folds."""
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The folds of a cross-validation, in order."""
+
+    folds: tuple[Fold, ...]
+    columns: tuple[ColumnEvaluation, ...] = ()
+    """Scores of each column that was predicted, over the held-out cells of all folds."""
+
+    @property
+    def summary(self) -> dict[str, Spread]:
+        """Mean and standard deviation of every measure of `Fold`."""
+        return {field.name: self.spread(field.name) for field in fields(Fold)}
+
+    def spread(self, measure: str) -> Spread:
+        """Return the mean and standard deviation of one measure, by its name in `Fold`."""
+        values = np.array([getattr(fold, measure) for fold in self.folds], dtype=float)
+        return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan"))
+
+    @property
+    def gain(self) -> Gain:
+        """Gain of the mean log-likelihood of all held-out cells over that of the baseline."""
+        return pool_gains(self.columns)
+
+    @property
+    def shows_dependence(self) -> bool:
+        """Whether held-out cells are predicted better than by the baseline, beyond a standard error."""
+        return shows_dependence(self.columns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        summary = {name: asdict(spread) for name, spread in self.summary.items()}
+        columns = [column.as_dict() for column in self.columns]
+        folds = [asdict(fold) for fold in self.folds]
+        return {"summary": summary, "gain": self._plain_gain(), "columns": columns, "folds": folds}
+
+    def _plain_gain(self) -> dict[str, Any]:
+        return {**asdict(self.gain), "shows_dependence": self.shows_dependence}
+
+
+def evaluate(
+    X: Any,
+    estimator: CellEstimator,
+    folds: int = 10,
+    observed: Columns = None,
+    seed: int = 0,
+    progress: Callable[[Fold], None] | None = None,
+    *,
+    states: States = None,
+    sample_weight: Any = None,
+    on_fit: Callable[[Any, Any], None] | None = None,
+) -> Evaluation:
+    """Cross-validate an estimator over cells, as in the paper's section 4.
+
+    The cells of the target columns that have a value are split at random into ``folds`` parts. Each fold makes one part
+    missing, fits the estimator to the table, and predicts these cells given all other cells.
+
+    Parameters
+    ----------
+    X : frame, 2-D array or sparse 0/1 matrix; or Relational
+        As for `fit`. Cells that are missing already are not scored.
+    estimator : MarkovField, or RelationalField for linked tables
+        It is cloned for every fold.
+    folds : number of folds, at least 2
+    observed : columns, by name or position, that are conditioned on and never predicted
+        Linked tables declare them themselves.
+    seed : seed of the split
+    progress : function that is called with each `Fold` when it is done
+    states : {column: its states}
+        For one table: states that are known to exist, whether or not they occur in a row.
+    sample_weight : (rows,) weights of the rows of one table
+        Weights of fits and of scores, which are weighted averages over held-out cells: a weight of 2 counts as two
+        equal rows that are held out together. Cells of rows with weight 0 are not held out. Standard errors count
+        rows, not weights.
+    on_fit : function that is called with the fitted estimator of each fold and the incomplete table
+
+    Notes
+    -----
+    The field of every fold gets the states of the whole table. Otherwise a state whose only cells are held out would
+    have probability 0, and one such cell would dominate the log-likelihood of its fold. For the same reason the
+    baseline adds one count to each state. A fold never empties a column: one cell stays visible and is not scored.
+
+    One iteration on the first fold runs before anything is timed, so that compilation is not timed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsefield import MarkovField
+    >>> rain = np.random.default_rng(0).integers(0, 2, 100)
+    >>> found = evaluate(np.column_stack([rain, rain]), MarkovField(l1=2.0), folds=5)
+    >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
+    True
+    """
+    cells = TargetCells.of(X, estimator, observed, states, sample_weight)
+    if not 2 <= folds <= cells.n_cells:
+        raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
+    done: list[Fold] = []
+    columns: dict[str, list[ColumnEvaluation]] = {}
+    for held_out in split_cells(cells, folds, seed):
+        if not done:  # compile the kernels of a fit and of a prediction with missing cells
+            incomplete = cells.with_missing(held_out)
+            _first_iteration(estimator, incomplete, cells.roles).infer(incomplete)
+        fold, of_fold = _run_fold(cells, estimator, held_out, on_fit)
+        done.append(fold)
+        for column in of_fold:
+            columns.setdefault(column.name, []).append(column)
+        if progress is not None:
+            progress(fold)
+    return Evaluation(tuple(done), cells.in_input_order(columns))
+
+
+def hold_out(
+    X: Any,
+    estimator: CellEstimator,
+    share: float = 0.1,
+    observed: Columns = None,
+    seed: int = 0,
+    *,
+    sample_weight: Any = None,
+) -> Evaluation:
+    """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
+
+    The result has one fold.
+
+    Raises
+    ------
+    TooFewCellsError
+        If the data can be used, but not with so many cells missing.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share must be between 0 and 1, got {share}.")
+    cells = TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
+    parts = max(2, round(1 / share))
+    if cells.n_cells < parts:
+        raise TooFewCellsError(
+            f"The table has {cells.n_cells} known target cells, too few to hold out {share:.0%} of them."
+        )
+    try:
+        fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)))
+    except DataError as error:  # `TargetCells.of` has fitted the complete data
+        raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
+    return Evaluation((fold,), cells.in_input_order({column.name: [column] for column in columns}))
+
+
+@dataclass(frozen=True)
+class _TargetTable:
+    """A table, and the true state of each of its target cells."""
+
+    name: str
+    source: Source
+    schema: Schema
+    truth: Array
+    """(rows, targets): index into the states or levels of the whole table, -1 for a missing cell."""
+    weights: Array | None = None
+    """(rows,): weights of the rows; None weights all alike."""
+
+    @classmethod
+    def of(cls, name: str, source: Source, schema: Schema, weights: Array | None) -> _TargetTable:
+        codes = []
+        for variable in schema.targets:
+            column = source.column(variable.name)
+            if variable.numeric:
+                levels = np.full(source.n_rows, UNKNOWN, dtype=np.int64)
+                levels[column.present] = variable.codes_of(as_numbers(column))
+                codes.append(levels)
+                continue
+            found, places = factorize(column)
+            known = {state: k for k, state in enumerate(variable.states)}
+            codes.append(np.append([known[state] for state in found], UNKNOWN)[places])
+        truth = np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes])
+        return cls(name, source, schema, truth, weights)
+
+    @property
+    def counts(self) -> Array:
+        """(rows, targets): whether a cell has a value, and a weight."""
+        known = self.truth != UNKNOWN
+        return known if self.weights is None else known & (self.weights > 0.0)[:, None]
+
+    def weights_of(self, rows: Array) -> Array | None:
+        return None if self.weights is None else self.weights[rows]
+
+    @property
+    def states(self) -> dict[str, tuple[Any, ...]]:
+        return {variable.name: variable.states for variable in self.schema.targets if not variable.numeric}
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """The kinds of all columns, with the order of ordinal ones."""
+        return {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in self.schema.variables}
+
+    def with_missing(self, held_out: Array) -> Any:
+        """Return a table of the same kind whose ``held_out`` (rows, targets) cells are missing."""
+        return _make_missing(self.source, {v.name: held_out[:, k] for k, v in enumerate(self.schema.targets)})
+
+    def full_name(self, column: str) -> str:
+        return f"{self.name}.{column}" if self.name else column
+
+    def predictions(
+        self, posterior: Any, held_out: Array
+    ) -> Iterator[tuple[Variable, CellPredictions, CellPredictions]]:
+        """Yield each column with states, the predictions of its held-out cells, and those of its frequencies."""
+        for v, variable in enumerate(self.schema.targets):
+            rows = np.flatnonzero(held_out[:, v])
+            if variable.numeric or not len(rows):
+                continue
+            truth = self.truth[rows, v]
+            positive = 1 if variable.states == (0, 1) else None
+            visible = np.flatnonzero((self.truth[:, v] != UNKNOWN) & ~held_out[:, v])
+            codes, weights = self.truth[visible, v], self.weights_of(visible)
+            counts = np.bincount(codes, weights, minlength=len(variable.states)) + 1.0
+            frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
+            found, cell = posterior.state_probabilities(variable.name)[rows], (truth, positive, self.weights_of(rows))
+            yield variable, CellPredictions(found, *cell), CellPredictions(frequencies, *cell)
+
+    def evaluate_numbers(self, posterior: Any, fitted: Schema, held_out: Array) -> Iterator[ColumnEvaluation]:
+        """Yield the scores of each numeric column with held-out cells; ``fitted`` is the schema of the visible ones."""
+        numeric = [(v, one) for v, one in enumerate(self.schema.targets) if one.numeric and held_out[:, v].any()]
+        if not numeric:
+            return
+        frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
+        answers = [as_source(frame) for frame in frames]
+        for v, variable in numeric:
+            column, rows = self.source.column(variable.name), np.flatnonzero(held_out[:, v])
+            numbers = np.full(self.source.n_rows, np.nan)
+            numbers[column.present] = as_numbers(column)
+            visible = np.flatnonzero(column.present & ~held_out[:, v])
+            visible_mean = float(np.average(numbers[visible], weights=self.weights_of(visible)))
+            found = NumberPredictions(
+                posterior.state_probabilities(variable.name)[rows],
+                *(as_numbers(answer.column(variable.name))[rows] for answer in answers),
+                truth=numbers[rows],
+                sample_weight=self.weights_of(rows),
+            )
+            of_fold = fitted.variables[fitted.index_of_name[variable.name]]
+            yield evaluate_numbers(self.full_name(variable.name), of_fold, found, visible_mean, variable.scale)
+
+
+@dataclass(frozen=True)
+class TargetCells:
+    """The target cells of one table or of several linked ones."""
+
+    X: Any
+    roles: Mapping[str, Any]
+    """Keywords of `fit` for one table: observed columns, and weights where they are given."""
+    tables: tuple[_TargetTable, ...]
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        estimator: CellEstimator,
+        observed: Columns,
+        states: States = None,
+        sample_weight: Any = None,
+    ) -> TargetCells:
+        if sp.issparse(X):
+            X = as_source(X).native.toarray()
+        if sample_weight is not None and isinstance(X, Relational):
+            raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
+        roles = {"observed": observed} | ({} if sample_weight is None else {"sample_weight": sample_weight})
+        # One iteration finds out which columns are targets, and refuses unusable data before the long work.
+        layout = _first_iteration(estimator, X, roles, states).field_.layout
+        sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
+        schemas = zip(layout.tables, layout.schemas, strict=True)
+        weights = (
+            None
+            if sample_weight is None
+            else np.broadcast_to(np.asarray(sample_weight, float), sources[layout.tables[0]].n_rows)
+        )
+        tables = tuple(_TargetTable.of(t, sources[t], schema.without_latent(), weights) for t, schema in schemas)
+        return cls(X, roles, tables)
+
+    @property
+    def n_cells(self) -> int:
+        return int(np.count_nonzero(self.counts))
+
+    @property
+    def counts(self) -> Array:
+        """(cells,): whether a cell of any table has a value, and a weight."""
+        return np.concatenate([table.counts.ravel() for table in self.tables])
+
+    def split_by_table(self, cells: Array) -> list[Array]:
+        """Cut (cells,) of all tables into (rows, targets) of each."""
+        ends = np.cumsum([table.truth.size for table in self.tables])[:-1]
+        return [part.reshape(t.truth.shape) for part, t in zip(np.split(cells, ends), self.tables, strict=True)]
+
+    def with_missing(self, held_out: list[Array]) -> Any:
+        """Return the data with the held-out cells missing."""
+        if not isinstance(self.X, Relational):
+            return self.tables[0].with_missing(held_out[0])
+        pairs = zip(self.tables, held_out, strict=True)
+        return self.X.with_tables({table.name: table.with_missing(mask) for table, mask in pairs if mask.any()})
+
+    def fit(self, estimator: CellEstimator, incomplete: Any) -> None:
+        """Fit to incomplete data with the kinds and states of the complete ones."""
+        if isinstance(self.X, Relational):
+            estimator.set_params(kinds={table.name: table.kinds for table in self.tables})
+            estimator.fit(incomplete, states={table.name: table.states for table in self.tables})
+        else:
+            estimator.set_params(kinds=self.tables[0].kinds)
+            estimator.fit(incomplete, **self.roles, states=self.tables[0].states)
+
+    def infer(self, estimator: CellEstimator, incomplete: Any) -> list[Any]:
+        """Return the posterior of each table."""
+        found = estimator.infer(incomplete)
+        return [found[table.name] if isinstance(self.X, Relational) else found for table in self.tables]
+
+    def in_input_order(self, columns: Mapping[str, Sequence[ColumnEvaluation]]) -> tuple[ColumnEvaluation, ...]:
+        """Return the scores of each column, joined over folds, in the order of the input."""
+        names = [table.full_name(name) for table in self.tables for name in table.schema.order]
+        return tuple(ColumnEvaluation.join(columns[name]) for name in names if name in columns)
+
+
+def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
+    """Yield for each fold the held-out cells: a (rows, targets) mask per table."""
+    known = cells.counts
+    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(known))
+    for part in np.array_split(shuffled, folds):
+        chosen = np.zeros(known.shape, dtype=bool)
+        chosen[part] = True
+        held_out = cells.split_by_table(chosen)
+        for table, mask in zip(cells.tables, held_out, strict=True):
+            emptied = ~(table.counts & ~mask).any(axis=0)
+            for column in np.flatnonzero(emptied & mask.any(axis=0)):
+                mask[np.flatnonzero(mask[:, column])[0], column] = False
+        if not any(mask.any() for mask in held_out):
+            raise DataError("Each column has too few values to hold any out: use fewer folds or more rows.")
+        yield held_out
+
+
+def _run_fold(
+    cells: TargetCells,
+    estimator: CellEstimator,
+    held_out: list[Array],
+    on_fit: Callable[[Any, Any], None] | None = None,
+) -> tuple[Fold, list[ColumnEvaluation]]:
+    """Return the scores of one fold, and those of its columns."""
+    field: Any = clone(estimator)
+    incomplete = cells.with_missing(held_out)
+    started = time.perf_counter(), time.process_time()
+    cells.fit(field, incomplete)
+    seconds = time.perf_counter() - started[0], time.process_time() - started[1]
+    if on_fit is not None:
+        on_fit(field, incomplete)
+    columns: list[ColumnEvaluation] = []
+    pairs: list[tuple[CellPredictions, CellPredictions]] = []
+    parts = zip(cells.tables, field.field_.layout.schemas, cells.infer(field, incomplete), held_out, strict=True)
+    for table, fitted, posterior, mask in parts:
+        for variable, found, frequencies in table.predictions(posterior, mask):
+            pairs.append((found, frequencies))
+            columns.append(evaluate_states(table.full_name(variable.name), variable.kind, found, frequencies))
+        columns += table.evaluate_numbers(posterior, fitted, mask)
+    ours, baseline = (score_predictions([pair[k] for pair in pairs]) for k in (0, 1))
+    numbers = [column for column in columns if column.kind == "numeric"]
+    record = field.field_.record
+    fold = Fold(
+        cells=sum(int(mask.sum()) for mask in held_out),
+        **ours,
+        **{f"frequency_{name}": value for name, value in baseline.items()},
+        rmse=_mean([column.error / column.scale for column in numbers]),
+        frequency_rmse=_mean([column.baseline_error / column.scale for column in numbers]),
+        seconds=seconds[0],
+        cpu_seconds=seconds[1],
+        induced=record.iterations[-1].features if record.iterations else 0,
+        active=record.iterations[-1].active if record.iterations else 0,
+        iterations=record.n_iter,
+        kkt_violation=record.kkt_violation,
+        converged=record.converged,
+    )
+    return fold, columns
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float]:
+    """Return the scores of cells with states; NaN if all held-out cells are numbers."""
+    if not sum(len(one.truth) for one in predictions):
+        return {field.name: np.nan for field in fields(Scores)}
+    return asdict(score(predictions))
+
+
+def _first_iteration(estimator: CellEstimator, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
+    copy: Any = clone(estimator)
+    copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)
+
+
+def _make_missing(source: Source, missing: dict[str, Array]) -> Any:
+    """Return a table of the same kind with some cells missing: ``{column: (rows,) bool}``."""
+    if source.kind == "array":
+        kind = source.native.dtype.kind
+        array = source.native.astype({"f": source.native.dtype, "i": float, "u": float}.get(kind, object))
+        for name, cell in missing.items():
+            array[cell, source.names.index(name)] = np.nan
+        return array
+    frame: nw.DataFrame = source.native
+    changed = []
+    for name, cell in missing.items():
+        if cell.any():
+            visible = nw.new_series(name, ~cell, nw.Boolean(), backend=frame.implementation)
+            changed.append(nw.when(visible).then(nw.col(name)).alias(name))
+    return nw.to_native(frame.with_columns(*changed))

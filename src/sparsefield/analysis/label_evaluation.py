@@ -1,0 +1,220 @@
+"""This module evaluates predictions of the labels of whole rows: together, and each label with its calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import r2_score
+from sklearn.model_selection import KFold
+from sklearn.utils import _safe_indexing
+
+from sparsefield.analysis.column_evaluation import (
+    INTERVAL,
+    ColumnEvaluation,
+    NumberPredictions,
+    evaluate_numbers,
+    evaluate_states,
+)
+from sparsefield.analysis.hold_out import Spread
+from sparsefield.analysis.label_metrics import LabelScores, score_labels
+from sparsefield.analysis.metrics import UNKNOWN, CellPredictions
+from sparsefield.data import Schema, Source, Variable, as_source
+from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.errors import DataError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+DECODINGS = ("marginal", "joint")
+
+
+@dataclass(frozen=True)
+class LabelEvaluation:
+    """Scores of the labels of some rows."""
+
+    rows: int
+    marginal: LabelScores
+    """Of the most probable class of each label."""
+    joint: LabelScores
+    """Of the most probable combination of all labels."""
+    columns: tuple[ColumnEvaluation, ...]
+    """Of each label by itself, with the calibration of its probabilities; the baseline is the training frequencies."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        scores = {name: asdict(getattr(self, name)) for name in DECODINGS}
+        return {"rows": self.rows, **scores, "columns": [column.as_dict() for column in self.columns]}
+
+
+@dataclass(frozen=True)
+class LabelFolds:
+    """The folds of a cross-validation over rows, in order."""
+
+    folds: tuple[LabelEvaluation, ...]
+
+    def spread(self, decoding: str, measure: str) -> Spread:
+        """Return mean and standard deviation over folds of a measure of `LabelScores` of a decoding."""
+        values = np.array([getattr(getattr(fold, decoding), measure) for fold in self.folds])
+        return Spread(float(values.mean()), float(values.std(ddof=1)))
+
+    @property
+    def columns(self) -> tuple[ColumnEvaluation, ...]:
+        """Scores of each label over the rows of all folds."""
+        parts = zip(*(fold.columns for fold in self.folds), strict=True)
+        return tuple(ColumnEvaluation.join(part) for part in parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        names = [field.name for field in fields(LabelScores)]
+        summary = {d: {name: asdict(self.spread(d, name)) for name in names} for d in DECODINGS}
+        columns = [column.as_dict() for column in self.columns]
+        return {"summary": summary, "columns": columns, "folds": [fold.as_dict() for fold in self.folds]}
+
+
+class LabelEstimator(Protocol):
+    """The methods of an estimator that `cross_validate_labels` calls, such as CRFClassifier."""
+
+    def fit(self, X: Any, y: Any, /, sample_weight: Any = None) -> Any: ...
+
+    def evaluate(self, X: Any, y: Any, /, *, sample_weight: Any = None) -> LabelEvaluation: ...
+
+
+def cross_validate_labels(
+    X: Any,
+    y: Any,
+    estimator: LabelEstimator,
+    folds: int = 10,
+    seed: int = 0,
+    progress: Callable[[LabelEvaluation], None] | None = None,
+    *,
+    sample_weight: Any = None,
+) -> LabelFolds:
+    """Cross-validate a classifier over rows: hold out a part of them, learn from the others, and predict their labels.
+
+    Parameters
+    ----------
+    X, y : as for `fit`
+    estimator : CRFClassifier
+        It is cloned for every fold.
+    folds : number of folds, at least 2
+    seed : seed of the split
+    progress : function that is called with the scores of each fold when it is done
+    sample_weight : (rows,) weights of the rows, in fits and in scores
+    """
+    n_rows = as_source(y, what="y").n_rows if hasattr(y, "columns") else len(np.asarray(y))
+    if not 2 <= folds <= n_rows:
+        raise ValueError(f"folds must be from 2 to the number of rows, {n_rows}; got {folds}.")
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    done = []
+    for train, test in KFold(folds, shuffle=True, random_state=seed).split(np.empty(n_rows)):
+        parts = [None if weights is None else weights[rows] for rows in (train, test)]
+        fitted: Any = clone(estimator)  # pyright: ignore[reportArgumentType]
+        fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train), sample_weight=parts[0])
+        done.append(fitted.evaluate(_safe_indexing(X, test), _safe_indexing(y, test), sample_weight=parts[1]))
+        if progress is not None:
+            progress(done[-1])
+    return LabelFolds(tuple(done))
+
+
+def evaluate_labels(
+    schema: Schema, labels: Source, posterior: Any, joint: Array, sample_weight: Array | None = None
+) -> LabelEvaluation:
+    """Return the scores of predicted labels.
+
+    Parameters
+    ----------
+    schema : of the fitted field, whose targets are the labels
+    labels : the true labels, each of which is known
+    posterior : the `Posterior` of the rows
+    joint : (labels, rows) codes of the most probable combination
+    sample_weight : (rows,) weights of the rows; None weights all alike
+    """
+    truth, marginal, together, positive, columns = [], [], [], [], []
+    for variable, code in zip(schema.targets, joint, strict=True):
+        found = posterior.state_probabilities(variable.name)
+        if variable.numeric:
+            columns.append(_evaluate_number(variable, labels, posterior, found, sample_weight))
+            continue
+        states = _states_of(labels, variable)
+        columns.append(_evaluate_states(variable, states, found, sample_weight))
+        truth.append(states)
+        marginal.append(found.argmax(axis=1))
+        together.append(variable.position_of_code[code])
+        positive.append(_positive_state(variable))
+    one_by_one, jointly = (_score(truth, found, positive, sample_weight) for found in (marginal, together))
+    return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
+
+
+def mean_score(schema: Schema, labels: Source, predicted: Array, sample_weight: Array | None = None) -> float:
+    """Return the mean of the R^2 of numeric labels, and of the share of rows in which all other labels are right.
+
+    Parameters
+    ----------
+    schema : of the fitted field, whose targets are the labels
+    labels : the true labels, each of which is known
+    predicted : (rows, labels) classes, or numbers
+    sample_weight : (rows,) weights of the rows; None weights all alike
+    """
+    scores, right = [], []
+    for variable, found in zip(schema.targets, predicted.T, strict=True):
+        column = labels.column(variable.name)
+        if not column.present.all():
+            raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
+        truth = np.asarray(column.values)
+        if variable.numeric:
+            numbers = truth.astype(np.float64), found.astype(np.float64)
+            scores.append(r2_score(*numbers, sample_weight=sample_weight))
+        else:
+            right.append(truth == found)
+    if right:
+        scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
+    return float(np.mean(scores))
+
+
+def _score(
+    truth: list[Array], predicted: list[Array], positive: Sequence[int | None], weights: Array | None
+) -> LabelScores:
+    if not truth:
+        return LabelScores(*[float("nan")] * len(fields(LabelScores)))
+    return score_labels(np.column_stack(truth), np.column_stack(predicted), positive, weights)
+
+
+def _positive_state(variable: Variable) -> int | None:
+    """Return the second of two states; of a label that is always 0 in training, the state that it does not know."""
+    if len(variable.states) == 1:
+        return 0 if variable.states[0] == 1 else UNKNOWN
+    return 1 if len(variable.states) == 2 else None
+
+
+def _states_of(labels: Source, variable: Variable) -> Array:
+    """Return the number of the true state of each row, (rows,), `UNKNOWN` for a state that training never had."""
+    column = labels.column(variable.name)
+    if not column.present.all():
+        raise DataError(
+            f"Label column {variable.name!r} has missing values, first in row {int(np.argmin(column.present))}: "
+            "an evaluation needs the label of every row."
+        )
+    found, places = factorize(column)
+    known = {state: k for k, state in enumerate(variable.states)}
+    return np.array([known.get(state, UNKNOWN) for state in found], dtype=np.int64)[places]
+
+
+def _evaluate_states(variable: Variable, truth: Array, found: Array, weights: Array | None) -> ColumnEvaluation:
+    baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(truth), 1))
+    cells = [CellPredictions(one, truth, None, weights) for one in (found, baseline)]
+    return evaluate_states(variable.name, variable.kind, *cells)
+
+
+def _evaluate_number(
+    variable: Variable, labels: Source, posterior: Any, found: Array, weights: Array | None
+) -> ColumnEvaluation:
+    column = labels.column(variable.name)
+    if not column.present.all():
+        raise DataError(f"Label column {variable.name!r} has missing values: an evaluation needs every label.")
+    frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
+    answers = [as_numbers(as_source(frame).column(variable.name)) for frame in frames]
+    predictions = NumberPredictions(found, *answers, truth=as_numbers(column), sample_weight=weights)
+    return evaluate_numbers(variable.name, variable, predictions, variable.center, variable.scale)

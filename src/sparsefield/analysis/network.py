@@ -1,0 +1,399 @@
+"""The network of a field: columns are nodes, and an edge joins two columns that share features.
+
+A field may have a million columns, so the network is kept as arrays; a page shows a `Subgraph` of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import combinations, islice
+
+import numpy as np
+
+from sparsefield.analysis.edge_signs import column_directions, edge_signs
+from sparsefield.analysis.feature_sentences import Feature, name_features
+from sparsefield.app.pages.report.stability_text import selection_frequencies
+from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
+from sparsefield.data.schema import Schema, Variable
+from sparsefield.model import Field
+
+Array = np.ndarray
+
+EDGES_PER_NODE = 2.5
+"""Edges of a neighborhood for each of its nodes, besides those of the chosen columns; more would hide each other."""
+
+MAX_NEIGHBOR_FEATURES = 12
+"""Features that a neighbor lists; columns of many states share hundreds."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two columns that share features of one template; over links both ends may be one column, of two rows."""
+
+    number: int
+    ends: tuple[int, int]
+    template: str
+    """Template of the features; empty within one plain table."""
+    strength: float
+    """Norm of the weights, as in ``edges_``."""
+    sign: int
+    """1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known.
+
+    It is that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless
+    these disagree: see `sparsefield.analysis.edge_signs`. Other states have no order, so that edges have no sign.
+    """
+
+    def other_end(self, node: int) -> int:
+        """Return the end that is not ``node``; for a loop, ``node`` itself."""
+        return self.ends[1] if self.ends[0] == node else self.ends[0]
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """The column at the other end of an edge, and the features of that edge, strongest first."""
+
+    number: int
+    label: str
+    edge: Edge
+    features: tuple[Feature, ...]
+    left_out: int
+    """Number of weaker features that are not in ``features``."""
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Some nodes of a network and some of the edges among them, strongest first, by their numbers in the network."""
+
+    network: Network
+    nodes: tuple[int, ...]
+    edges: Array
+    left_out: int = 0
+    """Number of columns that had no room."""
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the nodes."""
+        return [self.network.labels[node] for node in self.nodes]
+
+    @cached_property
+    def ends(self) -> Array:
+        """(edges, 2): the ends of each edge as positions in ``nodes``."""
+        position = {node: k for k, node in enumerate(self.nodes)}
+        found = [[position[a], position[b]] for a, b in self.network.ends[self.edges].tolist()]
+        return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+    @property
+    def strengths(self) -> Array:
+        """(edges,): the Euclidean norm of the weights of each edge."""
+        return self.network.strengths[self.edges]
+
+    @cached_property
+    def degrees(self) -> Array:
+        """(nodes,): the number of other columns that each node shares features with."""
+        ends = np.sort(self.ends[self.ends[:, 0] != self.ends[:, 1]], axis=1)
+        return np.bincount(np.unique(ends, axis=0).ravel(), minlength=len(self.nodes))
+
+    @cached_property
+    def total_strengths(self) -> Array:
+        """(nodes,): the sum of the strengths of the edges of each node; a loop counts once."""
+        ends, loops = self.ends, self.ends[:, 0] == self.ends[:, 1]
+        total = np.bincount(ends[:, 0], self.strengths, len(self.nodes))
+        return total + np.bincount(ends[~loops, 1], self.strengths[~loops], len(self.nodes))
+
+    def strongest(self, most: int) -> Subgraph:
+        """Return the ``most`` strongest edges with the nodes that they join."""
+        return self if len(self.edges) <= most else self.network.edge_subgraph(self.edges[:most])
+
+
+def sum_by_node(ends: Array, values: Array, n_nodes: int) -> Array:
+    """Return (nodes,) the sums of the values (edges,) of the edges of each node; ends are (edges, 2), without loops."""
+    # Without edges bincount would return whole numbers.
+    return np.bincount(ends.ravel(), np.repeat(values, 2), n_nodes).astype(float)
+
+
+def variable_at(schema: Schema, number: int) -> Variable:
+    """Return a variable by its number; a schema of a million columns keeps no list."""
+    targets = len(schema.targets)
+    return schema.targets[number] if number < targets else schema.observed[number - targets]
+
+
+class Network:
+    """The network of a field.
+
+    Nodes are the variables 0, 1, ..., table by table, then for each table the number of its linked rows. Edges are
+    numbered by strength, the strongest first.
+
+    Attributes
+    ----------
+    ends : (edges, 2) array of int
+    strengths : (edges,) array of float
+    signs : (edges,) array of int
+        See `Edge`.
+    strongest_weights : (edges,) array of float
+        The weight of the strongest feature of each edge.
+
+    Examples
+    --------
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
+    >>> network.labels, network.ends.tolist()
+    (['x0', 'x1', 'x2'], [[0, 2]])
+    """
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        layout = field.layout
+        self.starts = np.concatenate([[0], np.cumsum([schema.n_variables for schema in layout.schemas])])
+        self.n_variables = int(self.starts[-1])
+        self.linked = layout.tables != ("",)
+        self._index_edges()
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Names of the nodes, with the name of the table where there are several."""
+        layout = self.field.layout
+        found = []
+        for table, schema in zip(layout.tables, layout.schemas, strict=True):
+            names = sorted(schema.index_of_name, key=schema.index_of_name.__getitem__)
+            found += [f"{table}.{name}" for name in names] if table else names
+        return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
+
+    @cached_property
+    def stability(self) -> Array | None:
+        """(features,): the share of resamples that selected each feature; None where the field has no such record."""
+        return selection_frequencies(self.field)
+
+    @cached_property
+    def _lower(self) -> list[str]:
+        return [label.lower() for label in self.labels[: self.n_variables]]
+
+    def find(self, text: str, limit: int) -> list[int]:
+        """Return variables whose name contains ``text``: those that begin with it first, then in column order."""
+        text = text.strip().lower()
+        hits = [k for k, label in enumerate(self._lower) if text in label]
+        return sorted(hits, key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))[:limit]
+
+    def number(self, name: str, table: str = "") -> int:
+        """Return the node of a variable."""
+        t = self.field.layout.tables.index(table)
+        return int(self.starts[t]) + self.field.layout.schemas[t].index_of_name[name]
+
+    def table_of(self, node: int) -> str:
+        """Return the table of a node; empty where there is only one table."""
+        return self.field.layout.tables[self._table_index(node)]
+
+    def variable(self, node: int) -> Variable | None:
+        """Return the variable of a node; None for the number of linked rows, which is not a column."""
+        if node >= self.n_variables:
+            return None
+        t = self._table_index(node)
+        return variable_at(self.field.layout.schemas[t], int(node - self.starts[t]))
+
+    # -- edges -------------------------------------------------------------------------------------------------------
+
+    def degree(self, node: int) -> int:
+        """Return the number of edges of a node."""
+        return int(self._offsets[node + 1] - self._offsets[node])
+
+    def edges_of(self, node: int) -> list[Edge]:
+        """Return all edges of a node, strongest first."""
+        return [self.edge(k) for k in self._edge_numbers(node).tolist()]
+
+    def edge(self, k: int) -> Edge:
+        """Return an edge by its number."""
+        a, b = self.ends[k].tolist()
+        return Edge(k, (a, b), self._templates[self._template[k]], float(self.strengths[k]), int(self.signs[k]))
+
+    def feature_numbers(self, k: int) -> list[int]:
+        """Return the numbers of the features of an edge, strongest first."""
+        return self._edge_feature[self._edge_starts[k] : self._edge_starts[k + 1]].tolist()
+
+    def neighbors(self, node: int, limit: int) -> list[Neighbor]:
+        """Return the ``limit`` strongest neighbors of a node with their features, strongest first."""
+        found = []
+        for edge in self.edges_of(node)[:limit]:
+            other, numbers = edge.other_end(node), self.feature_numbers(edge.number)
+            features = tuple(name_features(self.field, numbers[:MAX_NEIGHBOR_FEATURES]))
+            found.append(Neighbor(other, self.labels[other], edge, features, len(numbers) - len(features)))
+        return found
+
+    # -- subgraphs ---------------------------------------------------------------------------------------------------
+
+    def edge_subgraph(self, edges: Array | None = None) -> Subgraph:
+        """Return some edges, or all, with the nodes that they join in the order of their first appearance."""
+        edges = np.arange(len(self.strengths)) if edges is None else edges
+        return Subgraph(self, tuple(dict.fromkeys(self.ends[edges].ravel().tolist())), edges)
+
+    def neighborhood(self, chosen: Sequence[int], limit: int) -> Subgraph:
+        """Return up to ``limit`` nodes around some nodes, breadth first and strongest edges first."""
+        nodes = dict.fromkeys(chosen[:limit])
+        frontier = list(nodes)
+        while frontier and len(nodes) < limit:
+            best: dict[int, float] = {}
+            for node in frontier:
+                for edge in self.edges_of(node)[: limit + len(nodes)]:
+                    other = edge.other_end(node)
+                    if other not in nodes:
+                        best[other] = max(best.get(other, 0.0), edge.strength)
+            frontier = sorted(best, key=lambda k: (-best[k], k))[: limit - len(nodes)]
+            nodes.update(dict.fromkeys(frontier))
+        adjacent = {edge.other_end(node) for node in chosen for edge in self.edges_of(node)}
+        return Subgraph(self, tuple(nodes), self._edges_among(nodes, chosen), len(adjacent - set(nodes)))
+
+    def overview(self, limit: int, max_edges: int | None = None) -> Subgraph:
+        """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
+
+        The backbone keeps columns connected, which the strongest edges of a wide table do not. Where there is room,
+        columns without edges follow.
+        """
+        found, tree = self.backbone(limit)
+        nodes = dict.fromkeys(found)
+        isolated = (k for k in range(self.n_variables) if k not in nodes)
+        nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
+        left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
+        return Subgraph(self, tuple(nodes), np.union1d(tree, self._edges_among(nodes, (), max_edges)), left_out)
+
+    def backbone(self, limit: int | None = None) -> tuple[list[int], Array]:
+        """Return up to ``limit`` nodes with edges, and the edges of a maximum spanning forest of them, strongest first.
+
+        The forest grows from the strongest edge by the strongest edge to a new node (Prim's algorithm), and from the
+        strongest remaining edge where a component is complete; so the nodes of each component are connected, and
+        without a limit no other forest has a larger total strength.
+        """
+        limit = self.n_variables + len(self.field.layout.tables) if limit is None else limit
+        nodes: dict[int, None] = {}
+        tree: list[int] = []
+        ends = self.ends.tolist()
+        for start in range(len(ends)):
+            if len(nodes) >= limit:
+                break
+            if ends[start][0] not in nodes and ends[start][1] not in nodes:
+                self._grow(ends[start][0], limit, nodes, tree)
+        return list(nodes), np.array(sorted(tree), dtype=np.int64)
+
+    def _grow(self, start: int, limit: int, nodes: dict[int, None], tree: list[int]) -> None:
+        """Add the nodes of a component, from ``start`` by the strongest edge to a new node, and these edges."""
+        frontier: list[tuple[int, int]] = []  # numbers of edges rank them by strength
+        nodes[start] = None
+        self._push_edges(frontier, start)
+        while frontier and len(nodes) < limit:
+            edge, node = heappop(frontier)
+            if node not in nodes:
+                nodes[node] = None
+                tree.append(edge)
+                self._push_edges(frontier, node)
+
+    def _push_edges(self, frontier: list[tuple[int, int]], node: int) -> None:
+        numbers = self._edge_numbers(node)
+        first, second = self.ends[numbers].T
+        for edge, other in zip(numbers.tolist(), np.where(first == node, second, first).tolist(), strict=True):
+            heappush(frontier, (edge, other))
+
+    def subgraph(self, nodes: Iterable[int], left_out: int = 0) -> Subgraph:
+        """Return some nodes with the strongest edges among them."""
+        nodes = tuple(nodes)
+        return Subgraph(self, nodes, self._edges_among(nodes), left_out)
+
+    # -- arrays ------------------------------------------------------------------------------------------------------
+
+    def _table_index(self, node: int) -> int:
+        if node >= self.n_variables:
+            return node - self.n_variables
+        return int(np.searchsorted(self.starts, node, side="right")) - 1
+
+    def _edge_numbers(self, node: int) -> Array:
+        return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
+
+    def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = (), most: int | None = None) -> Array:
+        """Return the ``most`` strongest edges among some nodes, and all that lead to a chosen one."""
+        wanted = np.array(list(nodes), dtype=np.int64)
+        touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
+        found = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
+        strong = np.arange(len(found)) < (round(EDGES_PER_NODE * len(wanted)) if most is None else most)
+        return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
+
+    def _index_columns(self) -> tuple[Array, Array, Array]:
+        """Return the node, the view (-1: none) and the direction (columns, 3) of each column of the layout.
+
+        Columns of linked rows are included; see `column_directions`. The number of linked rows counts as a score.
+        """
+        layout = self.field.layout
+        all_nodes, all_views, all_directions = [], [], []
+        directions = [column_directions(schema) for schema in layout.schemas]
+        for table in range(len(layout.tables)):
+            views, columns = layout.column_views(table)
+            nodes, direction = np.empty(len(views), dtype=np.int64), np.ones((len(views), 3))
+            for k in np.unique(views):
+                source = table if k < 0 else layout.neighbor_views[k].source_table
+                is_count = columns == COUNT_COLUMN
+                own = (views == k) & ~is_count
+                nodes[own] = self.starts[source] + layout.schemas[source].variable_of_column[columns[own]]
+                direction[own] = directions[source][columns[own]]
+                nodes[(views == k) & is_count] = self.n_variables + source
+            all_nodes.append(nodes)
+            all_views.append(views)
+            all_directions.append(direction)
+        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_directions)
+
+    def _list_ends(self) -> tuple[Array, ...]:
+        """Return the feature, template and two ends of each pair of columns that a feature has.
+
+        Products of the covariances and the standard deviations of its columns follow: see `edge_signs`. Further
+        columns of a conjunction count with their means.
+        """
+        field, layout = self.field, self.field.layout
+        node, view, direction = self._index_columns()
+        covariance, spread, mean = direction.T
+        self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
+        self._templates += [template.label for template in layout.templates]
+        one, two = field.pairs.T
+        over = view[two]
+        views = [(len(layout.tables) + v.template, v.forward) for v in layout.neighbor_views] or [(0, True)]
+        template_of_view, forward = map(np.array, zip(*views, strict=True))
+        template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
+        # The ends follow the template's direction, as the names of features do.
+        backward = (over >= 0) & ~forward[over]
+        a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
+        products = covariance[one] * covariance[two], spread[one] * spread[two]
+        parts = [(np.arange(len(field.pairs)), template, a, b, *products)]
+        for first, second in combinations(range(field.conjunctions.shape[1]), 2):
+            used = np.flatnonzero(field.conjunctions[:, second] >= 0)
+            left, right = field.conjunctions[used, first], field.conjunctions[used, second]
+            others = np.delete(field.conjunctions[used], [first, second], axis=1)
+            rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
+            products = covariance[left] * covariance[right] * rest, spread[left] * spread[right]
+            parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right], *products))
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(6))
+
+    def _index_edges(self) -> None:
+        """Group features into edges, strongest first, and list the edges of each node."""
+        weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
+        feature, template, a, b, covariances, spreads = self._list_ends()
+        order = np.lexsort((feature, -np.abs(weights[feature])))
+        order = order[weights[feature[order]] != 0]
+        feature, template, a, b = (part[order] for part in (feature, template, a, b))
+        n_nodes = self.n_variables + len(self.field.layout.tables)
+        key = (template * n_nodes + a) * n_nodes + b
+        _, first, edge = np.unique(key, return_index=True, return_inverse=True)
+        weight, n = weights[feature], len(first)
+        strengths = np.sqrt(np.bincount(edge, weight**2, n))
+        ranked = np.lexsort((first, -strengths))
+        first, edge = first[ranked], np.argsort(ranked)[edge]
+        self.strengths = strengths[ranked]
+        self.ends = np.column_stack([a[first], b[first]])
+        self.strongest_weights = weight[first]
+        self._template = template[first]
+        self.signs = edge_signs(edge, weight, covariances[order], spreads[order], n)
+        self._edge_feature = feature[np.argsort(edge, kind="stable")]
+        self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
+        loops = self.ends[:, 0] == self.ends[:, 1]
+        node = np.concatenate([self.ends[:, 0], self.ends[~loops, 1]])
+        number = np.concatenate([np.arange(n), np.flatnonzero(~loops)])
+        order = np.lexsort((number, node))
+        self._edges_by_node = number[order]
+        self._offsets = np.searchsorted(node[order], np.arange(n_nodes + 1))

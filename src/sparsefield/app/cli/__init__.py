@@ -1,0 +1,160 @@
+"""This package defines the command ``sparsefield``.
+
+Commands import heavy modules only when they run, so that help and usage errors appear at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+import typer.main
+
+import sparsefield
+from sparsefield.app.cli import (
+    centrality,
+    compare,
+    confidence,
+    demo,
+    evaluate,
+    explore,
+    export,
+    fit,
+    impute,
+    info,
+    inspect,
+    path,
+    plot,
+    predict,
+    recommend,
+    report,
+    sample,
+    stability,
+)
+from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
+from sparsefield.errors import ClusterError
+from sparsefield.interrupts import interrupts_as_such
+
+__all__ = ["app", "main"]
+
+QUIET = ("--quiet", "-q")
+WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export", "import")
+"""Commands whose result is a file: with ``--quiet`` they print nothing."""
+
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="sparsefield",
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # which wraps paragraphs at the width of the terminal
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
+    "impute, to sample, and to see which columns depend on each other.",
+)
+app.command("demo")(demo.demo)
+app.command("inspect")(inspect.inspect)
+app.command("fit")(fit.fit)
+app.command("path")(path.path)
+app.command("stability")(stability.stability)
+app.command("centrality")(centrality.centrality)
+app.command("confidence")(confidence.confidence)
+app.command("compare")(compare.compare)
+app.command("predict")(predict.predict)
+app.command("impute")(impute.impute)
+app.command("recommend")(recommend.recommend)
+app.command("sample")(sample.sample)
+app.command("evaluate")(evaluate.evaluate)
+app.command("info")(info.info)
+app.command("report")(report.report)
+app.command("plot")(plot.plot)
+app.command("explore")(explore.explore)
+app.command("export")(export.export)
+app.command("import")(export.import_)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sparsefield {sparsefield.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    quiet: Annotated[
+        bool, typer.Option(*QUIET, help="Print no progress and no notes, and nothing at all if the result is a file.")
+    ] = False,
+) -> None:
+    """Declare options of all commands; `run_app` reads ``--debug`` and ``--quiet``, which may come anywhere."""
+
+
+build_commands = functools.cache(typer.main.get_command)
+"""Typer builds all commands of an app anew for every call; a process that runs several commands needs that once."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run a ``sparsefield`` command and exit with the code of `run_app`."""
+    sys.exit(run_app(app, "sparsefield", args))
+
+
+def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
+    """Run a command of an app and return its exit code: 0 done, 2 bad usage or data, 130 interrupted, 1 anything else.
+
+    Errors become a line of text here, and nowhere else.
+    """
+    given = list(sys.argv[1:] if args is None else args)
+    kept = [word for word in given if word not in ("--debug", *QUIET)]
+    debug, quiet = "--debug" in given, any(word in given for word in QUIET)
+    try:
+        with (
+            warnings_as_notes(),
+            interrupts_as_such(),
+            silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
+        ):
+            code = build_commands(app)(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
+    except KeyboardInterrupt:  # typer turns it into the same code while a command runs
+        code = INTERRUPTED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        line, code = _explain(error, _command_path(app, name, kept))
+        print_message(f"Error: {line}")
+    if code == INTERRUPTED:
+        print_message("Interrupted; no result was written.")
+    return code
+
+
+def _command_path(app: typer.Typer, name: str, words: Sequence[str]) -> str:
+    """Return the program and the command of its words, such as "sparsefield fit"; the program where there is none."""
+    commands = {command.name for command in app.registered_commands}
+    return f"{name} {words[0]}" if words and words[0] in commands else name
+
+
+def _explain(error: Exception, command: str) -> tuple[str, int]:
+    """Return one line for an error of a command, and its exit code."""
+    if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
+        line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
+        found = getattr(getattr(error, "ctx", None), "command_path", "")  # some errors do not know their command
+        command = found if len(found) > len(command) else command
+        return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}.", BAD_USAGE
+    if isinstance(error, (ValueError, OSError)):
+        return _one_line(str(error)), BAD_USAGE
+    if isinstance(error, ClusterError):
+        return _one_line(str(error)), FAILED
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this: use fewer rows or columns.", FAILED
+    return f"{type(error).__name__}: {_one_line(str(error))} (unexpected; --debug shows where).", FAILED
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

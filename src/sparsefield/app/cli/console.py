@@ -1,0 +1,224 @@
+"""This module prints results on stdout, and progress, notes and errors on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from sparsefield.app.pages.visible_text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from sparsefield.model import IterationRecord
+
+
+FILE_WIDTH = 160
+"""Width of a table that is written to a file or a pipe."""
+
+FIRST_LINE_SECONDS = 5.0
+"""Seconds until the first progress line without a terminal; each interval is twice the previous one."""
+
+SECONDS_BETWEEN = 0.1
+"""Minimum interval between updates of a progress bar."""
+
+
+@dataclass
+class _Silence:
+    """What ``--quiet`` leaves out."""
+
+    messages: bool = False
+    """Notes and progress."""
+    results: bool = False
+    results_on_stderr: bool = False
+    """Whether results are messages, because standard output has the file that was asked for."""
+
+
+_silence = _Silence()
+
+
+@contextmanager
+def silenced(*, messages: bool, results: bool) -> Iterator[None]:
+    """Print no notes and progress, or no results, while the context is open; errors are always printed."""
+    before = replace(_silence)
+    _silence.messages, _silence.results, _silence.results_on_stderr = messages, results, False
+    try:
+        yield
+    finally:
+        _silence.__dict__.update(before.__dict__)
+
+
+def send_results_to_stderr() -> None:
+    """Print results like notes from here on, because standard output has the file that was asked for."""
+    _silence.results_on_stderr = True
+
+
+@cache
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    plain = partial(Console, stderr=stderr, highlight=False, markup=False, emoji=False)
+    return plain() if plain().is_terminal else plain(width=FILE_WIDTH)
+
+
+def show(what: str | Table = "") -> None:
+    """Print a result."""
+    if _silence.results or (_silence.results_on_stderr and _silence.messages):
+        return
+    shown = visible(what) if isinstance(what, str) else what
+    _console(stderr=_silence.results_on_stderr).print(shown, soft_wrap=isinstance(what, str))
+
+
+def show_json(value: Any) -> None:
+    """Print a result as JSON, with null for numbers that are not finite."""
+    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def print_message(line: str) -> None:
+    """Print a line on stderr."""
+    _console(stderr=True).print(visible(line), soft_wrap=True)
+
+
+def inform(line: str) -> None:
+    """Print a line on stderr, unless messages are silenced."""
+    if not _silence.messages:
+        print_message(line)
+
+
+def note(line: str) -> None:
+    """Print a note on stderr."""
+    inform(f"Note: {line}")
+
+
+@cache
+def _table_class() -> type[Table]:
+    from rich.table import Table
+
+    class VisibleTable(Table):
+        """A table whose cells have no control characters, which a terminal would obey."""
+
+        def add_row(self, *cells: Any, **more: Any) -> None:
+            super().add_row(*(visible(cell) if isinstance(cell, str) else cell for cell in cells), **more)
+
+    return VisibleTable
+
+
+def new_table(*headings: str, left: int = 1) -> Table:
+    """Return an empty plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
+    table = _table_class()(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for position, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if position < left else "right", no_wrap=True)
+    return table
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print each UserWarning once as a note, and ignore other warnings."""
+    shown: set[str] = set()
+
+    def show_note(message: Warning | str, *_: Any, **__: Any) -> None:
+        line = " ".join(str(message).split())
+        if line not in shown:
+            shown.add(line)
+            note(line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        # A model that was learned from an array names its columns x0, x1, ..., so names are expected here.
+        warnings.filterwarnings("ignore", message="X has feature names")
+        warnings.showwarning = show_note
+        yield
+
+
+class StatusLine:
+    """A status line shows the state of running work, named by its title: live on a terminal, else as a few lines."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._status: Any = None
+        self._next = FIRST_LINE_SECONDS
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> StatusLine:
+        console = _console(stderr=True)
+        if _silence.messages:
+            self._next = math.inf
+        elif console.is_terminal:
+            self._status = console.status(visible(self.title))
+            self._status.start()
+        else:
+            print_message(f"{self.title} ...")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def on_iteration(self, record: IterationRecord) -> None:
+        """Show the objective and the number of active features after an iteration."""
+        self.update(f"objective {record.objective:,.2f}, {record.active:,} features")
+
+    def update(self, state: str) -> None:
+        """Show the current state."""
+        seconds = time.perf_counter() - self._started
+        line = visible(f"{self.title}: {state}, {seconds:.1f} s")
+        if self._status is not None:
+            self._status.update(line)
+        elif seconds >= self._next:
+            self._next = 2 * seconds
+            print_message(line)
+
+
+class ProgressBar(StatusLine):
+    """A progress bar shows work of known length with the time left: live on a terminal, else as a few lines."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self._bar: Any = None
+        self._last = self._started
+
+    def __enter__(self) -> ProgressBar:
+        console = _console(stderr=True)
+        if _silence.messages or not console.is_terminal:
+            super().__enter__()
+            return self
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar.add_task(visible(self.title), total=None)
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` units are done."""
+        now = time.perf_counter()
+        if now < self._last + SECONDS_BETWEEN and done < total:
+            return
+        self._last = now
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        else:
+            left = (now - self._started) * (total - done) / max(done, 1)
+            self.update(f"{done / total:.0%} done, about {left:,.0f} s left")

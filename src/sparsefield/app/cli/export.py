@@ -1,0 +1,110 @@
+"""``sparsefield export`` and ``sparsefield import`` convert models to and from other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.app.cli import options as opt
+from sparsefield.app.cli.console import show
+from sparsefield.app.cli.model_input import open_model
+from sparsefield.app.cli.table_files import check_output
+from sparsefield.app.pages.fit_summary import count
+from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.errors import DataError
+
+if TYPE_CHECKING:
+    from sparsefield.estimators import FieldEstimator
+    from sparsefield.model import Field
+
+GRAPHML, UAI = ".graphml", ".uai"
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file: .graphml for Gephi, Cytoscape, yEd and igraph; .uai for inference solvers.",
+    ),
+]
+Evidence = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given",
+        metavar="COLUMN=VALUE",
+        help="Condition a UAI file on the value of an observed or other column. May be repeated.",
+    ),
+]
+NamesOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--names", metavar="JSON", help="Write the names of columns and states, which UAI files lack, to this file."
+    ),
+]
+NamesIn = Annotated[
+    Path | None,
+    typer.Option(
+        "--names", metavar="JSON", help="Read the names of columns and states from this file of 'export --names'."
+    ),
+]
+UAIFile = Annotated[Path, typer.Argument(metavar="FILE", help="UAI file of a Markov or Bayesian network.")]
+ModelOut = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Write the model to this file.")]
+
+
+def export(model: opt.Model, output: Output, given: Evidence = None, names: NamesOut = None) -> None:
+    """Export the graph of a model as GraphML, or its distribution as a UAI file.
+
+    A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
+    values: pass them with --given.
+    """
+    check_output(output, (GRAPHML, UAI))
+    if output.suffix.lower() == GRAPHML and (given or names):
+        raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
+    if names is not None:
+        check_output(names)
+    refuse_overwriting_inputs([output, names], [model])
+    field = open_model(model).load()
+    if output.suffix.lower() == GRAPHML:
+        field.to_graphml(output)
+        show(f"Wrote {output}: {_size(field)}.")
+        return
+    written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
+    also = f"; the names are in {names}" if names else ""
+    show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
+
+
+def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
+    """Convert a UAI file to a model for 'sample', 'predict', 'export', 'explore' and 'info'."""
+    from sparsefield import MarkovField
+
+    check_output(output)
+    refuse_overwriting_inputs([output], [network, names])
+    field = MarkovField.from_uai(network, names=names)
+    field.save(output)
+    show(f"Wrote {output}: {_size(field)}.")
+
+
+def _size(field: FieldEstimator) -> str:
+    from sparsefield.app.tables.graph_export import build_graph
+
+    graph = build_graph(field.field_)
+    return f"{count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}"
+
+
+def _values(field: Field, given: Any) -> dict[str, Any]:
+    """Parse COLUMN=VALUE options into values by column; text that equals a state means that state."""
+    known = {variable.name: variable for schema in field.layout.schemas for variable in schema.variables}
+    values: dict[str, Any] = {}
+    for text in given:
+        name, found, word = text.partition("=")
+        while name not in known and "=" in word:  # names may contain an equals sign
+            more, _, word = word.partition("=")
+            name = f"{name}={more}"
+        if not found:
+            raise DataError(f"--given {text!r}: write COLUMN=VALUE.")
+        states = {str(state): state for state in known[name].states} if name in known else {}
+        values[name] = states.get(word, word)
+    return values

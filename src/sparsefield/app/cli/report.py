@@ -1,0 +1,96 @@
+"""``sparsefield report`` writes an HTML page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparsefield.app.cli import options as opt
+from sparsefield.app.cli.basket_data import BasketOptions
+from sparsefield.app.cli.console import StatusLine, note, show
+from sparsefield.app.cli.input_data import linked_inputs
+from sparsefield.app.cli.model_input import open_model, require_estimator
+from sparsefield.app.cli.model_rows import model_parts, read_rows
+from sparsefield.app.cli.remembered_reading import read_weights_for_model
+from sparsefield.app.cli.table_files import check_output
+from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.errors import DataError
+
+PAGES = (".html", ".htm")
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the report to this HTML file.",
+    ),
+]
+Rows = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DATA",
+        help="Evaluate the model on these rows, preferably not used in training: CSV, Parquet or an .npz matrix; for "
+        "linked tables, their TOML file or its folder. Without it, sections that need rows are empty.",
+    ),
+]
+Intervals = Annotated[
+    bool,
+    typer.Option(
+        "--intervals",
+        help="Draw 95% confidence intervals of the weights, for which --data must have the rows of training.",
+    ),
+]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")]
+
+
+@opt.with_shared_options()
+def report(
+    model: opt.Model,
+    output: Output,
+    *,
+    data: Rows = None,
+    title: Title = None,
+    intervals: Intervals = False,
+    reading: ReadOptions,
+    orders: BasketOptions,
+    jobs: opt.Jobs = None,
+) -> None:
+    """Write an HTML page about a model: a summary in words, its network, and its performance on data.
+
+    The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
+    hubs and communities; the training log, and whether the optimizer converged; for the rows of --data, scores of each
+    column, calibration, signals and errors, and missing values; and how to repeat the fit. The command 'plot' draws the
+    network alone.
+    """
+    check_output(output, PAGES)
+    if data is None and (reading != ReadOptions() or orders.given):
+        raise DataError(
+            "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
+        )
+    if intervals and data is None:
+        raise DataError("--intervals needs the rows of training: add --data.")
+    refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
+    saved = open_model(model, data)
+    if intervals:
+        require_estimator(saved, "MarkovField", "CRFClassifier", what="has confidence intervals")
+    rows = None if data is None else read_rows(saved, data, reading, orders)
+    weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
+    field = saved.load(jobs)
+    with StatusLine("Writing the report"):
+        found = _find_intervals(field, rows, weights) if intervals else None
+        field.write_report(output, rows, title=title or f"What {model.name} has learned", intervals=found)
+    show(f"Wrote {output}.")
+
+
+def _find_intervals(field: Any, rows: Any, weights: Any) -> Any:
+    """Return the confidence intervals of the weights, estimated from the rows."""
+    X, y = model_parts(field, rows)
+    if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
+        note("Intervals are estimated from the rows without missing values.")
+    return field.confidence_intervals(X, y, sample_weight=weights, drop_incomplete=True)

@@ -1,0 +1,1 @@
+"""Reading and writing of tables, databases and exchange formats."""

@@ -1,0 +1,302 @@
+"""Cross-validation over cells."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.analysis.hold_out import Fold, evaluate, hold_out
+from sparsefield.errors import DataError
+
+pytestmark = pytest.mark.grid(keep=2)
+
+
+def weather(n_rows: int = 120, seed: int = 0) -> np.ndarray:
+    """Three 0/1 columns that mostly agree, and one that does not care."""
+    rng = np.random.default_rng(seed)
+    rain = rng.integers(0, 2, n_rows)
+    noisy = [np.where(rng.random(n_rows) < 0.9, rain, 1 - rain) for _ in range(2)]
+    return np.column_stack([rain, *noisy, rng.integers(0, 2, n_rows)])
+
+
+def quality(found: Any) -> list[tuple[float, float, float]]:
+    return [(fold.ap, fold.cll, fold.error_rate) for fold in found.folds]
+
+
+def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
+    found = evaluate(weather(), MarkovField(l1=2.0), folds=5)
+    assert len(found.folds) == 5
+    assert sum(fold.cells for fold in found.folds) == 4 * 120
+    mean = {name: spread.mean for name, spread in found.summary.items()}
+    assert mean["ap"] > mean["frequency_ap"]
+    assert mean["cll"] > mean["frequency_cll"]
+    assert mean["error_rate"] < mean["frequency_error_rate"]
+    assert mean["converged"] == 1.0
+    assert mean["induced"] >= mean["active"] > 0
+    assert all(fold.seconds > 0 and fold.iterations > 0 for fold in found.folds)
+
+
+def test_the_summary_has_mean_and_sample_deviation() -> None:
+    found = evaluate(weather(), MarkovField(l1=2.0), folds=3)
+    values = [fold.cll for fold in found.folds]
+    assert found.spread("cll").mean == pytest.approx(np.mean(values))
+    assert found.spread("cll").sd == pytest.approx(np.std(values, ddof=1))
+    plain = json.loads(json.dumps(found.as_dict()))
+    assert plain["summary"]["cll"]["mean"] == found.spread("cll").mean
+    assert len(plain["folds"]) == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: X.astype(float),
+        lambda X: X.astype(object),
+        lambda X: pl.DataFrame(X, schema=[f"x{k}" for k in range(X.shape[1])], orient="row"),
+        lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])]),
+        lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])], index=[7] * len(X)),
+        lambda X: pd.DataFrame(X),
+        lambda X: pd.DataFrame(X.astype(bool), columns=[f"x{k}" for k in range(X.shape[1])]),
+        lambda X: X.astype(bool),
+        sp.csr_matrix,
+    ],
+    ids=[
+        "float",
+        "object",
+        "polars",
+        "pandas",
+        "index",
+        "int names",
+        "pandas bool",
+        "bool",
+        "sparse",
+    ],
+)
+def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
+    X = weather(60)
+    estimator = MarkovField(l1=2.0, n_jobs=1)
+    np.testing.assert_allclose(
+        quality(evaluate(make(X), estimator, folds=2)), quality(evaluate(X, estimator, folds=2)), rtol=1e-9
+    )
+
+
+def test_the_split_depends_on_the_seed_alone() -> None:
+    X, estimator = weather(), MarkovField(l1=2.0)
+    assert quality(evaluate(X, estimator, 3, seed=1)) == quality(evaluate(X, estimator, 3, seed=1))
+    assert quality(evaluate(X, estimator, 3, seed=1)) != quality(evaluate(X, estimator, 3, seed=2))
+
+
+def test_gaps_are_not_scored_and_observed_columns_not_hidden() -> None:
+    X = weather().astype(float)
+    X[:30, 0] = np.nan
+    found = evaluate(X, MarkovField(l1=2.0), folds=2, observed=["x3"])
+    assert sum(fold.cells for fold in found.folds) == 2 * 120 + 90
+
+
+def test_a_state_with_one_cell_is_known_to_the_fold_that_hides_it() -> None:
+    table = pl.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 39 + ["rare"]})
+    found = evaluate(table, MarkovField(l1=0.5), folds=4)
+    # A state of belief 0 would cost 708 in its cell, and about 35 in the mean over the 20 cells of its fold.
+    assert min(fold.cll for fold in found.folds) > -3.0
+    assert min(fold.frequency_cll for fold in found.folds) > -3.0
+
+
+def test_a_column_keeps_a_visible_cell() -> None:
+    X = weather(40).astype(float)
+    X[1:, 3] = np.nan
+    found = evaluate(X, MarkovField(l1=2.0), folds=2)
+    assert sum(fold.cells for fold in found.folds) == 3 * 40
+
+
+def test_columns_with_many_states_and_text_are_scored() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["red", "green", "blue", "black"], 200)
+    size = np.where(kind == "red", "big", rng.choice(["big", "small", "tiny"], 200))
+    table = pd.DataFrame({"kind": pd.Categorical(kind), "size": size, "flag": rng.random(200) < 0.5})
+    table.loc[::7, "size"] = None
+    found = evaluate(table, MarkovField(l1=1.0), folds=3)
+    assert found.spread("cll").mean > found.spread("frequency_cll").mean
+
+
+def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
+    heard: list[Fold] = []
+    estimator = MarkovField(l1=2.0)
+    found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
+    assert tuple(heard) == found.folds
+    assert not hasattr(estimator, "field_")
+
+
+def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
+    X = weather(60)
+    X[:, 3] = 1
+    X[:, 2] = 0
+    states = {"x2": (0, 1, 2), "x3": (0, 1)}
+    fields: list[Any] = []
+    found = evaluate(X, MarkovField(l1=2.0), folds=2, states=states, on_fit=lambda field, _: fields.append(field))
+    assert sum(fold.cells for fold in found.folds) == 4 * 60
+    for field in fields:
+        assert {name: tuple(known) for name, known in field.states_.items()} == {"x0": (0, 1), "x1": (0, 1), **states}
+    seen = evaluate(X, MarkovField(l1=2.0), folds=2)
+    assert found.spread("frequency_cll").mean < seen.spread("frequency_cll").mean  # a count goes to each known state
+
+
+def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing() -> None:
+    X = weather(40)
+    seen: list[tuple[Any, Any]] = []
+    found = evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3, on_fit=lambda *given: seen.append(given))
+    assert quality(found) == quality(evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3))
+    missing = np.array([np.isnan(incomplete) for _, incomplete in seen])
+    assert [int(hidden.sum()) for hidden in missing] == [fold.cells for fold in found.folds]
+    assert (missing.sum(axis=0) == 1).all()
+    for (field, incomplete), fold in zip(seen, found.folds, strict=True):
+        assert np.array_equal(incomplete[~np.isnan(incomplete)], X[~np.isnan(incomplete)])
+        assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
+
+
+@pytest.mark.slow
+def test_seconds_are_those_of_the_fit_alone() -> None:
+    def dally(*_: object) -> None:
+        until = time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+
+    found = evaluate(weather(40), MarkovField(l1=2.0, n_jobs=1), folds=2, on_fit=dally)
+    assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
+    assert "cpu_seconds" in found.as_dict()["summary"]
+
+
+def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"folds must be from 2 to .* 160; got 1"):
+        evaluate(weather(40), MarkovField(l1=2.0), folds=1)
+    with pytest.raises(ValueError, match="got 161"):
+        evaluate(weather(40), MarkovField(l1=2.0), folds=161)
+    with pytest.raises(ValueError, match="share must be between"):
+        hold_out(weather(40), MarkovField(l1=2.0), share=1.5)
+    with pytest.raises(DataError, match="too few"):
+        hold_out([[0, 1], [1, 0]], MarkovField(l1=2.0), share=0.1)
+
+
+def test_holding_out_once_hides_the_share() -> None:
+    (found,) = hold_out(weather(100), MarkovField(l1=2.0), share=0.1).folds
+    assert found.cells == 40
+    assert found.cll > found.frequency_cll
+
+
+# -- scores by column -----------------------------------------------------------------------------------------------
+
+
+def people(n_rows: int = 150) -> pl.DataFrame:
+    """Return a table of every kind of column, some of whose cells are missing."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=n_rows)
+    cells = {
+        "size": 10.0 + 3.0 * size,
+        "few": np.round(size) * 0.5,
+        "word": np.where(size + 0.5 * rng.normal(size=n_rows) > 0, "large", rng.choice(["small", "tiny"], n_rows)),
+        "level": np.clip(np.round(size + 0.5 * rng.normal(size=n_rows)) + 3, 1, 5).astype(int),
+    }
+    return pl.DataFrame(cells).with_columns(level=pl.when(pl.int_range(n_rows) % 9 != 2).then("level"))
+
+
+def test_every_column_has_the_scores_of_a_loop_over_cells() -> None:
+    table = people()
+    seen: list[tuple[Any, pl.DataFrame]] = []
+    found = evaluate(table, MarkovField(l1=3.0), folds=3, on_fit=lambda *given: seen.append(given))
+    assert [(column.name, column.kind) for column in found.columns] == [
+        ("size", "numeric"), ("few", "numeric"), ("word", "nominal"), ("level", "ordinal"),
+    ]  # fmt: skip
+    for column in found.columns:
+        losses, errors, covered, statements = [], [], [], []
+        plain_losses, plain_errors = [], []
+        for field, incomplete in seen:
+            posterior = field.infer(incomplete)
+            variable = next(v for v in field.field_.schema.targets if v.name == column.name)
+            visible = incomplete[column.name].drop_nulls().to_list()
+            for row, (truth, shown) in enumerate(zip(table[column.name], incomplete[column.name], strict=True)):
+                if truth is None or shown is not None:
+                    continue
+                p = posterior.state_probabilities(column.name)[row]
+                if column.kind == "numeric":
+                    place = sum(truth > cut for cut in variable.cuts)
+                    width = 1.0
+                    if variable.limits:
+                        ends = [variable.limits[0], *variable.cuts, variable.limits[1]]
+                        width = (ends[place + 1] - ends[place]) / variable.scale
+                    losses.append(-np.log(p[place] / width))
+                    plain_losses.append(-np.log(variable.frequencies[place] / width))
+                    errors.append((posterior.mean[column.name][row] - truth) ** 2)
+                    plain_errors.append((np.mean(visible) - truth) ** 2)
+                    ends = [posterior.quantile(q)[column.name][row] for q in (0.05, 0.95)]
+                    covered.append(ends[0] <= truth <= ends[1])
+                    continue
+                place = variable.states.index(truth)
+                shares = np.array([visible.count(state) + 1 for state in variable.states], dtype=float)
+                shares /= shares.sum()
+                losses.append(-np.log(p[place]))
+                plain_losses.append(-np.log(shares[place]))
+                for guess, into in ((p, errors), (shares, plain_errors)):
+                    median = next(k for k in range(len(guess)) if guess[: k + 1].sum() >= 0.5)
+                    into.append(abs(median - place) if column.kind == "ordinal" else guess.argmax() != place)
+                statements += [(belief, k == place) for k, belief in enumerate(p)]
+        assert column.cells == len(losses) == table[column.name].count()
+        assert column.loss == pytest.approx(np.mean(losses))
+        assert column.baseline_loss == pytest.approx(np.mean(plain_losses))
+        power = 0.5 if column.kind == "numeric" else 1.0
+        assert column.error == pytest.approx(np.mean(errors) ** power)
+        assert column.baseline_error == pytest.approx(np.mean(plain_errors) ** power)
+        assert column.loss < column.baseline_loss
+        assert column.error < column.baseline_error
+        if column.kind == "numeric":
+            assert column.coverage == pytest.approx(np.mean(covered))
+            assert np.isnan(column.calibration_error)
+        else:
+            assert np.isnan(column.coverage)
+            bins = [[s for s in statements if min(int(s[0] * 10), 9) == k] for k in range(10)]
+            off = sum(abs(sum(true for _, true in some) - sum(belief for belief, _ in some)) for some in bins)
+            assert column.calibration_error == pytest.approx(off / len(statements))
+
+
+def test_relative_errors_of_a_fold_are_those_of_its_numeric_columns() -> None:
+    table = people()
+    (found,) = hold_out(table, MarkovField(l1=3.0), 0.2).folds
+    assert found.rmse < found.frequency_rmse < 1.3
+    assert np.isnan(hold_out(table.select("word", "level"), MarkovField(l1=3.0), 0.2).folds[0].rmse)
+    assert np.isnan(hold_out(table.select("size", "few"), MarkovField(l1=3.0), 0.2).folds[0].cll)
+
+
+def test_columns_of_linked_tables_have_the_names_of_their_tables() -> None:
+    rng = np.random.default_rng(0)
+    town = pl.DataFrame({"name": range(30), "rich": rng.integers(0, 2, 30)})
+    home = rng.integers(0, 30, 90)
+    wage = town["rich"].to_numpy()[home] + 0.3 * rng.normal(size=90)
+    person = pl.DataFrame({"home": home, "wage": wage})
+    data = Relational(
+        {"town": town, "person": person}, keys={"town": "name"}, links={"home": ("person", "home", "town")}
+    )
+    found = evaluate(data, RelationalField(l1=2.0), folds=2)
+    assert [(column.name, column.kind, column.cells) for column in found.columns] == [
+        ("town.rich", "nominal", 30), ("person.wage", "numeric", 90),
+    ]  # fmt: skip
+    assert all(column.loss < column.baseline_loss for column in found.columns)
+
+
+@pytest.mark.parametrize("unit", ["days", "times"])
+def test_dates_have_the_scores_of_their_numbers(unit: str) -> None:
+    rng = np.random.default_rng(0)
+    days = rng.integers(0, 90, 200)
+    late = np.where(rng.random(200) < 0.9, days > 45, days <= 45)
+    step = {"days": np.timedelta64(1, "D"), "times": np.timedelta64(86_400_000_000, "us")}[unit]
+    dates = np.datetime64("2020-01-01") + days * step
+    numbers = pl.DataFrame({"day": days.astype(float), "late": late})
+    dated = pl.DataFrame({"day": pl.Series(dates), "late": late})
+    options = MarkovField(l1=2.0, kinds={"day": "numeric"})
+    found, wanted = (hold_out(table, options, 0.2).folds[0] for table in (dated, numbers))
+    assert found.rmse == pytest.approx(wanted.rmse, rel=0.01)  # means of dates are whole days
+    assert found.rmse < found.frequency_rmse

@@ -1,0 +1,49 @@
+"""Options that all commands share: --quiet, and completion in shells."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    pl.DataFrame({"a": [0, 1] * 30, "b": [0, 1] * 29 + [1, None]}).write_csv(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "-q"])
+def test_a_quiet_command_that_writes_a_file_prints_nothing(run, table: Path, tmp_path: Path, flag: str) -> None:
+    done = run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, flag)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    done = run(flag, "predict", tmp_path / "m.safetensors", table, "-o", tmp_path / "filled.csv")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert pl.read_csv(tmp_path / "filled.csv")["b"].null_count() == 0
+
+
+def test_a_quiet_command_whose_result_is_text_prints_it(run, table: Path, tmp_path: Path) -> None:
+    assert run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "-q").code == 0
+    done = run("info", tmp_path / "m.safetensors", "-q")
+    assert done.out == run("info", tmp_path / "m.safetensors").out
+    assert "b" in done.out
+
+
+def test_a_quiet_command_prints_its_error(run, tmp_path: Path) -> None:
+    done = run("fit", tmp_path / "none.csv", "-o", tmp_path / "m.safetensors", "-q")
+    assert done.code == 2
+    assert done.err == f"Error: {tmp_path / 'none.csv'}: there is no such file.\n"
+
+
+@pytest.mark.parametrize(("words", "expected"), [("pre", {"predict"}), ("s", {"sample", "stability"})])
+def test_shells_complete_commands(words: str, expected: set[str]) -> None:
+    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": f"sparsefield {words}", "COMP_CWORD": "1"}
+    code = "from sparsefield.app.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert set(done.stdout.split()) == expected, done.stderr

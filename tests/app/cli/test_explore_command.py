@@ -1,0 +1,150 @@
+"""``explore`` serves a page until it is interrupted, and refuses wrong data."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from dask_processes import LIMIT
+
+from sparsefield import RelationalField, load
+from sparsefield.app.cli.explore import read_rows
+from sparsefield.app.cli.model_input import open_model
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.schema_file import parse_schema_file
+
+CODE = "from sparsefield.app.cli import main; main()"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
+    words = [("?" if k % 7 == 0 else "true" if one else "false") for k, one in enumerate(wet)]
+    path = tmp_path / "days.csv"
+    pl.DataFrame(
+        {"day": [f"d{k}" for k in range(200)], "rain": rain, "wet": words, "more": ["x;y", "z"] * 100}
+    ).write_csv(path, separator=";")
+    return path
+
+
+@pytest.fixture
+def plain_model(table: Path, run) -> Path:
+    path = table.parent / "days.safetensors"
+    fit = run("fit", table, "--id", "day,more", "--separator", ";", "-o", path, "--no-check", "--l1", "1")
+    assert fit.code == 0
+    return path
+
+
+@pytest.mark.slow
+def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) -> None:
+    pytest.importorskip("dash")
+    words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--separator", ";"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        assert served.stderr is not None
+        address = served.stdout.readline().strip()
+        try:
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=LIMIT) as page:
+                assert b"days.safetensors" in page.read()
+            with (
+                pytest.raises(urllib.error.HTTPError, match="403"),
+                urllib.request.urlopen(address[:-8], timeout=LIMIT) as page,
+            ):
+                page.read()
+        finally:
+            served.send_signal(signal.SIGINT)
+            errors = served.stderr.read()
+    assert served.returncode == 0
+    assert errors.splitlines()[-1] == "Stopped."
+    assert "Ctrl-C" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_browser_opens_a_file_that_redirects_to_the_page(
+    plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("sparsefield.app.pages.explorer.server")
+    monkeypatch.setattr(server, "serve", lambda session, *, port, ready: ready("http://127.0.0.1:1/secret/"))
+    started = []
+    monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))
+    assert run("explore", plain_model).code == 0
+    assert started == []
+    outcome = run("explore", plain_model, "--open")
+    assert outcome.out == "http://127.0.0.1:1/secret/\n"
+    ((place, page),) = started
+    assert "secret" not in place
+    assert "url=http://127.0.0.1:1/secret/" in page
+    assert not Path(place).exists()
+
+
+def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
+    out = table.parent / "filled.csv"
+    assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
+    rows = read_rows(open_model(plain_model), table, ReadOptions(separator=";"))
+    for row in range(200):
+        rows.accept("", row, None, "mean-field")
+    assert rows.csv("") == out.read_bytes()
+    assert rows.row_name("", 3) == "d3 (row 4)"
+
+
+def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
+    field = load(model)
+    assert isinstance(field, RelationalField)
+    rows = read_rows(open_model(model), school, ReadOptions())
+    expected = field.predict_proba(parse_schema_file(school).data)
+    pupils = rows.tables["pupil"]
+    assert pupils.key == "id"
+    view = rows.describe("pupil", 0, "mean-field")
+    (missing_cell,) = view.missing
+    assert missing_cell.name == "mood"
+    np.testing.assert_allclose(missing_cell.belief, expected["pupil"]["mood"][0], atol=1e-12)
+    assert [cell.name for cell in view.values] == ["grade"]
+    visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
+    before = rows.describe("visit", visit, "mean-field").values[0].probability
+    (taken,) = rows.accept("pupil", 0, None, "mean-field")
+    # Evidence on a pupil changes the beliefs about the pupil's visits.
+    after = rows.describe("visit", visit, "mean-field").values[0].probability
+    assert after != before
+    assert rows.completed("pupil")["mood"][0] == taken.state
+    assert rows.row_name("pupil", 0) == "000 (row 1)"
+    rows.undo("pupil", 0, "mood")
+    assert rows.describe("visit", visit, "mean-field").values[0].probability == pytest.approx(before)
+
+
+def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_model: Path, table: Path, run) -> None:
+    pytest.importorskip("dash")
+    run("explore", model, table).one_error("days.csv", "linked tables")
+    run("explore", plain_model, school).one_error("one table", "CSV")
+    run("explore", table).one_error("days.csv")
+    other = table.parent / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    run("explore", plain_model, other).one_error("No column of the model is in the table", "rain")
+    (table.parent / "x.npz").touch()
+    run("explore", plain_model, table.parent / "x.npz").one_error("sparse matrix")
+
+
+def test_without_dash_the_error_names_the_remedy(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "sparsefield.app.cli.explore.find_spec", lambda name: None if name == "dash_cytoscape" else real(name)
+    )
+    run("explore", plain_model).one_error('pip install "sparsefield[explore]"')
+
+
+def test_other_commands_do_not_import_dash() -> None:
+    code = f"import sys; sys.argv = ['x', 'explore', '--help']\ntry:\n  exec({CODE!r})\nexcept SystemExit: pass\n"
+    code += "print('dash' in sys.modules, 'flask' in sys.modules, 'numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert run.stdout.splitlines()[-1] == "False False False"

@@ -1,0 +1,75 @@
+"""Every command that prints a table also prints its figures as JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import load
+from sparsefield.app.cli import app
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 120)
+    wet = np.where(rng.random(120) < 0.9, rain, 1 - rain)
+    frame = pl.DataFrame({"rain": rain, "wet": wet, "dice": rng.integers(0, 2, 120)})
+    frame.write_csv(tmp_path / "weather.csv")
+    return tmp_path / "weather.csv"
+
+
+def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path, tmp_path: Path) -> None:
+    done = run("fit", weather, "-o", tmp_path / "m", "--l1", "3", "--json")
+    assert done.code == 0, done.err
+    found, field = json.loads(done.out), load(tmp_path / "m")
+    info = json.loads(run("info", tmp_path / "m", "--json").out)
+    assert {key: found[key] for key in ("features", "variables", "l1")} == {
+        key: info[key] for key in ("features", "variables", "l1")
+    }
+    assert found["findings"] == field.findings(pl.read_csv(weather))
+    assert {column["name"] for column in found["held_out"]["columns"]} <= {"rain", "wet", "dice"}
+    unchecked = run("fit", weather, "-o", tmp_path / "m", "--l1", "3", "--json", "--no-check")
+    assert json.loads(unchecked.out)["held_out"] is None
+
+
+def test_a_path_has_a_row_for_each_l1(run, weather: Path, tmp_path: Path) -> None:
+    done = run("path", weather, "-o", tmp_path / "p.csv", "--selection", "ebic", "--json")
+    assert done.code == 0, done.err
+    found, written = json.loads(done.out), pl.read_csv(tmp_path / "p.csv")
+    assert [row["l1"] for row in found["path"]] == pytest.approx(written["l1"].to_list())
+    assert sum(row["selected"] for row in found["path"]) == 1
+    assert found["criterion"] == "ebic"
+
+
+def test_stability_has_the_frequencies_of_all_features(run, weather: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    assert run("fit", weather, "-o", model, "--l1", "3", "--no-check").code == 0
+    done = run("stability", model, weather, "--resamples", "4", "--json")
+    assert done.code == 0, done.err
+    found, record = json.loads(done.out), load(model).field_.record.stability
+    assert (found["resamples"], found["mean_pairs"]) == (4, record.mean_pairs)
+    assert sorted(one["selected"] for one in found["features"]) == sorted(record.frequencies)
+    assert found["features"][0]["terms"][0].keys() == {"table", "variable", "state"}
+
+
+def test_recommendations_are_rows(run, tmp_path: Path) -> None:
+    lines = ["order,item"] + [f"{k},{item}" for k in range(40) for item in (("tea", "milk") if k % 2 else ("jam",))]
+    (tmp_path / "orders.csv").write_text("\n".join(lines))
+    assert run("fit", tmp_path / "orders.csv", "--long", "order,item", "-o", tmp_path / "m", "--l1", "1").code == 0
+    done = run("recommend", tmp_path / "m", "--basket", "tea", "-n", "1", "--json")
+    (row,) = json.loads(done.out)["recommendations"]
+    assert (row["rank"], row["item"]) == (1, "milk")
+
+
+def test_every_command_that_prints_a_table_has_the_option() -> None:
+    """The result of the others is a file, a page or a folder."""
+    without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export", "import"}
+    for command in app.registered_commands:
+        assert command.callback is not None
+        assert ("as_json" in inspect.signature(command.callback).parameters) != (command.name in without), command.name

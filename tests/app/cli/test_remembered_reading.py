@@ -1,0 +1,151 @@
+"""A model remembers how its table was read, so that other commands read alike and the fit can be repeated."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import load
+from sparsefield.app.pages.report.repeat_fit import as_command, as_python
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    """A survey in Windows-1252 with semicolons, decimal commas, a code for missing values, weights and comments."""
+    rng = np.random.default_rng(0)
+    lines = ["Nummer;größe;Antwort;Ort;Gewicht;Kommentar"]
+    for k in range(120):
+        tall = rng.random() < 0.5
+        size = "-99" if k % 11 == 0 else f"{(1.8 if tall else 1.6) + 0.1 * rng.random():.2f}".replace(".", ",")
+        answer = "k.A." if k % 13 == 0 else "ja" if tall == (rng.random() < 0.9) else "nein"
+        town = ["Köln", "Bonn", "Ulm", "Jena"][int(rng.integers(4))]
+        comment = f"Bemerkung Nummer {k}, ausführlich und für jede Person anders geschrieben"
+        lines.append(f"P{k:04d};{size};{answer};{town};{1 + k % 3},5;{comment}")
+    path = tmp_path / "umfrage.csv"
+    path.write_bytes("\r\n".join([*lines, ""]).encode("cp1252"))
+    return path
+
+
+OPTIONS = ("--missing", "-99,k.A.", "--id", "Nummer", "--weight", "Gewicht", "--top-levels", "2", "--l1", "2")
+
+
+@pytest.fixture
+def model(run, survey: Path, tmp_path: Path) -> Path:
+    done = run("fit", survey, "-o", tmp_path / "m.safetensors", *OPTIONS)
+    assert done.code == 0, done.err
+    return tmp_path / "m.safetensors"
+
+
+def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, survey: Path) -> None:
+    source = load(model).field_.record.source
+    assert source is not None
+    assert source.file == str(survey)
+    assert source.missing == ("-99", "k.A.")
+    assert (source.identifiers, source.left_out) == (("Nummer",), ("Kommentar",))
+    assert (source.weight, source.top_levels) == ("Gewicht", 2)
+    assert "--missing -99 --missing k.A." in run("info", model).out
+
+
+def test_missing_values_are_known_to_other_commands(run, model: Path, survey: Path, tmp_path: Path) -> None:
+    done = run("predict", model, survey, "-o", tmp_path / "filled.csv")
+    assert done.code == 0, done.err
+    filled, before = (path.read_bytes().decode("cp1252") for path in (tmp_path / "filled.csv", survey))
+    assert "k.A." in before
+    assert not re.search(r";-99;|;k\.A\.;", filled)
+    kept = [row for row in before.split("\r\n") if ";-99;" not in row and ";k.A.;" not in row]
+    assert set(kept) <= set(filled.split("\r\n"))
+    assert run("report", model, "-o", tmp_path / "r.html", "--data", survey).code == 0
+    done = run("sample", model, "--given", survey, "-o", tmp_path / "drawn.csv", "--burn-in", 5)
+    assert done.code == 0, done.err
+    assert not re.search(r";-99;|;k\.A\.;", (tmp_path / "drawn.csv").read_bytes().decode("cp1252"))
+
+
+def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("report", model, "-o", "r.html")
+    command = as_command(load(model)._as_fitted())
+    assert command is not None
+    assert command in unescape((tmp_path / "r.html").read_text())
+    words = shlex.split(command)
+    assert words[0] == "sparsefield"
+    assert run(*words[1:]).code == 0
+    assert (tmp_path / "model.safetensors").read_bytes() == model.read_bytes()
+
+
+def test_the_lines_of_python_repeat_the_fit(model: Path) -> None:
+    field = load(model)
+    names: dict[str, object] = {}
+    exec(as_python(field._as_fitted()), names)
+    again = names["field"]
+    assert again.field_.layout == field.field_.layout  # pyright: ignore[reportAttributeAccessIssue]
+    np.testing.assert_array_equal(again.field_.weights, field.field_.weights)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:
+    words = ("--separator", ";", "--decimal", ",", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
+    assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
+    pl.DataFrame({"größe": ["1.75", "-99"], "Antwort": ["ja", "k.A."], "Ort": ["Ulm", "Bonn"]}).write_csv(
+        tmp_path / "new.csv"
+    )
+    done = run("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    out = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert out.row(0)[:3] == ("1.75", "ja", "Ulm")
+    assert out.row(1)[0] != "-99"
+    assert out.row(1)[1] in ("ja", "nein")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--no-header", "--separator", "tab"),
+        ("--missing-only", "x,y", "--encoding", "cp1252"),
+    ],
+)
+def test_other_options_of_reading_are_repeated(run, tmp_path: Path, words: tuple[str, ...], monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{k % 2}\t{(k % 2) ^ (k % 7 == 0)}" for k in range(40)]
+    header = [] if "--no-header" in words else ["ä\tb"]
+    (tmp_path / "t.csv").write_bytes("\n".join([*header, *lines, "x\t1", ""]).encode("cp1252"))
+    assert run("fit", "t.csv", "-o", "m", "--l1", 1, "--no-check", *words).code == 0
+    command = as_command(load(tmp_path / "m")._as_fitted())
+    assert command is not None
+    assert run(*shlex.split(command)[1:], "--no-check").code == 0
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
+
+
+def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_path: Path) -> None:
+    numbers = [200 + 37 * k for k in range(60)]
+    lines = [f"{k % 2};{number:,}".replace(",", ".") + f";{k},5" for k, number in enumerate(numbers)]
+    (tmp_path / "t.csv").write_text("\n".join(["a;sales;w", *lines, ";;1,5", ""]))
+    words = ("--numeric", "sales", "--weight", "w", "--l1", 1)
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words)
+    assert done.code == 0, done.err
+    sales = next(v for v in load(tmp_path / "m").field_.schema.variables if v.name == "sales")
+    assert (min(sales.states), max(sales.states)) == (200, 2383)
+    assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").code == 0
+    done = run("stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2)
+    assert done.code == 0, done.err
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1)
+    assert done.code == 0, done.err
+
+
+def test_cells_that_are_no_numbers_are_named(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,x\n2,y\n" * 20)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "b").one_error("'b'", "40 cells", "'x'")
+
+
+def test_the_encoding_of_another_file_is_its_own(run, survey: Path, tmp_path: Path) -> None:
+    words = ("--encoding", "cp1252", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
+    assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
+    (tmp_path / "utf8.csv").write_text(survey.read_bytes().decode("cp1252"), encoding="utf-8")
+    done = run("predict", tmp_path / "m", tmp_path / "utf8.csv", "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    assert "not occur" not in done.err
+    assert "Köln" in (tmp_path / "out.csv").read_text(encoding="utf-8")

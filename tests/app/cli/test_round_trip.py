@@ -1,0 +1,125 @@
+"""Tables come back as they went in: only missing cells change, at the command line and in Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from sparsefield import MarkovField
+from sparsefield.app.cli import app as command_line
+from sparsefield.app.cli import run_app
+
+ROWS = 24
+
+WAYS_TO_WRITE = {
+    "booleans": ("TRUE", "FALSE"),
+    "small booleans": ("true", "false"),
+    "digits": ("1", "2", "3"),
+    "codes": ("007", "010", "112"),
+    "numbers": ("1.50", "2.25", "10.00", "11.75", "13.5", "0.25"),
+    "words": ("never", "often", "häufig", 'it\'s; so, "said"'),
+}
+"""Cells of a column, as people write them."""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as text, and how it is written to a file."""
+
+    columns: dict[str, list[str]]
+    separator: str
+    encoding: str
+    line_ending: str
+    decimal: str
+
+    def as_bytes(self) -> bytes:
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=self.separator, lineterminator=self.line_ending)
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        return out.getvalue().encode(self.encoding)
+
+
+@st.composite
+def text_tables(draw: st.DrawFn) -> TextTable:
+    separator = draw(st.sampled_from([",", ";", "\t"]))
+    decimal = draw(st.sampled_from([".", ","])) if separator != "," else "."
+    kinds = draw(st.lists(st.sampled_from(sorted(WAYS_TO_WRITE)), min_size=2, max_size=4))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    columns = {"id": [f"P{k:03d}x" for k in range(ROWS)]}
+    for k, kind in enumerate(kinds):
+        words = [word.replace(".", decimal) if kind == "numbers" else word for word in WAYS_TO_WRITE[kind]]
+        cells = [*words, *rng.choice(words, ROWS - len(words))]
+        for row in range(len(words) + 2, ROWS, 7):
+            cells[row] = ["", "NA"][k % 2]
+        columns[f"{kind} {k}"] = cells
+    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+    return TextTable(columns, separator, encoding, draw(st.sampled_from(["\n", "\r\n"])), decimal)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text_tables())
+def test_only_missing_cells_of_a_file_change(tmp_path: Path, table: TextTable) -> None:
+    data, model, out = tmp_path / "t.csv", tmp_path / "m", tmp_path / "out.csv"
+    data.write_bytes(table.as_bytes())
+    assert run_app(command_line, "sparsefield", ["fit", str(data), "-o", str(model), "--l1=1", "--no-check", "-q"]) == 0
+    assert run_app(command_line, "sparsefield", ["predict", str(model), str(data), "-o", str(out), "-q"]) == 0
+    text = out.read_bytes().decode(table.encoding)
+    assert out.read_bytes()[:2] == data.read_bytes()[:2]
+    assert text.count("\r\n") == (len(text.splitlines()) if table.line_ending == "\r\n" else 0)
+    names, *rows = csv.reader(io.StringIO(text, newline=""), delimiter=table.separator)
+    assert names == list(table.columns)
+    for name, cells in zip(names, zip(*rows, strict=True), strict=True):
+        spellings = set(table.columns[name]) - {"", "NA"}
+        for before, after in zip(table.columns[name], cells, strict=True):
+            if before not in ("", "NA"):
+                assert after == before
+            elif name.startswith("numbers"):
+                assert table.decimal in after
+            else:
+                assert after in spellings
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_only_missing_cells_of_a_frame_change(library: str) -> None:
+    rng = np.random.default_rng(1)
+    columns = {
+        "truth": [bool(k) for k in rng.integers(0, 2, ROWS)],
+        "word": [str(word) for word in rng.choice(["yes", "no"], ROWS)],
+        "number": [float(k) for k in np.round(rng.normal(size=ROWS), 3)],
+        "level": [int(k) for k in rng.integers(1, 4, ROWS)],
+    }
+    holes = {name: [None if k % 6 == 1 else cell for k, cell in enumerate(cells)] for name, cells in columns.items()}
+    frame = FRAMES[library](holes)
+    if library == "pandas":
+        frame = frame.astype({"truth": "boolean", "level": "Int64", "word": "category"})
+        frame.index = [f"row {k}" for k in range(ROWS)]
+    filled = MarkovField(l1=1.0).fit(frame).transform(frame)
+    assert type(filled) is type(frame)
+    assert list(filled.columns) == list(columns)
+    if library == "pandas":
+        assert (filled.dtypes == frame.dtypes).all()
+        assert (filled.index == frame.index).all()
+        assert not filled.isna().any(axis=None)
+        known = frame.notna()
+        for name in columns:
+            assert (filled[name][known[name]] == frame[name][known[name]]).all()
+    else:
+        assert filled.schema == frame.schema
+        assert filled.null_count().sum_horizontal()[0] == 0
+        for name in columns:
+            known = frame[name].is_not_null()
+            assert_frame_equal(filled.filter(known).select(name), frame.filter(known).select(name))

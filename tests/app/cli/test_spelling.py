@@ -1,0 +1,91 @@
+"""Imputed values are spelled as in the table that is imputed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import load
+from sparsefield.app.tables.files import read_table
+
+N_ROWS = 200
+
+
+def written(path: Path, columns: dict[str, list[str]]) -> Path:
+    lines = [",".join(columns), *(",".join(cells) for cells in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    """Columns of which every tenth cell is missing."""
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 4, N_ROWS)
+    columns = {
+        "member": np.where(place > 1, "TRUE", "FALSE").tolist(),
+        "zip": [f"0{k + 1}0" for k in place],
+        "rooms": [f"{k + 1}.0" for k in place],
+        "rent": [f"{k + e:.2f}" for k, e in zip(place, rng.normal(size=N_ROWS), strict=True)],
+        "weight": [f"{k * 10 + e}.0" for k, e in zip(place, rng.integers(0, 9, N_ROWS), strict=True)],
+        "score": [f"{k * 10 + e}" for k, e in zip(place, rng.integers(0, 9, N_ROWS), strict=True)],
+    }
+    for offset, cells in enumerate(columns.values()):
+        cells[offset::10] = [""] * len(cells[offset::10])
+    return written(tmp_path / "visits.csv", columns)
+
+
+def test_columns_with_leading_zeros_are_text(visits: Path, tmp_path: Path) -> None:
+    table = read_table(visits)
+    assert table.schema["zip"] == pl.String
+    assert table["zip"].null_count() == N_ROWS // 10
+    assert table.schema["rent"] == pl.Float64
+    assert table.schema["score"] == pl.Int64
+    plain = written(tmp_path / "plain.csv", {"a": ["0", "10", "-1"], "b": ["0.5", "NA", "0"]})
+    assert read_table(plain).dtypes == [pl.Int64, pl.Float64]
+
+
+def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
+    assert run("fit", visits, "-o", model, "--l1", 5, "--no-check").code == 0
+    kinds = {variable.name: variable.kind for variable in load(model).field_.schema.variables}
+    assert kinds == {"member": "nominal", "zip": "nominal", "rooms": "ordinal"} | dict.fromkeys(
+        ["rent", "weight", "score"], "numeric"
+    )
+    done = run("predict", model, visits, "-o", out)
+    assert done.code == 0, done.err
+    before, after = (pl.read_csv(path, infer_schema=False) for path in (visits, out))
+    for name in before.columns:
+        known = before[name].is_not_null()
+        assert after[name].filter(known).equals(before[name].filter(known))
+    assert set(after["member"]) == {"TRUE", "FALSE"}
+    assert set(after["zip"]) == {"010", "020", "030", "040"}
+    assert set(after["rooms"]) == {"1.0", "2.0", "3.0", "4.0"}
+    assert after["rent"].str.contains(r"^-?\d+\.\d\d$").all()
+    assert after["weight"].str.contains(r"^\d+\.0$").all()
+    assert after["score"].str.contains(r"^\d+$").all()
+
+
+def test_the_order_of_codes_with_leading_zeros_can_be_given(run, visits: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.sparsefield"
+    done = run("fit", visits, "-o", model, "--l1", 5, "--no-check", "--ordinal", "zip=010<020<030<040")
+    assert done.code == 0, done.err
+    (code,) = (variable for variable in load(model).field_.schema.variables if variable.name == "zip")
+    assert (code.kind, code.states) == ("ordinal", ("010", "020", "030", "040"))
+
+
+def test_a_spelling_that_the_table_lacks_follows_its_others(run, visits: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
+    assert run("fit", visits, "-o", model, "--l1", 1, "--no-check").code == 0
+    table = pl.read_csv(visits, infer_schema=False)
+    some = {"member": ["True", ""], "zip": ["040", "010"], "rooms": ["4.00", ""], "rent": ["3.5", ""]}
+    asked = written(tmp_path / "asked.csv", some | {"weight": ["36.0", "1.0"], "score": ["36", "1"]})
+    assert run("predict", model, asked, "-o", out).code == 0
+    found = pl.read_csv(out, infer_schema=False)
+    assert found["member"].to_list() == ["True", "False"]
+    assert found["rooms"].to_list() == ["4.00", "1.00"]
+    assert len(found["rent"][1].partition(".")[2]) == 2
+    assert found.columns == table.columns

@@ -1,0 +1,173 @@
+"""Columns that cannot be learned are left out of a fit, once and in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField, load
+from sparsefield.app.cli.table_checks import group_levels
+
+FAST = ("--l1", 5, "--no-check")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    n = 200
+    smokes = rng.integers(0, 2, n)
+    frame = pl.DataFrame(
+        {
+            "person": [f"p{k}" for k in range(n)],
+            "remark": [f"a long remark that person {k} wrote down" for k in range(n)],
+            "nothing": [None] * n,
+            "always": ["yes"] * n,
+            "city": [f"c{min(k % 70, 66 - k % 60)}" if k % 3 else "c0" for k in range(n)],
+            "smokes": smokes,
+            "coughs": np.where(rng.random(n) < 0.9, smokes, 1 - smokes),
+            "importance": rng.integers(1, 4, n) / 2,
+        }
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+def columns_of(model: Path) -> list[str]:
+    return list(load(model).field_.schema.input_names)
+
+
+def test_one_note_names_all_columns_that_are_left_out(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m", *FAST)
+    assert done.code == 0, done.err
+    notes = [line for line in done.err.splitlines() if line.startswith("Note: ")]
+    assert notes[0].startswith("Note: Left out: 'person' (an identifier), 'remark' (free text), 'nothing' (empty); ")
+    assert notes[1].startswith("Note: Constant: 'always'; ")
+    assert notes[2].startswith("Note: Many levels: 'city' (")
+    assert "--top-levels 20" in notes[2]
+    assert columns_of(tmp_path / "m") == ["always", "city", "smokes", "coughs", "importance"]
+
+
+def test_a_summary_of_two_lines_comes_first(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m", *FAST)
+    lines = [line for line in done.err.splitlines() if not line.startswith("Note: ")]
+    assert lines[0] == "t.csv: 200 rows, 8 columns (4 nominal, 1 numeric, 3 left out), 12.5% of the cells missing."
+    assert lines[1] == f"5 columns have findings. More: sparsefield inspect {table}"
+
+
+def test_strict_refuses_all_of_them_at_once(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m", "--strict", *FAST)
+    done.one_error("'person' (an identifier)", "'remark' (free text)", "'nothing'", "--id person,remark,nothing")
+    ids = ("--id", "person,remark,nothing")
+    assert run("fit", table, "-o", tmp_path / "m", "--strict", *ids, *FAST).code == 0
+
+
+def test_columns_that_options_name_are_refused_all_at_once(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m", "--nominal", "person,nothing", *FAST)
+    done.one_error("'person' has 200 different values", "'nothing' has no values at all", "--id")
+
+
+def test_a_table_of_identifiers_is_refused(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"p{k},q{k}\n" for k in range(20)))
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *FAST).one_error("No column can be learned", "'a'", "'b'")
+
+
+def test_an_identifier_of_numbers_can_be_kept(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("row,b\n" + "".join(f"{k},{k % 2}\n" for k in range(40)))
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *FAST)
+    assert columns_of(tmp_path / "m") == ["b"]
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "row", *FAST)
+    assert columns_of(tmp_path / "m") == ["row", "b"]
+
+
+def test_left_out_columns_come_back_unchanged(run, table: Path, tmp_path: Path) -> None:
+    run("fit", table, "-o", tmp_path / "m", *FAST)
+    before = pl.read_csv(table, infer_schema=False)
+    rows = before.with_columns(coughs=pl.when(pl.int_range(pl.len()) > 5).then("coughs"))
+    rows.write_csv(tmp_path / "new.csv")
+    done = run("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "o.csv")
+    assert done.code == 0, done.err
+    assert "Note" not in done.err
+    after = pl.read_csv(tmp_path / "o.csv", infer_schema=False)
+    assert after.drop("coughs").equals(before.drop("coughs"))
+    assert after["coughs"].null_count() == 0
+
+
+def test_rare_levels_are_grouped_and_known_to_predict(run, table: Path, tmp_path: Path) -> None:
+    assert run("fit", table, "-o", tmp_path / "m", "--top-levels", 5, *FAST).code == 0
+    (city,) = [v for v in load(tmp_path / "m").field_.schema.variables if v.name == "city"]
+    counts = pl.read_csv(table)["city"].value_counts(name="rows").sort("rows", "city", descending=[True, False])
+    assert set(city.states) == {"(other)", *counts["city"].head(5)}
+    rows = pl.read_csv(table, infer_schema=False)[:4].with_columns(
+        city=pl.Series(["c0", "a new one", None, "c66"]), coughs=pl.Series([None, "1", "0", "1"])
+    )
+    rows.write_csv(tmp_path / "new.csv")
+    done = run("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "o.csv")
+    assert done.code == 0
+    assert "do not occur in training" not in done.err
+    after = pl.read_csv(tmp_path / "o.csv", infer_schema=False)
+    assert after["city"].to_list()[:2] == ["c0", "a new one"]
+    assert after["city"][2] in city.states
+    assert after["city"][3] == "c66"
+
+
+def test_missing_cells_are_not_grouped() -> None:
+    table = pl.DataFrame({"a": ["x", "x", "y", None, "z"], "n": [1, 2, 3, 4, 5]})
+    assert group_levels(table, ["a", "n"], 1)["a"].to_list() == ["x", "x", "(other)", None, "(other)"]
+    assert group_levels(table, ["a"], 2)["a"].to_list() == ["x", "x", "y", None, "(other)"]
+    assert group_levels(table, ["a"], 3).equals(table)
+
+
+def test_an_identifier_can_be_kept_by_its_most_frequent_levels(run, table: Path, tmp_path: Path) -> None:
+    words = ("--nominal", "person", "--top-levels", 3)
+    assert run("fit", table, "-o", tmp_path / "m", *words, *FAST).code == 0
+    (person,) = [v for v in load(tmp_path / "m").field_.schema.variables if v.name == "person"]
+    assert set(person.states) == {"(other)", "p0", "p1", "p10"}
+
+
+def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) -> None:
+    words = ("--id", "person,remark,nothing,always,city", "--weight", "importance")
+    done = run("fit", table, "-o", tmp_path / "m", *words, "--l1", 5)
+    assert done.code == 0, done.err
+    assert "held-out cells, predicted from all others" in done.out
+    rows = pl.read_csv(table)
+    field = MarkovField(l1=5.0).fit(rows.select("smokes", "coughs"), sample_weight=rows["importance"].to_numpy())
+    assert load(tmp_path / "m").features_.equals(field.features_)
+    assert run("stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
+    assert run("path", table, "-o", tmp_path / "p.csv", *words, "--selection", "ebic").code == 0
+
+
+def test_weights_of_streamed_rows_are_read(run, table: Path, tmp_path: Path) -> None:
+    rows = pl.read_csv(table).select("smokes", "coughs", "importance")
+    rows.write_parquet(tmp_path / "t.parquet")
+    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--weight", "importance", *FAST)
+    assert done.code == 0, done.err
+    assert columns_of(tmp_path / "m") == ["smokes", "coughs"]
+    refused = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--top-levels", 3, *FAST)
+    refused.one_error("--top-levels", "--stream")
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("--weight", "city"), ("'city'", "row 1", "weights are numbers")),
+        (("--weight", "nothing"), ("'nothing'", "none is missing")),
+        (("--weight", "size"), ("--weight names the column 'size'",)),
+        (("--weight", "smokes", "--observed", "smokes"), ("'smokes' is the --weight",)),
+    ],
+)
+def test_mistakes_of_weights_are_one_line(run, table: Path, tmp_path: Path, words, parts) -> None:
+    run("fit", table, "-o", tmp_path / "m", *words, *FAST).one_error(*parts)
+
+
+def test_linked_tables_have_no_such_options(run, school: Path, tmp_path: Path) -> None:
+    for words in (("--weight", "fun"), ("--top-levels", 3), ("--strict",)):
+        run("fit", school, "-o", tmp_path / "m", *words, *FAST).one_error(words[0], "linked tables")
+
+
+def test_a_column_may_be_named_rows(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("rows,level\n" + "a,1\nb,2\nc,1\n" * 20)
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 1, "--no-check", "--top-levels", 2)
+    assert done.code == 0, done.err

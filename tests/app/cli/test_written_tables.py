@@ -1,0 +1,243 @@
+"""Tables that commands write look as those that they read, in every format, and never replace what is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+import io
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import load
+from sparsefield.app.cli import table_writers
+from sparsefield.app.tables.files import read_source, read_table
+
+ROWS = 80
+
+
+def missing_every_tenth(cells: list, first: int) -> list:
+    return [None if k % 10 == first else cell for k, cell in enumerate(cells)]
+
+
+@pytest.fixture(scope="module")
+def people() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    height = np.round(rng.normal(170, 9, ROWS), 1)
+    days = rng.integers(0, 300, ROWS)
+    columns = {
+        "height": height.tolist(),
+        "weight": np.round(height - 100 + rng.normal(0, 5, ROWS), 1).tolist(),
+        "income": np.round(np.exp(rng.normal(10, 0.6, ROWS))).astype(int).tolist(),
+        "member": (height > 170).tolist(),
+        "day": [dt.date(2024, 1, 1) + dt.timedelta(days=int(k)) for k in days],
+    }
+    return pl.DataFrame({name: missing_every_tenth(cells, k) for k, (name, cells) in enumerate(columns.items())})
+
+
+def as_german_text(people: pl.DataFrame) -> bytes:
+    def cells(row: dict) -> list[str]:
+        height, weight = ("" if row[k] is None else f"{row[k]:.1f}".replace(".", ",") for k in ("height", "weight"))
+        income = "" if row["income"] is None else f"{row['income']:,}".replace(",", ".") + ",00"
+        return [height, weight, income, "" if row["member"] is None else str(row["member"]).upper()]
+
+    lines = ["Größe;Gewicht;Einkommen;Mitglied", *(";".join(cells(row)) for row in people.iter_rows(named=True))]
+    return "\r\n".join([*lines, ""]).encode("cp1252")
+
+
+@pytest.fixture(scope="module")
+def german(people: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("german") / "leute.csv"
+    path.write_bytes(as_german_text(people))
+    return path
+
+
+@pytest.fixture
+def german_model(run, german: Path) -> Path:
+    model = german.parent / "m.safetensors"
+    if not model.exists():
+        assert run("fit", german, "-o", model, "--l1", 5, "--no-check").code == 0
+    return model
+
+
+GERMAN_CELLS = {
+    "Größe": r"^\d+,\d$",
+    "Gewicht": r"^\d+,\d$",
+    "Einkommen": r"^(\d{1,3}\.)?\d{1,3},00$",
+    "Mitglied": "^(TRUE|FALSE)$",
+}
+
+
+def german_cells(content: bytes) -> pl.DataFrame:
+    text = content.decode("cp1252")
+    assert text.count("\r\n") == text.count("\n")
+    return pl.read_csv(io.StringIO(text), separator=";", infer_schema=False)
+
+
+def test_filled_and_drawn_values_are_written_as_in_the_file_of_the_fit(
+    run, german: Path, german_model: Path, tmp_path: Path
+) -> None:
+    out, without = tmp_path / "o.csv", tmp_path / "without.csv"
+    assert run("predict", german_model, german, "-o", out).code == 0
+    filled = german_cells(out.read_bytes())
+    done = run("sample", german_model, "-o", out, "-n", 20, "--burn-in", 5)
+    assert done.code == 0, done.err
+    without.write_bytes(b"Gr\xf6\xdfe;Gewicht;Mitglied\r\n171,5;;\r\n160,1;;\r\n")
+    assert run("predict", german_model, without, "-o", tmp_path / "added.csv").code == 0
+    for table in (filled, german_cells(out.read_bytes()), german_cells((tmp_path / "added.csv").read_bytes())):
+        for name, cells in GERMAN_CELLS.items():
+            assert table[name].str.contains(cells).all(), name
+
+
+def test_drawn_dates_are_written_as_in_the_file_of_the_fit(run, tmp_path: Path) -> None:
+    days = [f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024;{k % 2}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["day;b", *days]))
+    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 5, "--no-check").code == 0
+    assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 5, "--burn-in", 5).code == 0
+    (tmp_path / "empty.csv").write_text("day;b\n;1\n;0\n")
+    assert run("predict", tmp_path / "m", tmp_path / "empty.csv", "-o", tmp_path / "filled.csv").code == 0
+    for name in ("o.csv", "filled.csv"):
+        written = pl.read_csv(tmp_path / name, separator=";", infer_schema=False)
+        assert written["day"].str.contains(r"^\d\d\.\d\d\.2024$").all(), name
+
+
+def test_options_replace_the_remembered_style(run, german_model: Path, tmp_path: Path) -> None:
+    options = ("--separator", ",", "--encoding", "utf-8", "-n", 5, "--burn-in", 5)
+    assert run("sample", german_model, "-o", tmp_path / "o.csv", *options).code == 0
+    found = read_source(tmp_path / "o.csv").format
+    assert (found.encoding, found.separator, found.decimal) == ("utf-8", ",", ".")
+
+
+def test_drawn_rows_have_types_where_the_format_has(run, german_model: Path, tmp_path: Path) -> None:
+    assert run("sample", german_model, "-o", tmp_path / "o.parquet", "-n", 5, "--burn-in", 5).code == 0
+    types = pl.read_parquet(tmp_path / "o.parquet").dtypes
+    assert types == [pl.Float64, pl.Float64, pl.Int64, pl.Boolean]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".xlsx"])
+def test_numbers_and_dates_of_typed_files_stay_short(run, people: pl.DataFrame, tmp_path: Path, suffix: str) -> None:
+    data, model, out = tmp_path / f"t{suffix}", tmp_path / "m", tmp_path / "o.csv"
+    {".parquet": people.write_parquet, ".arrow": people.write_ipc, ".xlsx": people.write_excel}[suffix](data)
+    assert run("fit", data, "-o", model, "--l1", 5, "--no-check").code == 0
+    assert {v.name: v.dtype for v in load(model).field_.schema.variables}["day"] == "date"
+    for command in (("predict", model, data), ("sample", model, "-n", 10, "--burn-in", 5)):
+        assert run(*command, "-o", out).code == 0
+        table = pl.read_csv(out, infer_schema=False)
+        forms = {"height": r"^\d+\.\d$", "income": r"^\d+$", "member": "^(true|false)$", "day": r"^2024-\d\d-\d\d$"}
+        for name, cells in forms.items():
+            assert table[name].str.contains(cells).all(), name
+
+
+def test_times_are_dates_only_at_midnight(tmp_path: Path) -> None:
+    from sparsefield.app.cli.table_files import write_table
+
+    days = [dt.datetime(2024, 1, 29), None]
+    table = pl.DataFrame({"day": days, "time": [dt.datetime(2024, 1, 29, 7, 30), None]})
+    write_table(table, tmp_path / "o.csv")
+    assert (tmp_path / "o.csv").read_text() == "day,time\n2024-01-29,2024-01-29 07:30:00\n,\n"
+
+
+TEXT_SUFFIXES = (".csv", ".txt", ".tsv", ".csv.gz", ".tsv.bz2", ".csv.xz")
+SUFFIXES = (*TEXT_SUFFIXES, ".jsonl", ".jsonl.zst", ".pq", ".feather", ".xlsx")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_name_of_the_output_decides_its_format(german: Path, tmp_path: Path, suffix: str) -> None:
+    from sparsefield.app.cli.table_files import check_table_output, write_table
+
+    source, out = read_source(german, as_text=True), tmp_path / f"o{suffix}"
+    check_table_output(out)
+    write_table(source.table, out, source.format, german)
+    written = read_table(out)
+    assert written.columns == source.table.columns
+    expected = read_table(german)
+    for name in expected.columns:
+        kept = expected[name].is_not_null()
+        assert written[name].null_count() == expected[name].null_count()
+        assert (written[name] == expected[name]).filter(kept).all()
+
+
+def test_formats_that_cannot_be_written_are_refused_before_work(
+    run, german_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("o.pdf", "o.parquet.gz", "o.gz", "o"):
+        run("sample", german_model, "-o", tmp_path / name).one_error(name, "should end in .csv")
+    monkeypatch.setattr(table_writers, "find_spec", lambda name: None)
+    run("sample", german_model, "-o", tmp_path / "o.xlsx").one_error("xlsxwriter", "sparsefield[files]")
+    run("sample", german_model, "-o", tmp_path / "o.csv.zst").one_error("zstandard")
+    assert importlib.util.find_spec("xlsxwriter") is not None
+    monkeypatch.setattr(table_writers, "MOST_ROWS", 1)
+    with pytest.raises(table_writers.DataError, match="at most 1 rows"):
+        table_writers.write_typed(pl.DataFrame({"a": [1, 2]}), "excel", "o.xlsx")
+
+
+def test_a_table_without_a_header_is_written_without_one(run, people: pl.DataFrame, tmp_path: Path) -> None:
+    data, model = tmp_path / "t.csv", tmp_path / "m"
+    people.drop("day").write_csv(data, include_header=False)
+    assert run("fit", data, "--no-header", "-o", model, "--l1", 5, "--no-check").code == 0
+    assert run("predict", model, data, "--no-header", "-o", tmp_path / "o.csv").code == 0
+    assert len((tmp_path / "o.csv").read_text().splitlines()) == ROWS
+    assert run("sample", model, "-n", 3, "--burn-in", 5, "-o", tmp_path / "s.csv").code == 0
+    assert len((tmp_path / "s.csv").read_text().splitlines()) == 3
+
+
+def test_inputs_are_never_overwritten(run, german: Path, german_model: Path, tmp_path: Path, monkeypatch) -> None:
+    data, model = tmp_path / "d.csv", tmp_path / "m.csv"
+    data.write_bytes(german.read_bytes())
+    model.write_bytes(german_model.read_bytes())
+    link, twin = tmp_path / "link.csv", tmp_path / "twin.csv"
+    link.symlink_to(data)
+    os.link(data, twin)
+    before = data.read_bytes(), model.read_bytes()
+    for output in (data, link, twin, model, tmp_path / "." / "d.csv"):
+        run("predict", model, data, "-o", output).one_error(output.name, "write to another file")
+        run("sample", model, "--given", data, "-o", output).one_error("write to another file")
+    run("sample", model, "-o", model).one_error("write to another file")
+    run("fit", data, "-o", twin).one_error("write to another file")
+    run("plot", model, "-o", tmp_path / "n.svg", "--edges", model.with_name("d.csv"), "--layout", data).one_error(
+        "d.csv"
+    )
+    run("export", model, "-o", tmp_path / "n.uai", "--names", tmp_path / "n.uai").one_error("two outputs")
+    with data.open() as opened:
+        monkeypatch.setattr(sys, "stdin", opened)
+        run("predict", model, "-", "-o", data).one_error("standard input")
+    assert (data.read_bytes(), model.read_bytes()) == before
+
+
+def test_files_of_linked_tables_are_never_overwritten(run, model: Path, school: Path) -> None:
+    run("fit", school, "-o", school / "pupils.csv").one_error("pupils.csv", "write to another file")
+    run("stability", model, school, "-o", school / "schema.toml").one_error("write to another file")
+
+
+def test_standard_output_is_named_in_words(run, german_model: Path) -> None:
+    draw = ("sample", german_model, "-n", 2, "--burn-in", 5, "--encoding", "utf-8", "-o", "-")
+    done = run(*draw)
+    assert "wrote to standard output." in done.err
+    assert "wrote" not in done.out
+    quiet = run(*draw, "-q")
+    assert (quiet.out, quiet.err) == (done.out, "")
+
+
+def test_one_of_a_kind_is_singular(run, german_model: Path, tmp_path: Path) -> None:
+    done = run("sample", german_model, "-n", 1, "--burn-in", 1, "-o", tmp_path / "o.csv")
+    assert done.out == f"1 row drawn with 1 chain of 1 sweep; wrote {tmp_path / 'o.csv'}.\n"
+
+
+def test_terminals_and_pictures_get_no_control_characters(run, tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 100)
+    table = pl.DataFrame({"a\x1b[31m": a, "b\x07\x01": np.where(rng.random(100) < 0.9, a, 1 - a)})
+    table.write_parquet(tmp_path / "t.parquet")
+    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--l1", 2, "--no-check")
+    assert done.code == 0, done.err
+    shown = run("info", tmp_path / "m")
+    assert "�[31m" in shown.out
+    assert not set("\x1b\x07\x01") & set(done.out + done.err + shown.out)
+    assert run("plot", tmp_path / "m", "-o", tmp_path / "net.svg").code == 0
+    assert ElementTree.parse(tmp_path / "net.svg").getroot().tag.endswith("svg")

@@ -1,0 +1,139 @@
+"""The demonstration on scikit-learn's digits, in its quick form, and the parts it is made of."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsefield.analysis.baselines import ChainedRegressions, column_frequencies
+from sparsefield.app.demo.digit_figures import (
+    CompletedPicture,
+    PixelNetwork,
+    draw_completions,
+    draw_histograms,
+    draw_network,
+)
+from sparsefield.app.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_predictions
+from sparsefield.app.demo.digits_demo import DemoResult, run_demo
+from sparsefield.app.pages.svg import Drawing
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult, list[str]]:
+    out = tmp_path_factory.mktemp("demo") / "not" / "yet"
+    lines: list[str] = []
+    return out, run_demo(out, True, lines.append), lines
+
+
+def test_the_files_are_there_and_parse(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    out, found, _ = quick
+    names = ["network.svg", "digits.svg", "signals.svg", "index.html"]
+    assert found.files == [out / name for name in names]
+    assert sorted(path.name for path in out.iterdir()) == sorted(names)
+    for name in names[:3]:
+        assert ElementTree.parse(out / name).getroot().tag == SVG + "svg"
+    page = ElementTree.fromstring((out / "index.html").read_text("utf-8").split("\n", 1)[1])
+    assert len(list(page.iter(SVG + "svg"))) == 3
+    assert len(list(page.iter("figcaption"))) == 3
+    assert not any("href" in key or key == "src" for element in page.iter() for key in element.attrib)
+
+
+def test_the_field_beats_the_frequencies(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    ours, frequencies = quick[1].scores["sparsefield"], quick[1].scores["column frequencies"]
+    assert ours["pixel_log_loss"] < 0.75 * frequencies["pixel_log_loss"]
+    assert ours["pixel_accuracy"] > frequencies["pixel_accuracy"] + 0.08
+    assert ours["digit_accuracy"] > 0.7 > 0.2 > frequencies["digit_accuracy"]
+    assert ours["digit_log_loss"] < 1.0
+    assert frequencies["digit_log_loss"] == pytest.approx(np.log(10), abs=0.05)
+
+
+def test_neighbors_are_found_far_above_chance(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    shares = quick[1].neighbors
+    assert shares["chance"] == pytest.approx(0.12, abs=0.02)
+    assert shares["strongest"] > 4 * shares["chance"]
+    assert shares["all"] > shares["chance"]
+
+
+def test_the_fit_converges_and_the_text_says_so(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    out, found, lines = quick
+    assert found.field.converged_
+    assert found.field.kkt_violation_ <= 0.02
+    features, candidates = len(found.field.features_), found.field.field_.layout.n_candidate_pairs
+    assert 0 < features < candidates
+    words = " ".join(lines)
+    assert f"{features:,} pair features out of {candidates:,} candidates" in words
+    assert "Converged: no left-out pair would improve the fit" in words
+    assert str(out / "index.html") in words
+
+
+def test_a_third_of_the_pixels_and_all_digits_are_missing() -> None:
+    digits = load_pictures(1297, 500, (4, 12))
+    assert digits.missing[:, :PIXELS].mean() == pytest.approx(1 / 3, abs=0.01)
+    assert digits.missing[:, DIGIT].all()
+    assert digits.train[:, :PIXELS].max() == 2
+    table = make_table(digits.test, digits.missing)
+    assert table["digit"].null_count() == 500
+    assert sum(table.null_count().row(0)) == digits.missing.sum()
+
+
+def test_cells_without_variation_in_training_are_not_scored() -> None:
+    train, test = np.zeros((6, PIXELS + 1), dtype=int), np.zeros((2, PIXELS + 1), dtype=int)
+    train[::2, [0, 1, DIGIT]] = 1
+    test[0, :2] = [2, 1]  # the first pixel never was 2; all but two pixels never vary
+    digits = Digits(train, test, np.ones(test.shape, dtype=bool), 3)
+    assert np.argwhere(digits.scored()).tolist() == [[0, 1], [0, DIGIT], [1, 0], [1, 1], [1, DIGIT]]
+    beliefs = column_frequencies(train, 2, [3] * PIXELS + [10])
+    scores = score_predictions(beliefs, digits)
+    assert scores["pixel_log_loss"] == pytest.approx(np.log(2))
+    assert scores["digit_accuracy"] == 1.0
+
+
+def test_chained_regressions_use_their_own_predictions() -> None:
+    """b copies a with errors, c copies b: with both missing, c gains from the prediction of b in the first round."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 400)
+    b = np.where(rng.random(400) < 0.1, (a + 1) % 3, a)
+    rows = np.column_stack([a, b, b, np.zeros(400, dtype=int)])
+    missing = np.tile([False, True, True, True], (400, 1))
+    chained = ChainedRegressions.fit(rows, [3, 3, 3, 2], c=1.0)
+    once, twice = (chained.predict(rows, missing, rounds=rounds) for rounds in (1, 2))
+    assert np.log(twice[2][np.arange(400), b]).mean() > np.log(once[2][np.arange(400), b]).mean() + 0.1
+    np.testing.assert_allclose(once[3], [[1.0, 0.0]] * 400)
+    for belief in twice:
+        np.testing.assert_allclose(belief.sum(axis=1), 1.0)
+
+
+def test_the_network_distinguishes_neighbors_from_others() -> None:
+    pairs = np.array([[0, 1], [0, 9], [0, 2], [7, 8]])  # 7 ends the first row, 8 begins the second
+    square = np.zeros((8, 8))
+    network = PixelNetwork(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)))
+    assert network.neighbors().tolist() == [True, True, False, False]
+    root = ElementTree.fromstring(draw_network(network, strongest=3))
+    assert len(root.findall(SVG + "path")) == 3
+
+
+def test_a_field_without_edges_can_be_drawn() -> None:
+    square = np.zeros((8, 8))
+    nothing = PixelNetwork(square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)))
+    ElementTree.fromstring(draw_network(nothing))
+    ElementTree.fromstring(draw_histograms(np.zeros(1), np.zeros(1), np.zeros(1), threshold=0.2))
+
+
+def test_a_wrong_guess_is_shown_with_the_truth() -> None:
+    picture = np.zeros((8, 8), dtype=int)
+    one = CompletedPicture(picture, picture, picture == 0, "3", "8", 0.6)
+    words = [node.text for node in ElementTree.fromstring(draw_completions([one], levels=2)).iter(SVG + "text")]
+    assert {"8", "60%", "is 3"} <= set(words)
+
+
+def test_text_is_escaped() -> None:
+    drawing = Drawing(10, 10, 'a "title" & more')
+    drawing.text(0, 0, "a < b & c")
+    root = ElementTree.fromstring(drawing.render())
+    assert root.get("aria-label") == 'a "title" & more'
+    assert root.find(SVG + "text").text == "a < b & c"  # pyright: ignore[reportOptionalMemberAccess]

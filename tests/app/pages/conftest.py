@@ -1,0 +1,28 @@
+"""Fixtures: a field over a small survey, and the rows of the survey."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from surveys import make_survey, with_missing
+
+from sparsefield import MarkovField
+from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+
+
+@pytest.fixture(scope="session")
+def survey() -> pl.DataFrame:
+    return with_missing(make_survey())
+
+
+@pytest.fixture(scope="session")
+def field(survey: pl.DataFrame) -> MarkovField:
+    return MarkovField(l1=2.0).fit(survey.drop("person"))
+
+
+@pytest.fixture
+def rows(field: MarkovField, survey: pl.DataFrame) -> TableRows:
+    known = survey.drop("person")
+    missing = {name: known[name].is_null() for name in known.columns}
+    raw = survey.with_columns(pl.all().cast(pl.String))
+    return TableRows(field, {"": InputTable(raw, known, missing, "survey.csv")})

@@ -1,0 +1,219 @@
+"""Sentences about the data have the figures that pandas counts, and say when nothing was learned."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield.analysis.calibration import Gain
+from sparsefield.analysis.column_evaluation import ColumnEvaluation
+from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
+from sparsefield.app.pages.report.report_page import make_report
+
+SHARE = re.compile(r"Where (\w+)=(\w+), (?:only )?([\d.]+)% of rows have (\w+)=(\w+), against ([\d.]+)% overall\.")
+NONE = re.compile(r"Where (\w+)=(\w+), none of the rows has (\w+)=(\w+), against ([\d.]+)% overall\.")
+MEAN = re.compile(r"Where (\w+)=(\w+), (\w+) is (higher|lower): ([\d.]+) on average, against ([\d.]+) overall\.")
+RANKS = re.compile(r"Higher (\w+) goes with (higher|lower) (\w+) \(rank correlation (-?[\d.]+)\)\.")
+
+
+def make_answers(n_rows: int = 300) -> pd.DataFrame:
+    """Return a table of every kind with missing cells: pairs (a, b), (age, trust), (town, size), (rain, wet)."""
+    rng = np.random.default_rng(1)
+    a = rng.choice(["no", "some", "yes"], n_rows)
+    b = np.where(rng.random(n_rows) < 0.7, a, rng.choice(["no", "some", "yes"], n_rows))
+    age = rng.integers(20, 60, n_rows)
+    trust = np.clip((age - 15) // 10 + rng.integers(-1, 2, n_rows), 1, 5)
+    town = rng.choice(["north", "south"], n_rows)
+    size = (100 + 20 * (town == "south") + rng.normal(0, 10, n_rows)).round()
+    rain = rng.integers(0, 2, n_rows)
+    wet = np.where(rng.random(n_rows) < 0.8, rain, 1 - rain)
+    columns = {"a": a, "b": b, "age": age, "trust": trust, "town": town, "size": size, "rain": rain, "wet": wet}
+    table = pd.DataFrame(columns).astype(dict.fromkeys(("age", "trust", "rain", "wet"), "Int64"))
+    return table.mask(rng.random(table.shape) < 0.05)
+
+
+@pytest.fixture(scope="module")
+def answers() -> pd.DataFrame:
+    return make_answers()
+
+
+@pytest.fixture(scope="module")
+def model(answers: pd.DataFrame) -> MarkovField:
+    return MarkovField(l1=12.0, random_state=0).fit(answers)
+
+
+def is_state(table: pd.DataFrame, column: str, state: str) -> pd.Series:
+    return table[column].astype(str) == state
+
+
+def check_counts(table: pd.DataFrame, sentence: str) -> set[str]:
+    """Compare the figures of a sentence with those of pandas, and return its columns."""
+    if found := SHARE.fullmatch(sentence):
+        one, state, share, two, other, overall = found.groups()
+        known = table.dropna(subset=[one, two])
+        part = known[is_state(known, one, state)]
+        assert float(share) == pytest.approx(100 * is_state(part, two, other).mean(), abs=0.51)
+        assert float(overall) == pytest.approx(100 * is_state(known, two, other).mean(), abs=0.51)
+        return {one, two}
+    if found := MEAN.fullmatch(sentence):
+        one, state, two, direction, mean, overall = found.groups()
+        known = table.dropna(subset=[one, two])
+        part = known[is_state(known, one, state)]
+        assert float(mean) == pytest.approx(part[two].astype(float).mean(), rel=6e-3)
+        assert float(overall) == pytest.approx(known[two].astype(float).mean(), rel=6e-3)
+        assert (float(mean) > float(overall)) == (direction == "higher")
+        return {one, two}
+    found = RANKS.fullmatch(sentence)
+    assert found, sentence
+    one, direction, two, shown = found.groups()
+    known = table.dropna(subset=[one, two]).astype({one: float, two: float})
+    assert float(shown) == pytest.approx(known[one].corr(known[two], method="spearman"), abs=0.0051)
+    assert (float(shown) > 0) == (direction == "higher")
+    return {one, two}
+
+
+def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model, answers) -> None:
+    _, *examples = model.findings(answers)
+    told = [check_counts(answers, sentence) for sentence in examples]
+    assert {frozenset(columns) for columns in told[:4]} == {
+        frozenset(pair) for pair in (("a", "b"), ("age", "trust"), ("town", "size"), ("rain", "wet"))
+    }
+    assert len(examples) <= 5
+    before = [set().union(*told[:k]) for k in range(len(told))]
+    assert all(columns - seen for columns, seen in zip(told, before, strict=True))
+    assert any(SHARE.fullmatch(sentence) for sentence in examples)
+    assert any(MEAN.fullmatch(sentence) for sentence in examples)
+    assert any(RANKS.fullmatch(sentence) for sentence in examples)
+
+
+def test_the_first_sentence_counts_pairs_of_columns_and_features(model, answers) -> None:
+    edges, features = len(model.edges_), len(model.features_)
+    (first,) = findings(model.field_)
+    assert first == f"{edges} of 28 pairs of columns go together given all other columns ({features} features)."
+    assert model.findings(answers, most=2)[0] == first
+    assert len(model.findings(answers, most=2)) == 3
+
+
+def test_a_state_that_never_occurs_with_another_is_told_as_none() -> None:
+    rain = np.arange(200) % 2
+    table = pd.DataFrame({"rain": rain, "sun": np.where(rain == 1, 0, np.arange(200) % 4 // 2)})
+    _, sentence = MarkovField(l1=1.0).fit(table).findings(table)
+    found = NONE.fullmatch(sentence)
+    assert found
+    overall = 100 * table[found[3]].mean()
+    assert float(found[5]) == pytest.approx(overall)
+
+
+def test_covariates_are_conditions_and_never_told_as_outcomes(answers) -> None:
+    table = answers[["rain", "wet", "age", "trust"]].dropna()
+    field = MarkovField(l1=8.0).fit(table, observed=["wet", "age"])
+    first, *examples = field.findings(table)
+    assert first.startswith("2 of 5 pairs")
+    assert {sentence.split()[1] for sentence in examples} == {"wet=1,", "age"}
+
+
+def test_a_sparse_matrix_has_the_same_sentences_as_the_dense_table() -> None:
+    rng = np.random.default_rng(0)
+    baskets = (rng.random((500, 40)) < 0.04).astype(int)
+    baskets[:, 3] |= baskets[:, 2] & (rng.random(500) < 0.7)
+    baskets[:, 7] |= baskets[:, 5]
+    matrix = sp.csr_array(baskets)
+    field = MarkovField(l1=4.0).fit(matrix)
+    table = pd.DataFrame(baskets, columns=[f"x{k}" for k in range(40)])
+    told = field.findings(matrix)
+    for sentence in told[1:]:
+        check_counts(table, sentence)
+    assert {frozenset(check_counts(table, sentence)) for sentence in told[1:3]} == {
+        frozenset(("x2", "x3")), frozenset(("x5", "x7")),
+    }  # fmt: skip
+    assert told == MarkovField(l1=4.0).fit(baskets).findings(baskets)
+
+
+def test_a_classifier_tells_labels_given_columns(answers) -> None:
+    rows = answers.dropna()
+    field = CRFClassifier(l1=2.0).fit(rows[["rain", "a"]], rows[["wet"]])
+    sentences = field.findings(rows[["rain", "a"]], rows[["wet"]])
+    found = SHARE.fullmatch(sentences[1])
+    assert found
+    assert (found[1], found[4]) == ("rain", "wet")
+
+
+@pytest.fixture(scope="module")
+def linked() -> Relational:
+    rng = np.random.default_rng(0)
+    firm = rng.choice(["bank", "farm"], 40)
+    at = rng.integers(0, 40, 200)
+    smart = np.where(rng.random(200) < 0.9, firm[at] == "bank", firm[at] == "farm").astype(int)
+    people = pl.DataFrame({"firm": at, "smart": smart})
+    firms = pl.DataFrame({"key": range(40), "kind": firm})
+    return Relational(
+        {"person": people, "firm": firms}, keys={"firm": "key"}, links={"employer": ("person", "firm", "firm")}
+    )
+
+
+def test_linked_rows_are_counted_across_their_link(linked) -> None:
+    field = RelationalField(l1=3.0).fit(linked)
+    first, sentence = field.findings(linked)
+    assert "within rows or across links" in first
+    people, firms = (linked.tables[name].to_pandas() for name in ("person", "firm"))
+    joined = people.merge(firms, left_on="firm", right_on="key")
+    found = re.fullmatch(
+        r"Across employer, where (person|firm)\.(\w+)=(\w+), (?:only )?([\d.]+)% of linked rows have "
+        r"(?:person|firm)\.(\w+)=(\w+), against ([\d.]+)% overall\.", sentence,
+    )  # fmt: skip
+    assert found, sentence
+    part = joined[is_state(joined, found[2], found[3])]
+    assert float(found[4]) == pytest.approx(100 * is_state(part, found[5], found[6]).mean(), abs=0.51)
+    assert float(found[7]) == pytest.approx(100 * is_state(joined, found[5], found[6]).mean(), abs=0.51)
+
+
+def test_a_field_without_features_says_that_nothing_was_found(answers) -> None:
+    field = MarkovField(l1=1000.0).fit(answers)
+    (sentence,) = field.findings(answers)
+    assert sentence.startswith("No dependence between columns could be found in these 300 rows: each column is")
+    assert "a lower l1" in sentence
+
+
+def test_a_gain_within_its_error_is_no_gain() -> None:
+    assert Gain(0.2, 0.1).is_clear
+    assert not Gain(0.1, 0.2).is_clear
+    sentence = describe_no_gain(Gain(-0.01, 0.02), 300, 4)
+    assert sentence.startswith(
+        "No dependence between columns, within rows or across links, could be found in these 300 rows of 4 linked "
+        "tables: held-out cells are predicted no better than by column frequencies"
+    )
+
+
+def column(name: str, gain: float, deviation: float) -> ColumnEvaluation:
+    return ColumnEvaluation(name, "nominal", 100, 1.0 - gain, 1.0, 0.2, 0.3, 1.0, np.nan, None, deviation)
+
+
+def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named() -> None:
+    columns = [column("a", 0.1, 0.1), column("b", 0.1, 0.1), column("c", 0.0, 0.1), column("d", -0.1, 0.1)]
+    assert describe_gains(columns).endswith("in 2 of 4 columns, worse in 1, and about as well in 1.")
+    columns = [*(column(f"x{k}", 0.1, 0.1) for k in range(9)), column("name", -9.0, 0.1)]
+    sentence = describe_gains(columns)
+    assert "in 9 of 10 columns, worse in 1. " in sentence
+    assert sentence.endswith("mostly because of name.")
+
+
+def test_a_report_begins_with_the_findings(model, answers) -> None:
+    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(answers))
+    assert page.index('id="findings"') < page.index('id="summary"')
+    text = re.sub("</?strong>", "", page)
+    for sentence in model.findings(answers):
+        assert sentence in text
+    assert "Values are predicted better than by column frequencies in " in page
+
+
+def test_a_report_on_rows_that_do_not_show_the_dependence_says_so(model, answers) -> None:
+    rng = np.random.default_rng(0)
+    shuffled = pd.DataFrame({name: rng.permutation(answers[name]) for name in answers}).astype(answers.dtypes)
+    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(shuffled))
+    assert "no better than by column frequencies (gain in log-likelihood -" in page

@@ -1,0 +1,107 @@
+"""Cells of files that are easily lost or changed on reading come back as they are."""
+
+from __future__ import annotations
+
+import codecs
+import sqlite3
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sparsefield.app.tables.file_kinds import kind_of
+from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.typed_text import numbers_of
+from sparsefield.errors import DataError
+
+
+def test_text_far_down_in_a_sheet_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("fastexcel")
+    xlsxwriter = pytest.importorskip("xlsxwriter")
+    with xlsxwriter.Workbook(tmp_path / "t.xlsx") as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["number", "code", "whole"])
+        for row in range(1, 1501):
+            sheet.write_row(row, 0, [1.5, row, row] if row <= 1200 else ["high", "k.A.", row])
+    table = read_table(tmp_path / "t.xlsx")
+    assert table.null_count().row(0) == (0, 0, 0)
+    assert table["number"][-1] == "high"
+    assert table["code"][-1] == "k.A."
+    assert table["whole"].to_list() == list(range(1, 1501))
+    assert table["whole"].dtype == pl.Int64
+
+
+def test_long_serial_numbers_stay_different(tmp_path: Path) -> None:
+    numbers = [f"894902000012345600{k:02d}" for k in range(50)]
+    (tmp_path / "t.csv").write_text("serial,a\n" + "".join(f"{number},1\n" for number in numbers))
+    assert read_table(tmp_path / "t.csv")["serial"].to_list() == numbers
+
+
+def test_a_long_cell_takes_nothing_from_the_next_row(tmp_path: Path) -> None:
+    note = "\n".join(f"line {k}" for k in range(80))
+    (tmp_path / "t.csv").write_text(f'id,size,note\n1,5" tv,"{note}"\n2222,x,short\n')
+    assert read_table(tmp_path / "t.csv")["id"].to_list() == [1, 2222]
+
+
+def test_the_last_missing_value_of_a_single_column_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(pl.DataFrame({"a": [1, 2, None]}).write_csv())
+    assert read_table(tmp_path / "t.csv")["a"].to_list() == [1, 2, None]
+
+
+def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None:
+    from sparsefield.app.tables.statistical_files import _column
+
+    found = _column("answer", [1.0, 2.0, None], {1: "yes", 2: "no", "a": "refused"}, ordered=False)
+    assert found.to_list() == ["yes", "no", None]
+
+
+@pytest.mark.parametrize("head", [b"ORCID,name\n1,a\n", b"PAR1,PAR2\n1,2\n", b"abcdefghDUCK,b\n1,2\n"])
+def test_headers_like_signatures_are_text(head: bytes) -> None:
+    assert kind_of(head, head) == "csv"
+
+
+def test_json_lines_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(codecs.BOM_UTF8 + b'{"a": 1}\n{"a": 2}\n')
+    assert read_table(tmp_path / "t.jsonl")["a"].to_list() == [1, 2]
+
+
+def test_an_unnamed_column_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",a\n5,1\n7,2\n")
+    assert read_table(tmp_path / "t.csv").columns == ["", "a"]
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["low", "refused", "high"])])
+def test_words_for_missing_values_count_in_categories(tmp_path: Path, dtype) -> None:
+    pl.DataFrame({"a": pl.Series(["low", "refused", "high"], dtype=dtype)}).write_parquet(tmp_path / "t.parquet")
+    found = read_table(tmp_path / "t.parquet", ReadOptions(missing=("refused",)))["a"]
+    assert found.cast(pl.String).to_list() == ["low", None, "high"]
+    if isinstance(dtype, pl.Enum):
+        assert found.dtype == pl.Enum(["low", "high"])
+
+
+def test_views_of_a_database_file_do_not_read_other_files(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with duckdb.connect(tmp_path / "t.duckdb") as made:
+        made.execute(f"create view v as select * from read_csv('{tmp_path / 'secret.csv'}')")
+    with pytest.raises(DataError):
+        read_table(tmp_path / "t.duckdb")
+    with duckdb.connect(tmp_path / "u.duckdb") as made:
+        made.execute("create table v as select 7 as a")
+    assert read_table(tmp_path / "u.duckdb")["a"].to_list() == [7]
+
+
+def test_dates_and_tables_of_sqlite_are_read(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "t.db") as made:
+        made.execute("create table t (a integer, b text)")
+        made.execute("insert into t values (1, ?)", [date(2024, 1, 29).isoformat()])
+    made.close()
+    assert read_table(tmp_path / "t.db").rows() == [(1, "2024-01-29")]
+
+
+def test_marks_between_thousands_are_known_where_the_column_is() -> None:
+    cells = pl.Series(["507", "2.433", "1.250,5"])
+    assert numbers_of(cells[:2], ",").to_list() == [507.0, None]
+    assert numbers_of(cells, ",", known=True).to_list() == [507.0, 2433.0, 1250.5]

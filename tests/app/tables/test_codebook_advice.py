@@ -1,0 +1,174 @@
+"""The advice of a codebook names what helps, and its options do what they promise."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import polars as pl
+
+import sparsefield
+from sparsefield import Codebook
+from sparsefield.app.tables.column_entries import ColumnEntry
+from sparsefield.app.tables.column_kinds import find_kinds
+from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read_options import ReadOptions
+
+REMARKS = [f"The answer about point {k} took very long to arrive" for k in range(30)]
+
+
+def entry_of(values: list, decimal: str = ".") -> ColumnEntry:
+    return sparsefield.inspect(pl.DataFrame({"a": values}), decimal=decimal)["a"]
+
+
+def texts_of(book: Codebook) -> list[str]:
+    return [str(one) for one in book.advice]
+
+
+def with_commas(n: int, code: str = "k.A.") -> list[str]:
+    return [code, *(f"{k % 20},{k % 7}" for k in range(n - 1))]
+
+
+def test_decimal_commas_that_a_missing_code_keeps_from_being_numbers_are_freed_by_it() -> None:
+    frame = pl.DataFrame({"a": with_commas(90), "b": with_commas(90)[::-1]})
+    (advice,) = sparsefield.inspect(frame, decimal=",").advice
+    assert str(advice) == (
+        "'k.A.' in 'a', 'b' may mean a missing value; the option is for all columns, and makes 'a', 'b' columns of "
+        "numbers: --missing k.A."
+    )
+    (advice,) = sparsefield.inspect(frame).advice  # of a file that seemed to have decimal points
+    assert advice.option == "--missing k.A. --decimal ,"
+
+
+def test_decimal_commas_beside_columns_with_decimal_points_cannot_be_read_by_an_option() -> None:
+    frame = pl.DataFrame({"a": with_commas(90), "b": [k / 7 for k in range(90)]})
+    book = sparsefield.inspect(frame)
+    assert book.options == "--missing k.A."
+    assert "columns of numbers" not in texts_of(book)[0]
+    assert texts_of(book)[1].startswith("'a' has numbers with another decimal mark than other columns; write 1234.5")
+
+
+def test_complete_decimal_commas_need_only_the_decimal_mark() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"a": with_commas(90, "3,5")}))
+    assert texts_of(book) == ["'a' has numbers with a decimal comma: --decimal ,"]
+
+
+def test_units_have_to_be_corrected_in_the_decimal_mark_of_the_file() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"a": [f"{k % 20} %" for k in range(90)]}), decimal=",")
+    assert texts_of(book) == ["'a' has numbers with commas or units; write 1234,5 to use them as numbers."]
+
+
+def test_texts_that_no_option_can_name_are_not_proposed() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"a": ["about 3, or 4", *(str(k % 20) for k in range(89))]}))
+    assert texts_of(book) == [
+        "'a' has numbers and texts such as 'about 3, or 4'; correct these cells to use them as numbers."
+    ]
+
+
+def test_three_marks_and_a_missing_code_are_numbers() -> None:
+    assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
+    assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
+
+
+def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path: Path) -> None:
+    """The option for the order is named in the same run, since both are needed."""
+    frame = pl.DataFrame({"d": ["k.A.", *(f"{k % 12 + 1}/{k % 7 + 1}/{2000 + k % 3}" for k in range(89))]})
+    book = sparsefield.inspect(frame)
+    assert book.options == "--missing k.A."
+    missing, order = book.advice
+    assert "column of dates" not in str(missing)
+    assert order.is_conditional
+    assert order.option == "--dates month-first"
+    frame.write_csv(tmp_path / "d.csv")
+    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",)))["d"].dtype == pl.String
+    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date
+
+
+def test_dates_with_a_missing_code_are_freed_by_it() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"d": ["k.A.", *(f"{k % 28 + 1}.3.2024" for k in range(89))]}))
+    (advice,) = book.advice
+    assert str(advice).endswith("and makes 'd' a column of dates: --missing k.A.")
+
+
+def test_free_text_of_few_levels_is_advised_to_be_left_out() -> None:
+    frame = pl.DataFrame({"remark": ["-", *REMARKS * 5], "x": [0, 1] * 75 + [1]})
+    book = sparsefield.inspect(frame)
+    assert book.left_out == ()
+    assert texts_of(book) == ["'remark' has long text in many levels, and may be free text: --id remark"]
+
+
+def test_comments_beside_short_answers_may_be_free_text() -> None:
+    comments = [f"I would like to say something about question {k}" for k in range(40)]
+    assert entry_of([*["none", "no", "all fine"] * 40, *comments]).finding("long text") is not None
+    assert entry_of([*["none", "no", "all fine"] * 40, *(f"job {k}" for k in range(40))]).finding("long text") is None
+    assert entry_of([*["none", "no", "all fine"] * 400, *comments]).finding("long text") is None
+
+
+def test_a_column_in_which_few_rows_differ_is_nearly_constant() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"took part": ["yes"] * 197 + ["no", "no", "?!"], "x": [0, 1] * 100}))
+    finding = book["took part"].finding("nearly constant")
+    assert finding is not None
+    assert finding.text == "'yes' in all but 3 rows"
+    (advice,) = book.advice
+    assert str(advice).endswith("to leave it out: --id 'took part'")
+    assert advice.is_conditional
+    assert entry_of(["yes"] * 195 + ["no"] * 5).findings == ()
+    assert entry_of(["yes"] * 97 + ["no"] * 3).finding("nearly constant")
+    assert entry_of(["yes"] * 60 + ["no"] * 3).finding("nearly constant") is None
+
+
+def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
+    assert entry_of(REMARKS[:4] * 20).finding("long text") is None
+    assert entry_of(REMARKS * 200).finding("long text") is None
+
+
+def test_a_code_is_not_proposed_where_it_is_a_value_of_another_column() -> None:
+    frame = pl.DataFrame({"children": [0, 1, 2, 3, 99] * 20, "weight": [60 + k % 50 for k in range(100)]})
+    (advice,) = sparsefield.inspect(frame).advice
+    assert advice.option == ""
+    assert advice.text.startswith("'99' in 'children' may mean a missing value, but is a value like others in 'weight'")
+    alone = sparsefield.inspect(frame.with_columns(weight=pl.col("weight") % 10 + 50))
+    assert alone.options == "--missing 99"
+
+
+def test_columns_of_the_same_scale_have_one_option() -> None:
+    scale = ["never", "rarely", "often"]
+    book = sparsefield.inspect(pl.DataFrame({f"q{k}": [scale[(k + j // 2) % 3] for j in range(30)] for k in (0, 2)}))
+    duplicate = [one.option for one in book.advice]
+    assert duplicate == [
+        "--id q2",
+        "--ordinal 'q0=never<rarely<often'",
+    ]  # one that repeats another has no order to give
+    book = sparsefield.inspect(pl.DataFrame({f"q{k}": [scale[j // k % 3] for j in range(30)] for k in (1, 2, 3)}))
+    assert [one.option for one in book.advice] == ["--ordinal 'q1=q2=q3=never<rarely<often'"]
+
+
+def test_the_options_of_all_advice_leave_each_column_out_once() -> None:
+    frame = pl.DataFrame(
+        {"id": range(50), "none": [None] * 50, "size": [k * k for k in range(50)], "c": ["k.A.", "x"] * 25}
+    )
+    book = sparsefield.inspect(frame)
+    assert book.options == "--id id,none --missing k.A. --missing x"  # not that of 'size', which may be a measurement
+    assert book.to_dict()["options"] == book.options
+
+
+def test_a_number_among_words_is_a_missing_code() -> None:
+    scale = ["never", "rarely", "often", "always", "99"]
+    book = sparsefield.inspect(pl.DataFrame({"a": scale * 10}))
+    assert book.options == "--missing 99 --ordinal 'a=never<rarely<often<always'"
+    assert sparsefield.inspect(pl.DataFrame({"a": ["flat 1", "flat 9", "99"] * 10})).options == ""
+
+
+def test_columns_whose_names_have_commas_are_named_with_their_order() -> None:
+    scale = ["never", "rarely", "often"]
+    names = {"sport": 1, "sport, before": 2, "x=y": 3}
+    frame = pl.DataFrame({name: [scale[j // k % 3] for j in range(30)] for name, k in names.items()})
+    (advice,) = sparsefield.inspect(frame).advice
+    assert advice.option == "--ordinal 'sport=sport, before=never<rarely<often'"
+    given = {"ordinal": ("--ordinal", [shlex.split(advice.option)[1]])}
+    assert find_kinds(given, frame.columns) == dict.fromkeys(["sport", "sport, before"], "never<rarely<often")
+
+
+def test_numbers_with_units_are_told_from_levels_with_numbers() -> None:
+    assert entry_of([f"{k % 20 + 0.5} kg" for k in range(90)]).finding("numbers as text") is not None
+    assert entry_of([f"{k % 20} May" for k in range(90)]).finding("numbers as text") is None

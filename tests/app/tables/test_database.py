@@ -1,0 +1,424 @@
+"""Tables, keys and links of a database are read, and nothing is written."""
+
+from __future__ import annotations
+
+import builtins
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sparsefield.app.tables import connections
+from sparsefield.app.tables.database import read_database
+from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.schema_file import read_schema
+from sparsefield.data.links import ForeignKey, OffsetLink
+from sparsefield.errors import DataError
+
+duckdb = pytest.importorskip("duckdb")
+
+DEFINITION = """
+CREATE TABLE nations (nation VARCHAR PRIMARY KEY, rich INTEGER, area DOUBLE);
+CREATE TABLE "an ""odd"" pair" (subject VARCHAR REFERENCES nations (nation), object VARCHAR REFERENCES nations (nation),
+    exports INTEGER, PRIMARY KEY (subject, object));
+CREATE TABLE treaty (a VARCHAR, b VARCHAR, day INTEGER,
+    FOREIGN KEY (a, b) REFERENCES "an ""odd"" pair" (subject, object));
+CREATE VIEW large AS SELECT * FROM nations WHERE area > 2;
+INSERT INTO nations VALUES ('A', 1, 3.5), ('B', NULL, 2.0);
+INSERT INTO "an ""odd"" pair" VALUES ('A', 'B', 1), ('B', 'A', 0);
+INSERT INTO treaty VALUES ('A', 'B', 7);
+"""
+TABLES = {"nation": "nations", "pair": 'an "odd" pair'}
+
+
+def made(path: Path, definition: str = DEFINITION) -> Path:
+    """A DuckDB or SQLite file, by its suffix."""
+    if path.suffix == ".duckdb":
+        with closing(duckdb.connect(str(path))) as connection:
+            connection.execute(definition)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(definition)
+    return path
+
+
+@pytest.fixture(params=["world's.duckdb", "world's.db"])
+def database(request, tmp_path: Path) -> Path:
+    return made(tmp_path / request.param)
+
+
+# -- what is read ------------------------------------------------------------------------------------------------
+
+
+def test_keys_and_links_are_those_that_the_database_declares(database: Path) -> None:
+    data = read_database(database, TABLES)
+    assert data.tables["nation"].rows() == [("A", 1, 3.5), ("B", None, 2.0)]
+    assert data.keys == {"nation": "nation"}
+    assert data.links == {
+        "subject": ForeignKey("pair", "subject", "nation"),
+        "object": ForeignKey("pair", "object", "nation"),
+    }
+    assert [rows.tolist() for rows in data.linked_rows("object")] == [[0, 1], [1, 0]]
+
+
+def test_given_keys_links_and_roles_take_precedence(database: Path) -> None:
+    data = read_database(
+        str(database),
+        TABLES,
+        keys={"nation": "nation"},
+        links={"from": ("pair", "subject", "nation"), "next": OffsetLink("nation", along="rich")},
+        observed={"nation": ["area"]},
+        ignore={"pair": ["object"]},
+        templates=["across from"],
+    )
+    assert list(data.links) == ["from", "next"]
+    assert data.variables("pair") == ("exports",)
+    assert data.templates is not None
+    assert read_database(database, TABLES, links={}).links == {}
+
+
+def test_queries_and_views_are_tables_too(database: Path) -> None:
+    query = "SELECT nation, CASE WHEN area > 3 THEN 'big' ELSE 'small' END AS size FROM nations ORDER BY nation"
+    data = read_database(database, {"nation": query, "large": "large", "pair": 'main.an "odd" pair'})
+    assert data.tables["nation"].rows() == [("A", "big"), ("B", "small")]
+    assert data.tables["large"].height == 1
+    # A query has no declared key, so nothing links to it.
+    assert data.links == {}
+    with_cte = "with x as (select nation from nations) select count(*) as n from x"
+    assert read_database(database, {"x": with_cte}).tables["x"].rows() == [(2,)]
+
+
+def test_table_names_ignore_case(database: Path) -> None:
+    data = read_database(database, {"nation": "NATIONS", "pair": 'An "Odd" Pair'})
+    assert list(data.links) == ["subject", "object"]
+
+
+def test_keys_of_several_columns_are_ignored(database: Path) -> None:
+    data = read_database(database, {"treaty": "treaty", "pair": 'an "odd" pair'})
+    assert data.keys == {}
+    assert data.links == {}
+
+
+def test_links_of_equal_columns_in_two_tables_have_distinct_names(tmp_path: Path, database: Path) -> None:
+    definition = (
+        "CREATE TABLE p (id INTEGER PRIMARY KEY, x INTEGER);"
+        'CREATE TABLE q (p INTEGER REFERENCES p (id), "the boss" INTEGER REFERENCES p (id), y INTEGER);'
+        "CREATE TABLE r (p INTEGER REFERENCES p (id), z INTEGER);"
+        "INSERT INTO p VALUES (1, 0); INSERT INTO q VALUES (1, NULL, 0); INSERT INTO r VALUES (1, 1);"
+    )
+    path = made(tmp_path / f"two{database.suffix}", definition)
+    links = read_database(path, {name: name for name in "pqr"}).links
+    assert sorted(links) == ["q.p", "r.p", "the_boss"]
+    assert links["the_boss"] == ForeignKey("q", "the boss", "p")
+
+
+def test_a_reference_to_a_column_other_than_the_key_is_refused(tmp_path: Path, database: Path) -> None:
+    definition = (
+        "CREATE TABLE p (id INTEGER PRIMARY KEY, code INTEGER UNIQUE);"
+        "CREATE TABLE q (p INTEGER REFERENCES p (code), y INTEGER);"
+        "INSERT INTO p VALUES (1, 10); INSERT INTO q VALUES (10, 0);"
+    )
+    path = made(tmp_path / f"code{database.suffix}", definition)
+    with pytest.raises(DataError, match=r"Column 'p' of table 'q' is declared to reference 'code' of table 'p'"):
+        read_database(path, {"p": "p", "q": "q"})
+    data = read_database(path, {"p": "p", "q": "q"}, keys={"p": "code"})
+    assert data.links == {"p": ForeignKey("q", "p", "p")}
+
+
+def test_a_referenced_column_is_the_key_of_a_table_without_one(tmp_path: Path, database: Path) -> None:
+    definition = (
+        "CREATE TABLE p (code INTEGER UNIQUE, x INTEGER); CREATE TABLE q (p INTEGER REFERENCES p (code), y INTEGER);"
+        "INSERT INTO p VALUES (10, 1); INSERT INTO q VALUES (10, 0);"
+    )
+    data = read_database(made(tmp_path / f"unique{database.suffix}", definition), {"p": "p", "q": "q"})
+    assert data.keys == {"p": "code"}
+    assert [rows.tolist() for rows in data.linked_rows("p")] == [[0], [0]]
+
+
+def test_nothing_is_written(database: Path) -> None:
+    before = database.read_bytes()
+    read_database(database, TABLES)
+    for query in (
+        "SELECT 1 AS a; DROP TABLE treaty",
+        "WITH x AS (SELECT 1) INSERT INTO treaty VALUES ('A', 'B', 8)",
+        "WITH x AS (SELECT 1) DELETE FROM treaty",
+    ):
+        with pytest.raises(DataError):
+            read_database(database, {"x": query})
+    assert database.read_bytes() == before
+    assert sorted(path.name for path in database.parent.iterdir()) == [database.name]
+
+
+def test_decimals_and_wide_integers_become_plain_numbers(tmp_path: Path) -> None:
+    definition = (
+        "CREATE TABLE t (kind ENUM ('a', 'b'), price DECIMAL(8, 2), wide HUGEINT);"
+        "INSERT INTO t VALUES ('b', 1.25, 5), (NULL, NULL, NULL);"
+    )
+    path = made(tmp_path / "t.duckdb", definition)
+    frame = read_database(path, {"t": "t"}).tables["t"]
+    assert frame.rows() == [("b", 1.25, 5), (None, None, None)]
+    assert frame.dtypes == [pl.String, pl.Float64, pl.Int64]
+    assert read_database(path, {"t": "SELECT sum(wide) AS s FROM t"}).tables["t"].dtypes == [pl.Int64]
+    with pytest.raises(DataError, match=r"t\.duckdb: table 't' has integers of more than 64 bits"):
+        read_database(path, {"t": "SELECT 170141183460469231731687303715884105727::HUGEINT AS h"})
+
+
+def test_results_are_the_same_without_pyarrow(tmp_path: Path) -> None:
+    path = made(tmp_path / "w.duckdb")
+    # In a process of its own, since DuckDB may then complain at exit.
+    code = (
+        "import sys; from sparsefield.app.tables import connections\n"
+        "from sparsefield.app.tables.database import read_database\n"
+        "connections.find_spec = lambda name: None\n"
+        "data = read_database(sys.argv[1], {'nation': 'nations'})\n"
+        "print(data.tables['nation'].rows())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[('A', 1, 3.5), ('B', None, 2.0)]"
+
+
+def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Path) -> None:
+    definition = (
+        "CREATE TABLE p (id INTEGER PRIMARY KEY, x); CREATE TABLE q (p INTEGER REFERENCES P, r REFERENCES nowhere, y);"
+        "INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO q VALUES (2, 1, 0), (1, 1, 1);"
+    )
+    data = read_database(made(tmp_path / "p.sqlite", definition), {"p": "p", "q": "q"})
+    assert data.links == {"p": ForeignKey("q", "p", "p")}
+    assert data.variables("q") == ("r", "y")
+
+
+# -- Parquet -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    pl.DataFrame({"nation": ["A", "B"], "rich": [1, 0]}).write_parquet(folder / "my nations.parquet")
+    pl.DataFrame({"subject": ["A"], "exports": [1]}).write_parquet(folder / "pairs.pq")
+    (folder / "notes.txt").write_text("none")
+    return folder
+
+
+def test_a_folder_of_parquet_files_is_a_database(parquet: Path) -> None:
+    tables = {"nation": "my nations", "pair": 'SELECT * FROM pairs JOIN "my nations" ON subject = nation'}
+    data = read_database(parquet, tables, keys={"nation": "nation"}, links={"s": ("pair", "subject", "nation")})
+    assert data.tables["pair"].rows() == [("A", 1, "A", 1)]
+    assert [rows.tolist() for rows in data.linked_rows("s")] == [[0], [0]]
+
+
+def test_a_pattern_of_parquet_files_is_a_database(parquet: Path) -> None:
+    data = read_database(f"{parquet}/*.parquet", {"nation": "my nations"})
+    assert data.keys == {}
+    with pytest.raises(DataError, match="there is no table 'pairs'; tables: my nations"):
+        read_database(f"{parquet}/*.parquet", {"nation": "pairs"})
+
+
+def test_unusable_parquet_files_are_named_in_errors(parquet: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "empty", tmp_path / "*.parquet"):
+        with pytest.raises(DataError, match="no Parquet files were found"):
+            read_database(place, {"x": "x"})
+    pl.DataFrame({"a": [1]}).write_parquet(parquet / "pairs.parquet")
+    with pytest.raises(DataError, match="would both be the table 'pairs': rename one"):
+        read_database(parquet, {"x": "pairs"})
+    (tmp_path / "empty" / "broken.parquet").write_text("no")
+    with pytest.raises(DataError, match=r"broken\.parquet: "):
+        read_database(tmp_path / "empty", {"x": "broken"})
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({}, "No tables were given"),
+        ({"x": "nowhere"}, "there is no table 'nowhere'; tables: .*large, nations, .*A query must begin with SELECT"),
+        ({"x": "SELECT * FROM nowhere"}, "table 'x': .*nowhere"),
+        ({"x": "SELECT * FROM frames"}, "table 'x': .*frames"),
+        ({"x": "SELECT"}, "there is no table 'SELECT'"),
+        ({"x": "SELECT * FROM nations WHERE area > 9"}, "table 'x' has no rows"),
+    ],
+)
+def test_a_missing_table_is_named(database: Path, tables, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read_database(database, tables)
+    assert "\n" not in str(caught.value)
+
+
+def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "w.db")
+    with pytest.raises(DataError, match="table 'x' has several columns 'nation': rename them with AS"):
+        read_database(path, {"x": "SELECT a.nation, b.nation FROM nations a, nations b"})
+
+
+def test_an_ambiguous_table_needs_its_schema(tmp_path: Path) -> None:
+    definition = "".join(
+        f"CREATE SCHEMA IF NOT EXISTS {schema}; CREATE TABLE {schema}.{table} AS SELECT '{schema}' AS x;"
+        for schema, table in (("one", "t"), ("two", "t"), ("one", "u"), ("main", "u"))
+    )
+    path = made(tmp_path / "s.duckdb", definition)
+    with pytest.raises(DataError, match=r"'t' is ambiguous \(one\.t, two\.t\): add the schema"):
+        read_database(path, {"t": "t"})
+    assert read_database(path, {"t": "two.t"}).tables["t"].rows() == [("two",)]
+    assert read_database(path, {"u": "u"}).tables["u"].rows() == [("main",)]
+
+
+def test_only_some_of_many_tables_are_shown(tmp_path: Path) -> None:
+    definition = "".join(f"CREATE TABLE t{k} (x INTEGER);" for k in range(10))
+    with pytest.raises(DataError, match=r"tables: t0, .*t7 and 2 more"):
+        read_database(made(tmp_path / "many.duckdb", definition), {"x": "x"})
+
+
+def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.duckdb: there is no such database"):
+        read_database(tmp_path / "none.duckdb", {"x": "x"})
+    (tmp_path / "text.duckdb").write_text("this is no database, but a text that goes on for a while " * 99)
+    with pytest.raises(DataError, match=r"text\.duckdb: ") as caught:
+        read_database(tmp_path / "text.duckdb", {"x": "x"})
+    assert "\n" not in str(caught.value)
+    (tmp_path / "torn.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 200)
+    with pytest.raises(DataError, match=r"torn\.sqlite: "):
+        read_database(tmp_path / "torn.sqlite", {"x": "x"})
+
+
+@pytest.fixture
+def without_duckdb(monkeypatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name, *args, **options):
+        if name == "duckdb":
+            raise ImportError(name)
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+def test_without_duckdb_the_extra_is_named(tmp_path: Path, without_duckdb) -> None:
+    (tmp_path / "x.duckdb").write_bytes(b"x")
+    for place in (tmp_path / "x.duckdb", tmp_path, "postgresql://localhost/x"):
+        with pytest.raises(DataError, match=r"pip install 'sparsefield\[sql\]'"):
+            read_database(place, {"x": "x"})
+
+
+def test_sqlite_is_read_without_duckdb(tmp_path: Path, without_duckdb) -> None:
+    assert list(read_database(made(tmp_path / "w.db"), TABLES).links) == ["subject", "object"]
+
+
+# -- extensions --------------------------------------------------------------------------------------------------
+
+
+def loads(extension: str) -> bool:
+    with closing(duckdb.connect(config={"autoinstall_known_extensions": "false"})) as connection:
+        try:
+            connection.execute(f"LOAD {extension}")
+        except duckdb.Error:
+            return False
+    return True
+
+
+def test_sqlite_through_duckdb_and_through_python_agree(tmp_path: Path, monkeypatch) -> None:
+    if not loads("sqlite"):
+        pytest.skip("DuckDB's extension sqlite is not installed")
+    path = made(tmp_path / "w.db")
+    one = read_database(path, TABLES)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise duckdb.IOException("not installed")
+
+    monkeypatch.setattr(connections, "_load", refuse)
+    other = read_database(path, TABLES)
+    assert (one.keys, one.links) == (other.keys, other.links)
+    assert all(one.tables[name].rows() == other.tables[name].rows() for name in TABLES)
+
+
+ADDRESS = "postgresql://me:s%40cret@127.0.0.1:1/none"
+
+
+def test_postgres_without_its_extension_names_the_remedy(monkeypatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise duckdb.IOException("Failed to download\nmany more lines")
+
+    monkeypatch.setattr(connections, "_load", refuse)
+    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none: .*INSTALL postgres") as caught:
+        read_database(ADDRESS, {"x": "x"})
+    assert "cret" not in str(caught.value)
+
+
+def test_the_error_of_an_unreachable_postgres_is_one_line_without_the_password(monkeypatch) -> None:
+    asked = []
+
+    class Unreachable:
+        def execute(self, statement: str) -> None:
+            asked.append(statement)
+            raise duckdb.IOException('Unable to connect to Postgres at "postgresql://me:s%40cret@x": s@cret\nmore')
+
+    monkeypatch.setattr(connections, "_load", lambda *args, **options: None)
+    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none.*: Unable to connect") as caught:
+        connections._postgres(Unreachable(), ADDRESS + "?sslmode=disable")
+    assert "cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "sslmode=disable&connect_timeout=10'" in asked[0]
+    assert "READ_ONLY" in asked[0]
+    with pytest.raises(DataError):
+        connections._postgres(Unreachable(), ADDRESS + "?connect_timeout=2&password=other")
+    assert asked[1].count("connect_timeout") == 1
+
+
+def test_a_real_unreachable_postgres_does_not_hang() -> None:
+    if not loads("postgres"):
+        pytest.skip("DuckDB's extension postgres is not installed")
+    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none: ") as caught:
+        read_database(ADDRESS, {"x": "x"})
+    assert "cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_with_brackets_is_no_pattern(parquet: Path) -> None:
+    pl.DataFrame({"v": [1, 1]}).write_parquet(parquet / "ab.parquet")
+    pl.DataFrame({"v": [2, 2]}).write_parquet(parquet / "a[b].parquet")
+    data = read_database(parquet, {"odd": "a[b]", "plain": "ab", "asked": 'SELECT * FROM "a[b]"'})
+    assert {name: table["v"].to_list() for name, table in data.tables.items()} == {
+        "odd": [2, 2],
+        "plain": [1, 1],
+        "asked": [2, 2],
+    }
+    assert read_table(parquet / "a[b].parquet")["v"].to_list() == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path, parquet: Path, kind: str) -> None:
+    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
+    place = made(tmp_path / "world.duckdb") if kind == "duckdb" else parquet
+    for query in (
+        f"SELECT * FROM read_csv('{tmp_path}/secret.csv')",
+        f"SELECT content FROM read_text('{tmp_path}/secret.csv')",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+    ):
+        with pytest.raises(DataError, match=r"outside of the database.*other_files=True"):
+            read_database(place, {"x": query})
+    with pytest.raises(DataError, match=r"secret.csv"):
+        read_database(place, {"x": f"SELECT * FROM '{tmp_path}/secret.csv'"})
+    permitted = read_database(
+        place, {"x": f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"}, keys={}, links={}, other_files=True
+    )
+    assert permitted.tables["x"]["word"].to_list() == ["open", "sesame"]
+
+
+def test_a_schema_file_cannot_permit_its_queries_to_read_other_files(tmp_path: Path) -> None:
+    made(tmp_path / "world.duckdb")
+    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
+    query = f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"
+    schema = tmp_path / "schema.toml"
+    schema.write_text(f'database = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
+    with pytest.raises(DataError, match="other_files=True"):
+        read_schema(schema)
+    assert read_schema(schema, other_files=True).tables["x"].height == 2
+    schema.write_text(f'other_files = true\ndatabase = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
+    with pytest.raises(DataError, match="unknown key 'other_files'"):
+        read_schema(schema)

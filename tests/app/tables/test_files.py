@@ -1,0 +1,106 @@
+"""A table is read from a file with its missing values, or refused with the name of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sparsefield import io
+from sparsefield.app.tables.file_kinds import is_parquet
+from sparsefield.app.tables.files import list_columns, read_table
+from sparsefield.app.tables.read_options import ReadOptions, resolve_separator
+from sparsefield.errors import DataError
+
+
+def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,?\n,null\n")
+    assert read_table(tmp_path / "t.csv").rows() == [(1, "x"), (None, None), (None, None)]
+
+
+def test_given_words_add_to_the_defaults_or_replace_them(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nnone,x\nNA,?\n")
+    assert read_table(str(tmp_path / "t.csv"), ReadOptions(("none",))).rows() == [(None, "x"), (None, None)]
+    only = ReadOptions(missing_only=("none",))
+    assert read_table(str(tmp_path / "t.csv"), only).rows() == [(None, "x"), ("NA", "?")]
+
+
+def test_nulls_and_given_markers_are_missing_values_in_parquet(tmp_path: Path) -> None:
+    pl.DataFrame({"a": ["NA", None, "x"]}).write_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet")["a"].to_list() == ["NA", None, "x"]
+    assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)))["a"].to_list() == [None, None, "x"]
+    assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)), as_text=True)["a"].to_list() == ["NA", None, "x"]
+
+
+def test_text_stays_text_and_a_header_may_be_absent(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("1\tNA\n2\t3\n")
+    table = read_table(tmp_path / "t.tsv", ReadOptions(header=False), as_text=True)
+    assert table.columns == ["x0", "x1"]
+    assert table.rows() == [("1", "NA"), ("2", "3")]
+
+
+def test_text_in_a_late_row_makes_a_column_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 2_000 + "x\n")
+    assert read_table(tmp_path / "t.csv")["a"].dtype == pl.String
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a,b\n", "the table has no rows"),
+        ("a,a\n1,2\n", "several columns are named 'a'"),
+        ("a,b\n1,2,3\n", "every row has 3 cells, one more than the header"),
+        ("a,b\n1,2,3\n1,2\n1\n", r"2 row\(s\) do not have the 2 cells of the header: line 2 has 3, line 4 has 1;"),
+        ("", "empty"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(DataError, match=rf"t\.csv: .*{words}"):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path, as_text: bool) -> None:
+    (tmp_path / "t.csv").write_text("who,whom\n")
+    pl.DataFrame(schema={"who": pl.String, "whom": pl.Int64}).write_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        table = read_table(tmp_path / name, as_text=as_text, may_be_empty=True)
+        assert (table.columns, table.height) == (["who", "whom"], 0)
+        with pytest.raises(DataError, match=rf"{name}: the table has no rows"):
+            read_table(tmp_path / name, as_text=as_text)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.csv: there is no such file"):
+        read_table(tmp_path / "nowhere.csv")
+
+
+def test_separators() -> None:
+    assert [resolve_separator(wanted) for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
+    with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
+        resolve_separator(";;")
+
+
+def test_a_short_list_of_columns_is_complete() -> None:
+    assert list_columns(["a", "b"]) == "columns: a, b"
+    assert list_columns([str(k) for k in range(10)]).endswith("7 and 2 more")
+    assert is_parquet(Path("A.PQ"))
+
+
+def test_public_names_of_io_are_importable() -> None:
+    assert io.read_table is read_table
+    for name in io.__all__:
+        assert getattr(io, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = io.nonsense  # pyright: ignore
+
+
+def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
+    path = tmp_path / "quoted.csv"
+    path.write_text('"say ""yes""",b\n"a ""b""",1\n"c",2\n')
+    for as_text in (False, True):
+        table = read_table(path, ReadOptions(), as_text=as_text)
+        assert table.columns == ['say "yes"', "b"]
+        assert table['say "yes"'].to_list() == ['a "b"', "c"]

@@ -1,0 +1,78 @@
+"""Options that do not fit a file, and files that are no tables or models, are refused in one line with the remedy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField
+from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.errors import DataError, ModelFileError
+from sparsefield.model.model_file import load_field
+
+
+def test_options_of_other_kinds_of_files_are_refused_all_at_once(tmp_path: Path) -> None:
+    pl.DataFrame({"a": [1, 2]}).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="remove --separator and --sheet: a file of the kind Parquet"):
+        read_table(tmp_path / "t.parquet", ReadOptions(separator=";", sheet="x"))
+    with pytest.raises(DataError, match="remove --sheet"):
+        read_table(tmp_path / "t.csv", ReadOptions(sheet="x"))
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.jsonl"])
+def test_an_order_of_dates_is_refused_for_files_whose_columns_have_types(tmp_path: Path, name: str) -> None:
+    table = pl.DataFrame({"day": ["01/02/2024", "02/02/2024"]})
+    {".parquet": table.write_parquet, ".arrow": table.write_ipc, ".jsonl": table.write_ndjson}[Path(name).suffix](
+        tmp_path / name
+    )
+    with pytest.raises(DataError, match="remove --dates: a file of the kind"):
+        read_table(tmp_path / name, ReadOptions(dates="day-first"))
+
+
+def test_a_wrong_separator_names_the_one_that_fits(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\tb\n1\t2\n3\t4\n")
+    with pytest.raises(DataError, match="give --separator tab"):
+        read_table(tmp_path / "t.csv", ReadOptions(separator=";"))
+    (tmp_path / "one.csv").write_text("a\nx\ny\n")
+    assert read_table(tmp_path / "one.csv", ReadOptions(separator=";")).shape == (2, 1)
+
+
+def test_a_table_in_the_place_of_a_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ModelFileError, match=r"this is a table \(CSV\), not a model.*MODEL comes before DATA"):
+        load_field(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(("module", "name"), [("fastexcel", "t.xlsx"), ("pyreadstat", "t.sav")])
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    if module == "fastexcel":
+        pl.DataFrame({"a": [1]}).write_excel(tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(b"$FL2@(#) SPSS DATA FILE")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DataError, match=r"pip install 'sparsefield\[files\]'"):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([{"x": 1}, {"x": 2}], "lists or records"),
+        (pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int64, 2)), "lists or records"),
+    ],
+)
+def test_cells_that_are_no_values_are_refused_with_their_column(cells, words: str) -> None:
+    with pytest.raises(DataError, match=f"Column 'odd' has .*{words}"):
+        MarkovField(l1=1.0).fit(pl.DataFrame({"odd": cells, "b": ["u", "v"]}))
+
+
+def test_halves_of_characters_are_refused_with_their_column() -> None:
+    cells = np.array([["\ud800", "u"], ["b", "v"]] * 5, dtype=object)
+    with pytest.raises(DataError, match="Column 'x0' holds text that is no valid Unicode"):
+        MarkovField(l1=1.0).fit(cells)

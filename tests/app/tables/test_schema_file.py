@@ -1,0 +1,300 @@
+"""A schema file defines linked tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.schema_file import TableFile, parse_schema_file, read_schema
+from sparsefield.data.links import ForeignKey, OffsetLink, Template
+from sparsefield.errors import DataError
+
+NATIONS = """
+templates = ["within nation", "across subject", {kind = "swapped", names = ["subject", "object"]}]
+missing = ["n/a"]
+
+[tables.nation]
+file = "nations.csv"
+key = "nation"
+observed = ["area"]
+ignore = ["notes"]
+
+[tables.pair]
+file = "data/pairs.parquet"
+
+[links.subject]
+table = "pair"
+column = "subject"
+to = "nation"
+
+[links.object]
+table = "pair"
+column = "object"
+to = "nation"
+"""
+
+NATION = '[tables.nation]\nfile = "nations.csv"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "nations.csv").write_text("nation,area,rich,notes\nA,3.5,1,x\nB,2.0,n/a,y\n")
+    pl.DataFrame({"subject": ["A", "B"], "object": ["B", "A"], "exports": [1, 0]}).write_parquet(
+        tmp_path / "data" / "pairs.parquet"
+    )
+    (tmp_path / "schema.toml").write_text(NATIONS)
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "other.toml"
+    path.write_text(text)
+    return path
+
+
+def test_tables_links_and_roles_are_as_described(folder: Path) -> None:
+    data = read_schema(folder / "schema.toml")
+    assert data.variables("nation") == ("area", "rich")
+    assert data.tables["nation"]["rich"].to_list() == [1, None]
+    assert data.keys == {"nation": "nation"}
+    assert data.observed == {"nation": ["area"]}
+    assert data.links["subject"] == ForeignKey("pair", "subject", "nation")
+    assert [rows.tolist() for rows in data.linked_rows("object")] == [[0, 1], [1, 0]]
+    assert data.templates == (
+        Template("within", ("nation",)),
+        Template("across", ("subject",)),
+        Template("swapped", ("subject", "object")),
+    )
+
+
+def test_a_folder_may_replace_its_schema_file(folder: Path) -> None:
+    assert repr(read_schema(str(folder))) == repr(read_schema(folder / "schema.toml"))
+
+
+def test_without_templates_the_default_ones_stay(folder: Path) -> None:
+    assert read_schema(written(folder, NATIONS.replace("templates", "# templates"))).templates is None
+
+
+def test_all_keys_of_an_offset_link_are_optional(folder: Path) -> None:
+    (folder / "tokens.csv").write_text("sentence;position;tag\n1;1;N\n1;2;V\n2;1;N\n")
+    text = 'separator = ";"\n[tables.token]\nfile = "tokens.csv"\n[links.next]\ntable = "token"\n'
+    assert read_schema(written(folder, text)).links["next"] == OffsetLink("token")
+    text += 'along = "position"\nwithin = ["sentence"]\nby = -1\n'
+    data = read_schema(written(folder, text))
+    assert data.links["next"] == OffsetLink("token", "position", ("sentence",), -1)
+    assert [rows.tolist() for rows in data.linked_rows("next")] == [[1], [0]]
+
+
+def test_files_and_kinds_are_returned_with_the_data(folder: Path) -> None:
+    text = NATIONS.replace('observed = ["area"]', 'numeric = ["area=normal-scores"]\nordinal = ["rich=0<1"]')
+    path = written(folder, text)
+    found = parse_schema_file(path)
+    assert found.kinds == {"nation": {"area": "normal-scores", "rich": "0<1"}}
+    assert found.data.observed == {}  # numbers may be predicted
+    assert found.files["nation"] == TableFile(folder / "nations.csv", ReadOptions(("n/a",)))
+    assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
+    assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
+    assert repr(found.data) == repr(read_schema(folder))
+    assert parse_schema_file(folder).kinds == {}
+
+
+def test_a_table_may_have_no_header(folder: Path) -> None:
+    (folder / "tokens.csv").write_text("1,N\n2,V\n")
+    data = read_schema(written(folder, '[tables.token]\nfile = "tokens.csv"\nheader = false\nkey = "x0"\n'))
+    assert data.tables["token"].rows() == [(1, "N"), (2, "V")]
+
+
+def test_a_table_may_have_no_rows(folder: Path) -> None:
+    (folder / "friends.csv").write_text("who,whom\n")
+    text = NATION + 'key = "nation"\n[tables.friend]\nfile = "friends.csv"\n'
+    text += '[links.who]\ntable = "friend"\ncolumn = "who"\nto = "nation"\n'
+    assert read_schema(written(folder, text)).tables["friend"].height == 0
+
+
+LINKED = """
+[tables.person]
+file = "persons.csv"
+key = "id"
+
+[tables.letter]
+file = "letters.csv"
+
+[links.sender]
+table = "letter"
+column = "sender"
+to = "person"
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "senders", "expected"),
+    [
+        (["1", "2", "x3"], ["2", "1"], [1, 0]),
+        (["007", "7", "x3"], ["7", "007"], [1, 0]),  # the text decides, as soon as either side is text
+        (["007", "8"], ["8", "7"], [1, 0]),  # numbers on both sides
+        (["1", "2"], ["2", "", "1"], [1, 0]),
+    ],
+)
+def test_numeric_foreign_keys_match_text_keys(folder: Path, keys, senders, expected) -> None:
+    (folder / "persons.csv").write_text("id,x\n" + "".join(f"{key},0\n" for key in keys))
+    (folder / "letters.csv").write_text("sender,y\n" + "".join(f"{key},0\n" for key in senders))
+    data = read_schema(written(folder, LINKED))
+    assert data.linked_rows("sender")[1].tolist() == expected
+
+
+def test_an_error_in_the_links_names_the_files(folder: Path) -> None:
+    (folder / "persons.csv").write_text("id,x\n1,0\n2,1\n")
+    (folder / "letters.csv").write_text("sender,y\n1,0\n3,1\n")
+    words = r"other\.toml: Link 'sender': .*3 in row 2.*letters\.csv, table 'person' is .*persons\.csv"
+    with pytest.raises(DataError, match=words):
+        read_schema(written(folder, LINKED))
+    (folder / "persons.csv").write_text("id,x\n1,0\n1,1\n")
+    with pytest.raises(DataError, match=r"several rows with the same key in 'id'.*persons\.csv"):
+        read_schema(written(folder, LINKED))
+
+
+def test_triples_may_be_the_data(folder: Path) -> None:
+    (folder / "triples.csv").write_text("subject,relation,object\nA,exports,B\n")
+    text = 'templates = ["across object"]\n[triples]\nfile = "triples.csv"\n'
+    data = read_schema(written(folder, text))
+    assert data.tables["pair"].height == 4
+    assert data.templates == (Template("across", ("object",)),)
+    text += 'entities = "nations.csv"\nclosed_world = "mentioned"\nentity = "nation"\npair = "tie"\n'
+    data = read_schema(written(folder, text))
+    assert data.tables["tie"].height == 1
+    assert data.variables("nation") == ("area", "rich", "notes")
+
+
+def test_atoms_may_be_the_data(folder: Path) -> None:
+    (folder / "zoo.db").write_text("Swims(Dolphin)\n!Swims(Ant)\n")
+    (folder / "zoo.mln").write_text("Swims(animal)\n")
+    text = '[atoms]\nfile = "zoo.db"\ntypes = "zoo.mln"\nclosed_world = false\n'
+    assert read_schema(written(folder, text)).tables["animal"].rows() == [("Ant", 0), ("Dolphin", 1)]
+    assert list(read_schema(written(folder, '[atoms]\nfile = "zoo.db"\n')).tables) == ["entity"]
+
+
+@pytest.fixture
+def database(folder: Path) -> Path:
+    with closing(sqlite3.connect(folder / "world.sqlite")) as connection:
+        connection.executescript(
+            "CREATE TABLE nation (name TEXT PRIMARY KEY, rich INTEGER);"
+            "CREATE TABLE pairs (subject TEXT REFERENCES nation, object TEXT REFERENCES nation, exports INTEGER);"
+            "INSERT INTO nation VALUES ('A', 1), ('B', 0); INSERT INTO pairs VALUES ('A', 'B', 1);"
+        )
+    return folder
+
+
+def test_tables_may_be_those_of_a_database(database: Path) -> None:
+    text = (
+        'database = "world.sqlite"\ntemplates = ["across subject"]\n[tables.nation]\n[tables.pair]\ntable = "pairs"\n'
+    )
+    data = read_schema(written(database, text))
+    assert data.keys == {"nation": "name"}
+    assert list(data.links) == ["subject", "object"]
+    assert data.templates is not None
+
+
+def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: Path) -> None:
+    text = (
+        'database = "world.sqlite"\n[tables.nation]\nquery = "SELECT name, rich FROM nation"\nkey = "name"\n'
+        '[tables.pair]\ntable = "pairs"\nignore = ["object"]\n'
+        '[links.from]\ntable = "pair"\ncolumn = "subject"\nto = "nation"\n'
+    )
+    data = read_schema(written(database, text))
+    assert list(data.links) == ["from"]
+    assert data.variables("pair") == ("exports",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[tables.nation\n", r"other\.toml is not TOML: .*line 1"),
+        ("templates = " + "[" * 5000, "nested too deeply"),
+        ("a = 1\nb = = 2\n", r"is not TOML: .*line 2"),
+        ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, missing_only, separator, "),
+        ("", "the file has no data; it must have exactly one of"),
+        (NATION + '[triples]\nfile = "x"\n', "the file has tables and triples"),
+        ("tables = 3\n", "tables = 3 must be a table"),
+        ("templates = 'x'\n" + NATION, "templates = 'x' must be a list"),
+        ("missing = [1]\n" + NATION, r"missing = \[1\] must be a list of strings"),
+        ("[tables]\nnation = 3\n", r"\[tables.nation\] must be a section with the keys file, key, observed, ignore"),
+        ("[tables]\n", "There are no tables"),
+        ("[tables.nation]\nkey = 'x'\n", r"\[tables.nation\]: the key 'file' is missing"),
+        (
+            NATION + "keys = 'x'\n",
+            r"\[tables.nation\]: unknown key 'keys'; known keys: file, key, observed, ignore",
+        ),
+        (NATION + "key = 5\n", r"\[tables.nation\]: key = 5 must be a string"),
+        (NATION + "key = 'name'\n", r"other\.toml: keys= names the column 'name' of table 'nation'"),
+        (NATION + "query = 'SELECT 1'\n", "unknown key 'query'"),
+        ("[tables.nation]\nfile = 'none.csv'\n", r"none\.csv: there is no such file"),
+        (NATION + "[links.s]\ntable = 'nation'\ncolumn = 'rich'\n", r"\[links.s\]: the key 'to' is missing"),
+        (
+            NATION + "[links.s]\ncolumn = 'rich'\nto = 'nation'\nby = 1\n",
+            "unknown key 'by'; known keys: table, column, to",
+        ),
+        (NATION + "[links.s]\nalong = 'area'\n", r"\[links.s\]: the key 'table' is missing"),
+        (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: An offset link in table 'nation' has by=0"),
+        (NATION + "[links.s]\ntable = 'nation'\nby = true\n", "by = True must be an integer"),
+        (
+            NATION + "[links]\ns = 'x'\n",
+            r"\[links.s\] must be a section with the keys table, column, to for a foreign key, or table",
+        ),
+        (
+            NATION + "[links.s]\ntable = 'nation'\ncolum = 'rich'\n",
+            r"\[links.s\]: unknown key 'colum'; known keys: table, column, to for a foreign key, or table",
+        ),
+        (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no' must be true or false"),
+        (NATION + "numeric = 'area'\n", "numeric = 'area' must be a list of strings"),
+        (
+            NATION + "numeric = ['size']\n",
+            r"\[tables.nation\]: numeric names the column 'size', which does not exist",
+        ),
+        (NATION + "key = 'nation'\nnumeric = ['nation']\n", "column 'nation' has a kind, but it is a key"),
+        (NATION + "ordinal = ['rich=1']\n", r"\[tables.nation\]: ordinal has 'rich=1': give all labels"),
+        (NATION + "ordinal = ['rich']\nnominal = ['rich']\n", "ordinal and .*nominal name column 'rich'"),
+        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this file holds one table, not a database"),
+        (
+            "database = 'data/pairs.parquet'\n[tables.pair]\n",
+            "pairs.parquet: this file holds one.*its folder",
+        ),
+        (
+            "templates = ['across x']\n" + NATION,
+            r"other\.toml: The template 'across x' names the link 'x'; links: none",
+        ),
+        ("templates = ['beside x']\n" + NATION, r"other\.toml: A template is of kind 'beside'"),
+        (
+            "[triples]\nfile = 'x.csv'\nworld = 1\n",
+            r"\[triples\]: unknown key 'world'; known keys: file, entities",
+        ),
+        ("[triples]\nclosed_world = true\n", r"\[triples\]: the key 'file' is missing"),
+        ("[triples]\nfile = 'x.csv'\nclosed_world = 3\n", "closed_world = 3 must be true, false or 'mentioned'"),
+        ("[triples]\nfile = 'x.csv'\n", r"other\.toml: .*x\.csv: there is no such file"),
+        ("missing = ['x']\n[triples]\nfile = 'x.csv'\n", r"'missing' cannot be used with \[triples\]"),
+        ("[atoms]\nfile = 'x.db'\n[links.s]\ntable = 'a'\n", r"'links' cannot be used with \[atoms\]"),
+        ("[atoms]\nfile = 'x.db'\n", r"other\.toml: .*x\.db: there is no such file"),
+        ("database = 'x'\n[atoms]\nfile = 'x.db'\n", r"'database' cannot be used with \[atoms\]"),
+        ("database = 'x.db'\nmissing = ['x']\n[tables.nation]\n", "'missing' cannot be used with a database"),
+        ("database = 'x.db'\n[tables.nation]\nfile = 'x'\n", "unknown key 'file'; known keys: table, query, key"),
+        ("database = 'x.db'\n[tables.n]\ntable = 'x'\nquery = 'SELECT 1'\n", "both 'table' and 'query': remove one"),
+        ("database = 'x.db'\n[tables.nation]\n", r"other\.toml: .*x\.db: there is no such database"),
+    ],
+)
+def test_errors_in_the_file_are_named(folder: Path, text: str, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read_schema(written(folder, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_schema_file_must_exist_and_be_text(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"schema\.toml: there is no such file"):
+        read_schema(tmp_path)
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"x\.toml cannot be read as text"):
+        read_schema(tmp_path / "x.toml")

@@ -1,0 +1,105 @@
+"""The encoding, the separator, the decimal mark and the header of text are found from a sample."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.missing_words import DEFAULT_MISSING
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.text_encoding import guess_code_page
+from sparsefield.app.tables.text_files import read_text
+from sparsefield.app.tables.text_format import find_format
+from sparsefield.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("name;größe\nMüller;3,5\n", "cp1252"),
+        ("prix;qualité\nélevé;à côté", "cp1252"),
+        ("Año;señal\nniño;más", "cp1252"),
+        ("São Paulo;não", "cp1252"),
+        ("Ærø;Århus;Smørrebrød", "cp1252"),
+        ("25 °C;µg/m³;10 €", "cp1252"),
+        ("Město;Příjem\nPřerov;malý žluťoučký kůň", "cp1250"),
+        ("płeć;wykształcenie\nkobieta;średnie\nmężczyzna;wyższe", "cp1250"),
+        ("név;válasz\nÖrkény;kevésbé fontos, erősen, fűtés", "cp1250"),
+        ("şehir;yaş\nİstanbul;değil\nAğrı", "cp1254"),  # noqa: RUF001
+        ("Größe;Müller;süß", "cp850"),
+        ("имя;город\nИван;Москва\nОльга;Казань", "cp1251"),  # noqa: RUF001
+        ("όνομα;πόλη\nΓιώργος;Αθήνα", "cp1253"),  # noqa: RUF001
+    ],
+)
+def test_code_pages_are_found(text: str, page: str) -> None:
+    assert guess_code_page(text.encode(page)) == page
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "decimal"),
+    [
+        ("a,b\n1,2\n", ",", "."),
+        ("a;b\n1,5;2\n", ";", ","),
+        ("a;b\n1.5;2\n", ";", "."),
+        ("a;b\n1,234;x\n", ";", "."),
+        ("a;b\n1.234,50;x\n", ";", ","),
+        ("a\tb, c\n1\tx, y\n", "\t", "."),
+        ('a,b\n"x;y",1\n"z;w",2\n', ",", "."),
+        ("a|b\n1|2\n", "|", "."),
+        ("a\n1\n", ",", "."),
+    ],
+)
+def test_separators_and_decimal_marks_are_found(text: str, separator: str, decimal: str) -> None:
+    found = find_format(text.encode(), ReadOptions())
+    assert (found.separator, found.decimal) == (separator, decimal)
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("5.1,3.5,Iris-setosa\n4.9,3.0,Iris-setosa\n", False),
+        ("1,0,1\n0,1,1\n", False),
+        ("0,1,2\n5,6,7\n", True),
+        ("2019,2021,2020\n5,6,7\n", True),
+        ("a,1.5\nx,2\n", False),
+        ("a,b\n1,2\n", True),
+        ("a,b\n", True),
+    ],
+)
+def test_a_header_is_found(text: str, header: bool) -> None:
+    assert find_format(text.encode(), ReadOptions()).header is header
+
+
+def test_quoting_is_found() -> None:
+    texts = {'a,b\n"x,y",1\n': "necessary", '"a","b"\n"x",1\n': "text", '"a","b"\n"x","1"\n': "always"}
+    assert [find_format(text.encode(), ReadOptions()).quoting for text in texts] == list(texts.values())
+
+
+def test_thousands_are_numbers_only_where_that_is_clear() -> None:
+    text = b"a;b;c\n1.234,5;1.234;1.234.567\n2,5;2.345;2.000\n"
+    table, _ = read_text(text, "t", ReadOptions())
+    assert table.rows() == [(1234.5, "1.234", 1234567.0), (2.5, "2.345", 2000.0)]
+
+
+def test_leading_zeros_and_answers_stay_text() -> None:
+    text = b"zip,answer,bool,plus\n01067,none,TRUE,+1\n10115,-,false,2\n,missing,,NA\n"
+    table, _ = read_text(text, "t", ReadOptions())
+    expected = [("01067", "none", True, 1), ("10115", "-", False, 2), (None, "missing", None, None)]
+    assert table.rows() == expected
+    assert not {"none", "None", "-", "missing", "0"} & set(DEFAULT_MISSING)
+
+
+def test_options_are_checked_and_win() -> None:
+    for options in ({"encoding": "klingon"}, {"decimal": ";"}, {"separator": ",", "decimal": ","}):
+        with pytest.raises(DataError):
+            ReadOptions(**options)
+    table, found = read_text(b"a;b\n1,5;2\n", "t", ReadOptions(decimal=".", encoding="cp1250"))
+    assert table.rows() == [("1,5", 2)]
+    assert found.encoding == "cp1250"
+
+
+def test_a_format_is_described_in_a_sentence() -> None:
+    found = FileFormat(encoding="cp1252", separator=";", decimal=",", header=False, compression="gzip")
+    expected = "CSV in Windows-1252, separated by semicolons, decimal comma, without a header, compressed with gzip"
+    assert found.describe() == expected
+    assert FileFormat(kind="excel", title="Excel sheet", table="2024").describe() == "Excel sheet '2024'"

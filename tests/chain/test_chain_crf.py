@@ -1,0 +1,276 @@
+"""A chain learns, answers, saves and refuses."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import sparsefield
+from sparsefield import ChainCRF
+from sparsefield.errors import DataError, ModelFileError
+
+WORDS = {"D": ["the", "a"], "N": ["dog", "cat", "run"], "V": ["runs", "run", "sees"]}
+FOLLOWS = {"D": "N", "N": "VVD", "V": "DDN"}
+
+
+def make_sequences(count: int = 60, seed: int = 0) -> tuple[list[list[dict]], list[list[str]]]:
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(count):
+        labels = ["D"]
+        while len(labels) < 3 + rng.integers(4):
+            labels.append(str(rng.choice(list(FOLLOWS[labels[-1]]))))
+        words = [str(rng.choice(WORDS[label])) for label in labels]
+        X.append([{"word": word, "last": word[-1], "length": len(word) / 4, "bias": True} for word in words])
+        y.append(labels)
+    return X, y
+
+
+X, Y = make_sequences()
+
+
+@pytest.fixture(scope="module")
+def chain() -> ChainCRF:
+    return ChainCRF(l1=0.1, l2=0.1).fit(X, Y)
+
+
+def as_strings(X: list[list[dict]]) -> list[list[list[str]]]:
+    return [[[f"word={token['word']}", f"last={token['last']}"] for token in tokens] for tokens in X]
+
+
+def test_a_chain_labels_what_it_learned(chain) -> None:
+    assert chain.converged_
+    assert chain.kkt_violation_ <= 0.01 * 0.1
+    assert list(chain.classes_) == ["D", "N", "V"]
+    test_X, test_y = make_sequences(30, seed=1)
+    scores = chain.evaluate(test_X, test_y)
+    assert scores.token_accuracy > 0.9
+    assert chain.score(test_X, test_y) == scores.token_accuracy
+    table = chain.state_features_
+    assert list(table.columns) == ["attribute", "label", "weight"]
+    assert len(table) + len(chain.transition_features_) == chain.n_features_
+    assert (np.diff(np.abs(table["weight"])) <= 0.0).all()
+
+
+def test_weights_are_those_of_crfsuite(tmp_path) -> None:
+    crfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = crfsuite.Trainer("lbfgs", verbose=False)
+    trainer.set_params({"c1": 0.0, "c2": 0.25, "epsilon": 1e-9, "delta": 1e-14, "max_iterations": 5000})
+    for tokens, labels in zip(X, Y, strict=True):
+        trainer.append(tokens, labels)
+    trainer.train(str(tmp_path / "model"))
+    tagger = crfsuite.Tagger()
+    tagger.open(str(tmp_path / "model"))
+    theirs = tagger.info()
+    chain = ChainCRF(l1=0.0, l2=0.5, kkt_tol=1e-6).fit(X, Y)  # c2 |w|^2 is l2 / 2 |w|^2
+    states = {(a.replace("=", ":"), label): w for a, label, w in chain.state_features_.iter_rows()}
+    steps = {(a, b): w for a, b, w in chain.transition_features_.iter_rows()}
+    assert set(states) == set(theirs.state_features)
+    assert set(steps) == set(theirs.transitions)
+    assert max(abs(states[key] - weight) for key, weight in theirs.state_features.items()) < 1e-3
+    assert max(abs(steps[key] - weight) for key, weight in theirs.transitions.items()) < 1e-3
+    assert chain.predict(X) == [tagger.tag(tokens) for tokens in X]
+    tagger.set(X[0])
+    assert chain.predict_marginals(X[:1])[0][1, 0] == pytest.approx(tagger.marginal("D", 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("all_states", [False, True])
+def test_induction_ends_at_the_optimum_of_all_candidates(all_states, monkeypatch) -> None:
+    options = {"l1": 0.3, "l2": 0.1, "all_states": all_states, "kkt_tol": 1e-4}
+    monkeypatch.setattr("sparsefield.chain.training.LEAST_NEWCOMERS", 2)
+    few = ChainCRF(**options).fit(X, Y)
+    monkeypatch.setattr("sparsefield.chain.training.LEAST_NEWCOMERS", 10**6)
+    many = ChainCRF(**options).fit(X, Y)
+    assert few.converged_
+    assert few.objective_ == pytest.approx(many.objective_, rel=1e-7)
+    assert few.n_features_ == many.n_features_
+    tokens = [token for sequence in as_strings(X) for token in sequence]
+    labels = [label for sequence in Y for label in sequence]
+    seen = {(name, label) for token, label in zip(tokens, labels, strict=True) for name in token}
+    unseen = [
+        key for key in few.state_features_.select("attribute", "label").iter_rows() if "=" in key[0] and key not in seen
+    ]
+    assert bool(unseen) == all_states
+
+
+def test_threads_change_nothing(tmp_path) -> None:
+    many_X, many_y = make_sequences(600)
+    files = []
+    for n_jobs in (1, 2, 3):
+        chain = ChainCRF(l1=0.5, l2=0.1, n_jobs=n_jobs).fit(many_X, many_y)
+        chain.save(tmp_path / f"{n_jobs}")
+        files.append(((tmp_path / f"{n_jobs}").read_bytes(), np.concatenate(chain.predict_marginals(many_X)).tobytes()))
+    assert files[0] == files[1] == files[2]
+
+
+def test_a_saved_chain_is_loaded_as_it_was(chain, tmp_path) -> None:
+    chain.save(tmp_path / "chain.safetensors")
+    loaded = sparsefield.load(tmp_path / "chain.safetensors")
+    assert isinstance(loaded, ChainCRF)
+    assert loaded.predict(X) == chain.predict(X)
+    assert loaded.get_params() == chain.get_params()
+    assert loaded.state_features_.equals(chain.state_features_)
+    assert pickle.loads(pickle.dumps(chain)).predict(X) == chain.predict(X)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda t: t | {"labels": t["labels"] + 5}, lambda t: t | {"weights": t["weights"] * np.nan}]
+)
+def test_a_damaged_chain_is_refused(chain, tmp_path, damage) -> None:
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "chain.safetensors"
+    chain.save(path)
+    with safe_open(path, framework="np") as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    save_file(damage(tensors), path, metadata)
+    with pytest.raises(ModelFileError, match="damaged"):
+        sparsefield.load(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelFileError):
+        sparsefield.load(path)
+
+
+def test_unknown_labels_are_summed_out() -> None:
+    rng = np.random.default_rng(0)
+    partial = [[label if rng.random() < 0.5 else None for label in labels] for labels in Y]
+    chain = ChainCRF(l1=0.0, l2=1.0, kkt_tol=1e-6).fit(X, partial)
+    assert chain.score(X, Y) > 0.85
+    value = 0.5 * sum(w**2 for table in (chain.state_features_, chain.transition_features_) for w in table["weight"])
+    assert chain.objective_ == pytest.approx(value - chain.log_likelihood(X, partial).sum())
+
+
+def test_best_labelings_and_samples_have_their_probabilities(chain) -> None:
+    best = chain.predict_best(X[:2], 4)
+    assert [one[0][0] for one in best] == chain.predict(X[:2])
+    for labelings, tokens in zip(best, X[:2], strict=True):
+        chances = [chance for _, chance in labelings]
+        assert chances == sorted(chances, reverse=True)
+        logs = [chain.log_likelihood([tokens], [labels])[0] for labels, _ in labelings]
+        np.testing.assert_allclose(np.exp(logs), chances)
+    drawn = chain.sample(X[:1], 500, random_state=0)
+    share = np.mean([one[0] == best[0][0][0] for one in drawn])
+    assert share == pytest.approx(best[0][0][1], abs=0.1)
+    assert chain.sample(X[:3], 2, random_state=1) == chain.sample(X[:3], 2, random_state=1)
+
+
+def test_frames_arrays_and_lists_give_the_same_chain() -> None:
+    options = {"l1": 0.0, "l2": 0.5, "kkt_tol": 1e-5}
+    strings = ChainCRF(**options).fit(as_strings(X), Y)
+    tokens = [token for sequence in X for token in sequence]
+    frame = pl.DataFrame(
+        {
+            "sentence": [s for s, sequence in enumerate(X) for _ in sequence],
+            "word": [token["word"] for token in tokens],
+            "last": [token["last"] for token in tokens],
+            "label": [label for labels in Y for label in labels],
+        }
+    )
+    for table in (frame, frame.to_pandas()):
+        chain = ChainCRF(**options).fit(table, "label", sequence="sentence")
+        assert chain.objective_ == pytest.approx(strings.objective_, rel=1e-6)
+        assert chain.predict(table).tolist() == [label for labels in strings.predict(as_strings(X)) for label in labels]
+        assert isinstance(chain.state_features_, type(table))
+    mixed = frame.with_row_index("row").sort(pl.col("row") % 7, maintain_order=True)
+    order = np.argsort(mixed["sentence"].to_numpy(), kind="stable")
+    straight = mixed[order.tolist()]
+    chain = ChainCRF(**options).fit(straight.drop("row"), "label", sequence="sentence")
+    np.testing.assert_array_equal(chain.predict(mixed.drop("row"))[order], chain.predict(straight.drop("row")))
+    names = sorted({name for sequence in as_strings(X) for token in sequence for name in token})
+    arrays = [
+        np.array([[name in token for name in names] for token in sequence], dtype=float) for sequence in as_strings(X)
+    ]
+    for form in (arrays, [sp.csr_matrix(one) for one in arrays]):
+        chain = ChainCRF(**options).fit(form, Y)
+        assert chain.objective_ == pytest.approx(strings.objective_, rel=1e-6)
+        assert chain.predict(form) == strings.predict(as_strings(X))
+
+
+def test_lists_and_dictionaries_within_a_token_get_a_prefix() -> None:
+    token = {"word": "a", "shape": ["Xx", "d"], "near": {"next": "b", "size": 2.0}, "cap": True, "off": False}
+    chain = ChainCRF(l1=0.0).fit([[token, {"word": "b"}]], [["x", "y"]])
+    assert set(chain.attributes_) == {
+        "word=a",
+        "shape:Xx",
+        "shape:d",
+        "near:next=b",
+        "near:size",
+        "cap",
+        "off",
+        "word=b",
+    }
+
+
+def test_penalties_are_selected_by_held_out_sequences() -> None:
+    chain = ChainCRF(l1="auto", l2="auto", random_state=0).fit(X, Y)
+    path = chain.path_
+    assert chain.converged_
+    best = path.filter(pl.col("score") == path["score"].max()).row(0, named=True)
+    assert (chain.l1_, chain.l2_) == (best["l1"], best["l2"])
+    assert ChainCRF(l1="auto", l2=0.1, random_state=0).fit(X, Y).l2_ == 0.1
+
+
+def test_attributes_that_training_did_not_have_are_ignored(chain) -> None:
+    new = [[token | {"other": "new"} for token in tokens] for tokens in X[:5]]
+    assert chain.predict(new) == chain.predict(X[:5])
+    assert chain.predict([[]]) == [[]]
+
+
+def test_a_callback_follows_the_fit() -> None:
+    steps = []
+    chain = ChainCRF(l1=0.0, callback=steps.append).fit(X, Y)
+    assert [step.iteration for step in steps] == list(range(1, chain.n_iter_ + 1))
+    assert all(b.objective <= a.objective for a, b in pairwise(steps))
+
+
+def test_a_fit_that_stops_early_warns() -> None:
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        assert not ChainCRF(max_iter=2).fit(X, Y).converged_
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        ([], [], "no sequences"),
+        ("text", [], "pass a list of sequences"),
+        ([{"a": 1}], [["x"]], r"X\[0\] is a dict"),
+        ([[["a"], {"b": 1}]], [["x", "y"]], r"X\[0\]\[1\] is a dict"),
+        ([[["a", 1]]], [["x"]], r"X\[0\]\[0\] has the attribute 1"),
+        ([[{"a": 1}], [{"a": None}]], [["x"], ["y"]], r"X\[1\]\[0\] has 'a': None"),
+        ([[{"a": float("nan")}]], [["x"]], r"X\[0\]\[0\] has 'a': nan"),
+        ([[["a"]]], [["x", "y"]], r"y\[0\] has 2 labels, and X\[0\] has 1 tokens"),
+        ([[["a"]]], [["x"], ["y"]], "y has 2 sequences, and X has 1"),
+        ([[["a"]]], [[None]], "no known label"),
+        ([[["a"], ["b"]]], [["x", 1]], "labels of several types"),
+        ([np.ones((2, 2)), np.ones((1, 3))], [["x", "y"], ["x"]], r"X\[1\] has 3 attributes"),
+        ([np.array([[np.inf]])], [["x"]], "NaN or infinite"),
+        (pd.DataFrame({"a": ["u"], "label": ["x"]}), "label", "pass sequence="),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused(data, labels, message) -> None:
+    with pytest.raises(DataError, match=message):
+        ChainCRF().fit(data, labels)
+
+
+def test_parameters_are_checked_all_at_once() -> None:
+    with pytest.raises(ValueError, match=r"l1 must be .* got -1\. .*max_iter must be"):
+        ChainCRF(l1=-1, max_iter=0).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        ChainCRF().predict(X)
+    with pytest.raises(ValueError, match="n must be"):
+        ChainCRF(l1=0.0).fit(X[:3], Y[:3]).predict_best(X, 0)
+    assert clone(ChainCRF(l1="auto", all_states=True)).get_params()["all_states"]
+
+
+def test_labels_that_training_did_not_have_are_named(chain) -> None:
+    with pytest.raises(DataError, match="Q"):
+        chain.log_likelihood(X[:1], [["Q"] * len(X[0])])
