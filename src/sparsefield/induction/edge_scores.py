@@ -12,30 +12,51 @@ from sparsefield.induction.dense_scores import ScoreFunction, Tile, tile_summand
 
 
 def score_edges(
-    parts: BlockCollection, layout: Layout, min_gradient: float, known: np.ndarray, limit: int | None = None
+    parts: BlockCollection,
+    layout: Layout,
+    min_gradient: float,
+    known: np.ndarray,
+    known_edges: np.ndarray,
+    limit: int | None = None,
 ) -> Proposals:
-    """Return all pairs of the edges whose scaled gradient has a norm above ``min_gradient``.
+    """Return the pairs of the edges whose score, see `edge_norms`, is above ``min_gradient``.
 
-    A gradient is divided by the penalty factor of its pair. Edges with a key in ``known`` (sorted) are left out. With a
-    ``limit``, the best edges are returned, as many as have that number of pairs, and at least one. The score of a pair
-    is the norm of its edge.
+    Pairs with a key in ``known`` are left out; ``known_edges`` are the keys of their edges. With a ``limit``, only the
+    best edges are returned that together have that number of pairs.
     """
     found = []
     for number, block in enumerate(layout.candidate_blocks):
         for tile in _tiles(number, block, layout):
             sums = parts.sum(tile_summand, tile, layout, 1)
             if sums is not None:
-                found.append(_propose(block, layout, tile, sums, min_gradient, known))
+                found.append(_propose(block, layout, tile, sums, min_gradient, known, known_edges))
     proposals = concatenate_proposals(found)
     if limit is None or len(proposals) <= limit:
         return proposals
     least = np.partition(proposals.score, len(proposals) - limit)[len(proposals) - limit]
-    above = np.flatnonzero(proposals.score > least)
-    return proposals.take(above if len(above) else np.flatnonzero(proposals.score >= least))
+    return proposals.take(np.flatnonzero(proposals.score >= least))
+
+
+def edge_norms(layout: Layout, pairs: np.ndarray, scaled: np.ndarray, known_edges: np.ndarray) -> np.ndarray:
+    """Return the norm of the scaled gradients of the edge of each pair, (pairs,).
+
+    ``scaled`` are gradients over the factors of l1 of the pairs alone. The norm is infinite for the rest of a known
+    edge, some of whose pairs are in the working set: once these have weights, no l1 keeps the others at 0.
+    """
+    keys, edge = np.unique(layout.edge_keys(pairs), return_inverse=True)
+    norms = np.sqrt(np.bincount(edge, np.square(scaled / layout.edge_factors(pairs)), len(keys)))
+    norms[np.isin(keys, known_edges)] = np.inf
+    return norms[edge]
 
 
 def _propose(
-    block: CandidateBlock, layout: Layout, tile: Tile, sums: np.ndarray, min_gradient: float, known: np.ndarray
+    block: CandidateBlock,
+    layout: Layout,
+    tile: Tile,
+    sums: np.ndarray,
+    min_gradient: float,
+    known: np.ndarray,
+    known_edges: np.ndarray,
 ) -> Proposals:
     a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
     gradient = ScoreFunction().gradients(block, sums.reshape(1, -1), a, b)
@@ -48,12 +69,10 @@ def _propose(
         allowed &= owner[block.left.columns[a]] != owner[block.right.columns[b]]
     a, b, gradient = a[allowed], b[allowed], gradient[allowed]
     pairs = pairs_at(block, layout, a, b)
-    scaled = gradient / (block.factors(a, b) * layout.edge_factors(pairs))
-    keys, edge = np.unique(layout.edge_keys(pairs), return_inverse=True)
-    norms = np.sqrt(np.bincount(edge, np.square(scaled), len(keys)))
-    norms[np.isin(keys, known)] = 0.0
-    kept = np.flatnonzero(norms[edge] > min_gradient)
-    return Proposals(pairs[kept], gradient[kept], norms[edge[kept]])
+    norms = edge_norms(layout, pairs, gradient / block.factors(a, b), known_edges)
+    above = np.flatnonzero(norms > min_gradient)
+    above = above[~np.isin(layout.keys(pairs[above]), known)]
+    return Proposals(pairs[above], gradient[above], norms[above])
 
 
 def _tiles(number: int, block: CandidateBlock, layout: Layout) -> list[Tile]:

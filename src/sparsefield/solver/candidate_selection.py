@@ -61,11 +61,10 @@ class Candidates:
         l1, width, working_set = self.options.l1 if l1 is None else l1, self.options.max_order, self.problem.working_set
         layout, factors = working_set.layout, self.evaluator.gradient_factors()
         if isinstance(factors, ExactGradients):
-            known = working_set.group_keys if working_set.grouped else working_set.pair_keys
-            return score_by_likelihood(factors, l1, known, limit, grouped=working_set.grouped)
+            return score_by_likelihood(factors, l1, working_set.pair_keys, limit, known_edges=working_set.groups)
         scale = self.evaluator.pair_factor
-        if working_set.grouped:
-            found = score_edges(factors.parts, layout, scale * l1, working_set.group_keys, limit)
+        if working_set.groups is not None:
+            found = score_edges(factors.parts, layout, scale * l1, working_set.pair_keys, working_set.groups, limit)
         else:
             found = score_pairs(rule, factors, layout, scale * l1, working_set.pair_keys, limit)
         if working_set.grouped or scale < 1.0:
@@ -93,6 +92,13 @@ class Candidates:
         if working_set.grouped:  # the score is the norm of the scaled gradient of the edge
             return gradient * (1.0 - self.options.l1 / found.score)
         return gradient - self.options.l1 * working_set.penalty_factors_of(found.features)
+
+    def above(self, found: Proposals, min_excess: float) -> Proposals:
+        """Return the features with a larger excess; those of an edge, which have the same score, are not separated."""
+        larger = self.excess(found) > min_excess
+        if self.problem.working_set.grouped:
+            larger = np.isin(found.score, found.score[larger])
+        return found.take(np.flatnonzero(larger))
 
     def best(self, found: Proposals, count: int) -> np.ndarray:
         """Return the features of highest score; those of an edge, which have the same score, are not separated."""

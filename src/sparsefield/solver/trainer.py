@@ -364,11 +364,13 @@ class Trainer:
 
     def _violations(self, rule: InductionRule) -> tuple[float, float, Proposals]:
         """Return the largest violation within the working set, that of all candidates, and those to add."""
-        limit = max(self._sizes.scored, self._sizes.automatic)
+        limit, allowed = max(self._sizes.scored, self._sizes.automatic), self.allowed_violation
         inside, found = self.problem.violation(), self.violators(limit, rule=rule)
-        excess = self._candidates.excess(found)
-        violators = found.take(np.flatnonzero(excess > 0.1 * self.allowed_violation))
-        return inside, max(inside, float(excess.max(initial=0.0))), violators
+        worst = float(self._candidates.excess(found).max(initial=0.0))
+        if worst <= allowed and len(found) >= limit:  # the best scores need not have the largest excess
+            found = self.violators(rule=rule)
+            worst = float(self._candidates.excess(found).max(initial=0.0))
+        return inside, max(inside, worst), self._candidates.above(found, 0.1 * allowed)
 
     def _use_double_precision(self) -> None:
         """Evaluate again at the current point in double precision, and from now on."""

@@ -270,14 +270,14 @@ class WorkingProblem:
     def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         """Add features with weight 0 and return their number.
 
-        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor; of
-        groups, those for which the norm of gradient / factor exceeds it.
+        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor. Scores
+        of edges are exact, and features that complete an edge are needed whatever their gradients.
         """
         n, working_set = self.n_target_columns, self.working_set
         arcs = working_set.layout.arcs(features)
         gradient = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
-        if min_gradient is not None:
-            penalty = NonsmoothPenalty(working_set.penalty_factors_of(features), working_set.numbered_groups(features))
+        if min_gradient is not None and not working_set.grouped:
+            penalty = NonsmoothPenalty(working_set.penalty_factors_of(features))
             kept = np.flatnonzero(penalty.scaled_norms(gradient[n:]) > min_gradient)
             features, gradient = features[kept], np.concatenate([gradient[:n], gradient[n:][kept]])
             arcs = working_set.layout.arcs(features)

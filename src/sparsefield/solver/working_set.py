@@ -27,8 +27,7 @@ class WorkingSet:
     penalty_factors : (features,)
         Factors of l1.
     groups : (features,) or None
-        Keys of the groups that are penalized by their norm: the edges; None for L1. ``group_keys`` are the different
-        ones, sorted.
+        Keys of the groups that are penalized by their norm: the edges; None for L1.
     arcs, graphs
         The features as arcs of the layout, and as the evaluator compiled them.
     pair_keys, conjunction_keys
@@ -62,7 +61,6 @@ class WorkingSet:
         self.graphs = self._evaluator.compile(self.arcs)
         self.penalty_factors = self.penalty_factors_of(features)
         self.groups = self.layout.edge_keys(features[:, :2]) if self.grouped else None
-        self.group_keys = np.unique(self.groups) if self.groups is not None else np.empty(0, dtype=np.int64)
         higher = self.have_higher_order(features)
         self.pair_keys = np.sort(self.layout.keys(features[~higher, :2]))
         self.conjunction_keys = np.sort(self.layout.keys(features[higher]))
