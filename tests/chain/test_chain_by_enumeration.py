@@ -8,10 +8,9 @@ import scipy.sparse as sp
 from chain_oracle import Enumerated, enumerate_labelings
 
 from sparsefield.chain import features as chain_features
-from sparsefield.chain.features import ChainFeatures, features_of_keys
 from sparsefield.chain.inference import best_labels, draw_labels, log_likelihoods, n_best_labels, sum_chains
 from sparsefield.chain.likelihood import ChainLikelihood
-from sparsefield.chain.model import ChainModel, ChainRecord
+from sparsefield.chain.model import ChainFeatures, ChainModel, ChainRecord, features_of_keys
 from sparsefield.compute.threads import Threads
 from sparsefield.data.token_table import TokenTable, cumulate
 
