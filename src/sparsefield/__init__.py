@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sparsefield.analysis.group_comparison import GroupComparison, compare
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.pooling import PooledEstimates, pool
-    from sparsefield.app.tables.atoms import read_atoms
     from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
@@ -70,7 +69,6 @@ __all__ = [
     "inspect",
     "load",
     "pool",
-    "read_atoms",
     "read_baskets",
     "read_conll",
     "read_database",
@@ -90,7 +88,6 @@ _NAMES_OF_MODULE = {
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.atoms": ("read_atoms",),
     "app.tables.baskets": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class DataError(ValueError):
     """The data cannot be used; the message names the column, row or file, and the remedy."""
-
-
-class UnknownItemError(DataError):
-    """Baskets have items that the field does not know."""
-
-    def __init__(self, items: Sequence[str], remedy: str = "pass unknown='ignore'") -> None:
-        self.items = items
-        super().__init__(f"The field has no item(s) {', '.join(map(repr, items))}: correct the names, or {remedy}.")
 
 
 class ModelFileError(ValueError):
@@ -46,7 +36,7 @@ class WideComponentWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """Rows or items of baskets were left out, because a cell was missing or the model has no such item."""
+    """Rows of a list of baskets were left out, because a cell was missing."""
 
 
 class SelectionWarning(UserWarning):

@@ -7,11 +7,10 @@ import pytest
 import scipy.sparse as sp
 from chain_oracle import Enumerated, enumerate_labelings
 
-from sparsefield.chain import features as chain_features
-from sparsefield.chain.features import ChainFeatures, features_of_keys
+from sparsefield.chain import model as chain_model
 from sparsefield.chain.inference import best_labels, draw_labels, log_likelihoods, n_best_labels, sum_chains
 from sparsefield.chain.likelihood import ChainLikelihood
-from sparsefield.chain.model import ChainModel, ChainRecord
+from sparsefield.chain.model import ChainFeatures, ChainModel, ChainRecord, features_of_keys
 from sparsefield.compute.threads import Threads
 from sparsefield.data.token_table import TokenTable, cumulate
 
@@ -146,7 +145,7 @@ def test_weights_of_any_size_give_no_underflow(table, engine) -> None:
 def test_sparse_and_dense_weights_give_the_same_scores(table, engine, monkeypatch) -> None:
     model, codes = make_model(table, 5), some_labels(5, 1.0)
     dense = ChainLikelihood(table, codes, 5, engine).evaluate(model.features, model.theta)
-    monkeypatch.setattr(chain_features, "MOST_ROW_WEIGHTS", 0)
+    monkeypatch.setattr(chain_model, "MOST_ROW_WEIGHTS", 0)
     parts = model.features
     sparse = ChainFeatures(parts.offsets, parts.labels, parts.steps, parts.n_labels)
     found = ChainLikelihood(table, codes, 5, engine).evaluate(sparse, model.theta)

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from sparsefield import ChainCRF
-from sparsefield.chain.centering import center, constant_groups
-from sparsefield.chain.features import features_of_keys
+from sparsefield.chain.model import features_of_keys
+from sparsefield.chain.training import center, constant_groups
 
 
 def penalty(weights: np.ndarray, l1: float, l2: float) -> float:

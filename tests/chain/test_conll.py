@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sparsefield import read_conll
-from sparsefield.chain.conll_text import parse_conll
 from sparsefield.errors import DataError
 
 TEXT = """\
@@ -45,6 +44,8 @@ def test_lines_with_other_numbers_of_columns_are_named(tmp_path) -> None:
         (b"\n\n", {}, "there is no token"),
         (b"\xff\xfe\x00", {}, "not utf-8 text"),
         (b"a b\n", {"columns": ("x", "x")}, "names a column twice"),
+        (b"a b\n", {"columns": "x"}, "1 columns are expected, and line 1 has 2 columns"),
+        (b"a b\n", {"encoding": "klingon"}, "not klingon text .unknown encoding"),
     ],
 )
 def test_files_that_cannot_be_used_are_refused(tmp_path, content, options, message) -> None:
@@ -91,16 +92,21 @@ def test_comments_of_conllu_may_have_tabs(tmp_path) -> None:
         ("the DT O\r\rdog NN B\n\r\nran VB O", [["the"], ["dog"], ["ran"]]),
     ],
 )
-def test_each_line_has_its_own_end(text, words) -> None:
-    parsed = parse_conll(text.encode(), "f")
-    assert [[token[0] for token in sentence] for sentence in parsed.sentences()] == words
-    assert parsed.encode() == text.encode()
+def test_each_line_has_its_own_end(tmp_path, text, words) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(text.encode())
+    assert read_conll(path).column("0") == words
 
 
-@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-8-sig", "UTF_8_SIG"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "UTF_8_SIG"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_byte_order_mark_is_written_if_it_was_read(encoding, mark) -> None:
-    data = mark + "é X\n".encode()
-    parsed = parse_conll(data, "f", encoding=encoding)
-    assert parsed.sentences() == [[("é", "X")]]
-    assert parsed.encode() == data
+def test_a_byte_order_mark_is_no_part_of_a_token(tmp_path, encoding, mark) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(mark + "é X\n".encode())
+    assert read_conll(path, encoding=encoding).sentences == [[("é", "X")]]
+
+
+def test_only_blanks_and_tabs_divide_columns(tmp_path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("New\u00a0York  B\nis\u2028 O\n", encoding="utf-8")
+    assert read_conll(path).column("0") == [["New\u00a0York", "is\u2028"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.chain.entities import find_entities, has_entities, score_sequences
+from sparsefield.chain.labels import find_entities, has_entities, score_sequences
 
 CASES = [
     ("O O", []),

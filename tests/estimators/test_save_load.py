@@ -272,7 +272,7 @@ def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["10", "99", "1.5", "", "new"])
+@pytest.mark.parametrize("version", ["11", "99", "1.5", "", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "upgrade it" in refused(tmp_path / "new")

@@ -1,4 +1,4 @@
-"""This module defines `ChainCRF`, a linear-chain conditional random field for sequences of labels."""
+"""`ChainCRF`, a linear-chain conditional random field for sequences of labels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import config
-from sparsefield.chain.entities import SequenceScores, score_sequences
 from sparsefield.chain.fitting import as_generator, fit_chain
 from sparsefield.chain.inference import best_labels, draw_labels, log_likelihoods, n_best_labels, sum_chains
-from sparsefield.chain.labels import drop_column, encode_labels, learn_classes, read_labels
-from sparsefield.chain.model import ChainModel
-from sparsefield.chain.model_file import load_chain, save_chain
+from sparsefield.chain.labels import (
+    SequenceScores,
+    drop_column,
+    encode_labels,
+    learn_classes,
+    read_labels,
+    score_sequences,
+)
+from sparsefield.chain.model import ChainModel, load_chain, save_chain
 from sparsefield.chain.reading import ReadSequences, is_frame, read_sequences
 from sparsefield.chain.training import ChainProgress
 from sparsefield.compute.block_collection import Engine

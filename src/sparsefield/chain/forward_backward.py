@@ -1,4 +1,4 @@
-"""This module sums over the labelings of linear chains: forward and backward sums, posteriors, and the likelihood.
+"""Sums over the labelings of linear chains: forward and backward sums, posteriors, and the likelihood.
 
 Sums are products of exponentials, rescaled where they become small; no logarithm of a sum is taken per label. A chain
 whose sums underflow all the same is summed in the log domain. Rows of labels are as in

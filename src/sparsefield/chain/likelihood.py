@@ -1,15 +1,21 @@
-"""This module computes the exact conditional log-likelihood of linear chains, and its gradient."""
+"""The exact conditional log-likelihood of linear chains, its gradient, and scores of candidate features by it.
+
+The score of a pair of attribute and label is its expected count minus its observed count. A feature without a weight
+improves the penalized likelihood exactly if its score is beyond l1.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from sparsefield.chain.features import ChainFeatures
 from sparsefield.chain.forward_backward import chain_errors
+from sparsefield.chain.model import ChainFeatures
 from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.tree_sum import tree_sum
 from sparsefield.data.token_table import TokenTable
-from sparsefield.kernels.chain_scores import feature_sums, padded_width
+from sparsefield.kernels.chain_scores import feature_sums, large_sums, padded_width
 
 
 class ChainLikelihood:
@@ -63,3 +69,40 @@ class ChainLikelihood:
 
         self.engine.map(sum_block, self.table.attribute_blocks)
         return sums
+
+
+@dataclass(frozen=True)
+class ScoredFeatures:
+    """Candidates whose scores are beyond a threshold."""
+
+    keys: np.ndarray
+    """`ChainFeatures.keys`, ascending."""
+    scores: np.ndarray
+
+
+def score_candidates(
+    likelihood: ChainLikelihood, errors: np.ndarray, candidates: ChainFeatures | None, threshold: float
+) -> ScoredFeatures:
+    """Return the state features with a score beyond the threshold.
+
+    Parameters
+    ----------
+    likelihood : of all attributes
+    errors : errors of the labels of all tokens under the current weights, (tokens, width)
+    candidates : the features to score; None takes all pairs of an attribute and a label
+    threshold : float
+    """
+    if candidates is not None:
+        scores = likelihood.sum_states(candidates, errors)
+        large = np.flatnonzero(np.abs(scores) > threshold)
+        return ScoredFeatures(candidates.keys[large], scores[large])
+    table, m = likelihood.table, likelihood.n_labels
+
+    def search(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        room = (block[1] - block[0]) * m
+        keys, sums = np.empty(room, dtype=np.int64), np.empty(room)
+        count = large_sums(table.by_attribute, errors.ravel(), m, threshold, *block, keys, sums)
+        return keys[:count].copy(), sums[:count].copy()
+
+    found = likelihood.engine.map(search, table.attribute_blocks)
+    return ScoredFeatures(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

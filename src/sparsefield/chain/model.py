@@ -1,16 +1,93 @@
-"""This module defines a fitted linear chain: attributes, labels, features and their weights."""
+"""A fitted linear chain: features, weights, and its safetensors file, which runs no code when it is loaded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import os
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparsefield.chain.features import ChainFeatures
-from sparsefield.chain.source import ChainSource
-from sparsefield.chain.vocabulary import Vocabulary
+from sparsefield.chain.reading import Vocabulary
+from sparsefield.errors import ModelFileError
+from sparsefield.kernels.chain_scores import padded_width
+from sparsefield.model.atomic_write import write_atomically
+from sparsefield.model.model_document import CHAIN_FORMAT, is_chain_file, read_metadata, refuse_absent_model
+from sparsefield.model.model_file import with_sorted_header
+
+VERSION = "3"
+"""Of the format of the file."""
+MAX_WEIGHT = 1e100
+MOST_ROW_WEIGHTS = 5 * 10**7
+"""Above this number, weights are not spread over rows of all labels."""
+
+
+@dataclass(frozen=True)
+class ChainFeatures:
+    """State features by attribute, and transition features; weights are in this order."""
+
+    offsets: np.ndarray
+    """(attributes + 1,): attribute a has the state features from offsets[a] to offsets[a + 1]."""
+    labels: np.ndarray
+    """(state features,): their labels, ascending within an attribute."""
+    steps: np.ndarray
+    """(transition features,): label x n_labels + next label, ascending."""
+    n_labels: int
+
+    @property
+    def n_states(self) -> int:
+        """Number of state features."""
+        return len(self.labels)
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return len(self.labels) + len(self.steps)
+
+    @property
+    def attributes(self) -> np.ndarray:
+        """The attribute of each state feature, (state features,)."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @property
+    def keys(self) -> np.ndarray:
+        """A number for each feature, ascending, (features,): attributes first, then transitions."""
+        first = (len(self.offsets) - 1) * self.n_labels
+        return np.concatenate([self.attributes * self.n_labels + self.labels, first + self.steps])
+
+    @cached_property
+    def _positions(self) -> np.ndarray | None:
+        """Places of the state features in rows of labels; None where rows of all attributes are too large."""
+        width = padded_width(self.n_labels)
+        if (len(self.offsets) - 1) * width > MOST_ROW_WEIGHTS:
+            return None
+        return self.attributes * width + self.labels
+
+    def kernel_weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the weights of state features as kernels take them: see `chain_scores.state_scores`."""
+        if self._positions is None:
+            return self.offsets, self.labels, theta, np.empty(0)
+        rows = np.zeros((len(self.offsets) - 1) * padded_width(self.n_labels))
+        rows[self._positions] = theta[: self.n_states]
+        return self.offsets, self.labels, theta, rows
+
+    def transitions(self, theta: np.ndarray) -> np.ndarray:
+        """Return the weights of all transitions, (labels, labels), 0 where there is no feature."""
+        found = np.zeros(self.n_labels * self.n_labels)
+        found[self.steps] = theta[self.n_states :]
+        return found.reshape(self.n_labels, self.n_labels)
+
+
+def features_of_keys(keys: np.ndarray, n_attributes: int, n_labels: int) -> ChainFeatures:
+    """Return the features of some ascending `ChainFeatures.keys`."""
+    first = n_attributes * n_labels
+    states = keys[: np.searchsorted(keys, first)]
+    counts = np.bincount(states // n_labels, minlength=n_attributes)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return ChainFeatures(offsets, (states % n_labels).astype(np.int32), keys[len(states) :] - first, n_labels)
 
 
 @dataclass(frozen=True)
@@ -25,8 +102,6 @@ class ChainRecord:
     n_iter: int
     n_sequences: int = 0
     n_tokens: int = 0
-    source: ChainSource | None = None
-    """How the sequences were read, if the command line read them."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +149,82 @@ class ChainModel:
             "next_label": self.classes[steps % m].tolist(),
             "weight": weights[order].tolist(),
         }
+
+
+def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
+    """Write a chain to a file atomically; ``extra`` holds JSON values of the estimator."""
+    from safetensors.numpy import save
+
+    document = {
+        "attributes": list(model.attributes),
+        "classes": model.classes.tolist(),
+        "record": asdict(model.record),
+        "extra": extra,
+    }
+    tensors = {
+        "document": np.frombuffer(json.dumps(document).encode(), dtype=np.uint8),
+        "offsets": np.ascontiguousarray(model.features.offsets, dtype=np.int64),
+        "labels": np.ascontiguousarray(model.features.labels, dtype=np.int32),
+        "steps": np.ascontiguousarray(model.features.steps, dtype=np.int64),
+        "weights": np.ascontiguousarray(model.theta, dtype=np.float64),
+    }
+    write_atomically(path, with_sorted_header(save(tensors, {"format": CHAIN_FORMAT, "version": VERSION})))
+
+
+def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]]:
+    """Read a chain that `save_chain` wrote, and the estimator's extra values."""
+    from safetensors import SafetensorError, safe_open
+
+    refuse_absent_model(Path(path))
+    if not is_chain_file(path):
+        raise ModelFileError(f"{path}: not a chain that sparsefield saved.")
+    if read_metadata(path).get("version") != VERSION:
+        raise ModelFileError(
+            f"{path}: the file has another format than {VERSION}, which this version reads: fit the chain again."
+        )
+    try:
+        with safe_open(Path(path), framework="np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        document = json.loads(tensors["document"].tobytes())
+        return _build(document, tensors), dict(document["extra"])
+    except RecursionError:
+        raise ModelFileError(f"{path}: this chain has damaged contents (too many nested values).") from None
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: this chain has damaged contents ({error}).") from error
+
+
+def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> ChainModel:
+    attributes, classes = tuple(document["attributes"]), np.array(document["classes"])
+    features = ChainFeatures(tensors["offsets"], tensors["labels"], tensors["steps"], len(classes))
+    record = ChainRecord(**document["record"])
+    model = ChainModel(attributes, classes, features, tensors["weights"], record)
+    _check(model)
+    return model
+
+
+def _check(model: ChainModel) -> None:
+    """Raise ValueError for a chain that no fit can produce, because kernels trust it."""
+    features, m = model.features, len(model.classes)
+    offsets, labels, steps = features.offsets, features.labels, features.steps
+    fits = (
+        (offsets.dtype == np.int64 and labels.dtype == np.int32 and steps.dtype == np.int64)
+        and offsets.ndim == labels.ndim == steps.ndim == model.theta.ndim == model.classes.ndim == 1
+        and len(set(model.attributes)) == len(model.attributes) == len(offsets) - 1
+        and all(isinstance(name, str) for name in model.attributes)
+        and (m > 0 and len(set(model.classes.tolist())) == m and model.classes.dtype.kind in "Uifb")
+        and (offsets[0] == 0 and offsets[-1] == len(labels) and bool((np.diff(offsets) >= 0).all()))
+    )
+    if not fits:
+        raise ValueError("attributes, labels and features do not match")
+    if not (_within(labels, m) and _within(steps, m * m)):
+        raise ValueError("a feature refers to a label that does not exist")
+    keys = features.keys
+    if len(keys) != len(set(keys.tolist())) or not bool((np.diff(keys) > 0).all()):
+        raise ValueError("the features are not in order")
+    weights = model.theta
+    if weights.shape != keys.shape or weights.dtype != np.float64 or not bool((np.abs(weights) <= MAX_WEIGHT).all()):
+        raise ValueError("the weights are not finite, or do not match the features")
+
+
+def _within(values: np.ndarray, stop: int) -> bool:
+    return bool(((values >= 0) & (values < stop)).all())

@@ -1,9 +1,10 @@
-"""This module reads sequences of tokens with attributes: dictionaries, lists of strings, arrays, or one frame."""
+"""Sequences of tokens with attributes: dictionaries, lists of strings, arrays, or one frame."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, compress, repeat
 from numbers import Real
 from typing import Any
@@ -11,13 +12,46 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.chain.vocabulary import Vocabulary
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.token_table import TokenTable, cumulate
 from sparsefield.errors import DataError
 
 NOTHING: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The number of each attribute that matters."""
+
+    numbers: Mapping[str, int]
+    size: int
+    """Numbers are below it."""
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Vocabulary:
+        """Number attributes in the order of their first occurrence."""
+        numbers = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        return cls(numbers, len(numbers))
+
+    @cached_property
+    def by_key(self) -> dict[str, dict[str, int]]:
+        """{key: {value: number}} of the attributes "key=value", so that tokens that are dictionaries need no names.
+
+        A name with several equals signs is there for each of them, since either part may have one.
+
+        Examples
+        --------
+        >>> Vocabulary.of(["word=a", "x", "word=a=b"]).by_key
+        {'word': {'a': 0, 'a=b': 2}, 'word=a': {'b': 2}}
+        """
+        found: dict[str, dict[str, int]] = {}
+        for name, number in self.numbers.items():
+            place = name.find("=")
+            while place >= 0:
+                found.setdefault(name[:place], {})[name[place + 1 :]] = number
+                place = name.find("=", place + 1)
+        return found
 
 
 @dataclass(frozen=True)

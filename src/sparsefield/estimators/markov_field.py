@@ -37,7 +37,6 @@ from sparsefield.estimators.answer_tables import (
     log_belief,
     probabilities,
 )
-from sparsefield.estimators.basket_methods import BasketMethods
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.imputation_methods import ImputationMethods
 from sparsefield.estimators.large_data import open_large_data, score_stream
@@ -61,7 +60,6 @@ class MarkovField(
     QueryMethods,
     SamplingMethods,
     ImputationMethods,
-    BasketMethods,
     UncertaintyMethods,
     FieldEstimator,
 ):

@@ -16,7 +16,6 @@ from sparsefield.app.tables import field_factors, graph_export, uai
 from sparsefield.data import BinarySchema, DenseDataset, Label, Relational, Source, as_source, compile_table
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
-from sparsefield.estimators.pair_rules import rule_columns
 from sparsefield.model import Field
 from sparsefield.model.atomic_write import write_atomically
 
@@ -150,8 +149,7 @@ class OutputMethods:
         path : where to write it
         data : table, or `Relational` for a field over linked tables
             Rows to compare with the field, for unexpected features, quality by column, calibration and missing values.
-            The table of a `CRFClassifier` has its labels as columns. For a sparse matrix, tables of features also have
-            support, confidence and lift.
+            The table of a `CRFClassifier` has its labels as columns.
         title : str
         data_name : str
             Name of the training file in the lines that repeat the fit.
@@ -170,8 +168,6 @@ class OutputMethods:
         scored = None if data is None else self._score_rows(data)
         fitted = self._as_fitted(data_name, () if scored is None else scored.unknown_columns)
         title = title or f"What this {type(self).__name__} has learned"
-        if sp.issparse(data) and isinstance(self.field_.schema, BinarySchema):
-            extra = {**rule_columns(self.field_, as_source(data, what="data").native), **(extra or {})}
         network = Network(self.field_)
         found = cast("WeightIntervals | None", getattr(intervals, "by_feature", intervals))
         page = make_report(

@@ -12,7 +12,7 @@ from sparsefield.errors import ModelFileError
 
 FORMAT = "sparsefield"
 CHAIN_FORMAT = "sparsefield-chain"
-VERSION = 9
+VERSION = 10
 LENGTH_BYTES = 8
 """A safetensors file begins with the length of its header, a little-endian integer."""
 
@@ -29,7 +29,9 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     refuse_absent_model(path)
     metadata, content = _metadata_and_document(path)
     if metadata.get("format") == CHAIN_FORMAT:
-        raise ModelFileError(f"{path}: holds a ChainCRF, which 'predict', 'evaluate --model' and 'info' use.")
+        raise ModelFileError(
+            f"{path}: holds a ChainCRF, which commands do not use: load it in Python with sparsefield.load."
+        )
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path}: this is a safetensors file, but not a sparsefield model.")
     version = str(metadata.get("version", ""))

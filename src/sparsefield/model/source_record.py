@@ -43,10 +43,6 @@ class SourceRecord:
     """The column whose values say which rows belong together."""
     top_levels: int | None = None
     """Number of levels of a nominal column of text that were kept."""
-    long: str | None = None
-    """Names of the columns of baskets and of items of a list of orders, separated by a comma."""
-    min_support: float | None = None
-    """Number or share of baskets that an item must be in."""
     columns: str | None = None
     """The path of the file with the names of the columns of a matrix."""
 
@@ -87,6 +83,6 @@ def _fits(name: str, value: Any) -> bool:
         return value is None or isinstance(value, TextStyle)
     if name == "header":
         return value is None or isinstance(value, bool)
-    if name in ("top_levels", "min_support"):
-        return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    if name == "top_levels":
+        return value is None or (isinstance(value, int) and not isinstance(value, bool))
     return isinstance(value, str) or (value is None and name != "file")

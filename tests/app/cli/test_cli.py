@@ -85,7 +85,7 @@ def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "fit", "predict", "evaluate", "info", "path", "stability"):
+    for command in ("demo", "fit", "predict", "evaluate", "info", "stability"):
         assert command in done.stdout
 
 

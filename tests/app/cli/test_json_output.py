@@ -38,15 +38,6 @@ def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path
     assert json.loads(unchecked.out)["held_out"] is None
 
 
-def test_a_path_has_a_row_for_each_l1(run, weather: Path, tmp_path: Path) -> None:
-    done = run("path", weather, "-o", tmp_path / "p.csv", "--selection", "ebic", "--json")
-    assert done.code == 0, done.err
-    found, written = json.loads(done.out), pl.read_csv(tmp_path / "p.csv")
-    assert [row["l1"] for row in found["path"]] == pytest.approx(written["l1"].to_list())
-    assert sum(row["selected"] for row in found["path"]) == 1
-    assert found["criterion"] == "ebic"
-
-
 def test_stability_has_the_frequencies_of_all_features(run, weather: Path, tmp_path: Path) -> None:
     model = tmp_path / "m"
     assert run("fit", weather, "-o", model, "--l1", "3", "--no-check").code == 0
@@ -58,18 +49,9 @@ def test_stability_has_the_frequencies_of_all_features(run, weather: Path, tmp_p
     assert found["features"][0]["terms"][0].keys() == {"table", "variable", "state"}
 
 
-def test_recommendations_are_rows(run, tmp_path: Path) -> None:
-    lines = ["order,item"] + [f"{k},{item}" for k in range(40) for item in (("tea", "milk") if k % 2 else ("jam",))]
-    (tmp_path / "orders.csv").write_text("\n".join(lines))
-    assert run("fit", tmp_path / "orders.csv", "--long", "order,item", "-o", tmp_path / "m", "--l1", "1").code == 0
-    done = run("recommend", tmp_path / "m", "--basket", "tea", "-n", "1", "--json")
-    (row,) = json.loads(done.out)["recommendations"]
-    assert (row["rank"], row["item"]) == (1, "milk")
-
-
 def test_every_command_that_prints_a_table_has_the_option() -> None:
     """The result of the others is a file, a page or a folder."""
-    without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export", "import"}
+    without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export"}
     for command in app.registered_commands:
         assert command.callback is not None
         assert ("as_json" in inspect.signature(command.callback).parameters) != (command.name in without), command.name

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import ChainCRF, MarkovField
 from sparsefield.model.model_document import VERSION
 
 PROGRAM = """
@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     size = 8 + int.from_bytes(content[:8], "little")
     newer = content[8:size].replace(b'"version":"%d"' % VERSION, b'"version":"%d"' % (VERSION + 1))
     (tmp_path / "newer").write_bytes(len(newer).to_bytes(8, "little") + newer + content[size:])
+    ChainCRF(l1=0.0).fit([[["a"], ["b"]]], [["x", "y"]]).save(tmp_path / "chain")
     (tmp_path / "text").write_text("a,b\n1,2\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     return tmp_path
@@ -58,7 +59,9 @@ sample m -o new.csv --given absent.csv
 sample m -o new.csv --given other.csv
 sample truncated -o new.csv
 stability m absent.csv
-recommend newer --basket a
+predict chain other.csv -o new.csv
+report chain -o new.html
+info chain
 info absent
 info text
 export text -o new.uai
@@ -77,3 +80,6 @@ def test_refusals_import_neither_numba_nor_sklearn(folder: Path) -> None:
     errors = done.stderr.splitlines()
     assert len(errors) == len(commands)
     assert all(line.startswith("Error: ") for line in errors)
+    chains = [error for command, error in zip(commands, errors, strict=True) if "chain" in command]
+    assert len(chains) == 3
+    assert all("load it in Python with sparsefield.load" in error for error in chains)

@@ -136,7 +136,6 @@ def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) ->
     field = MarkovField(l1=5.0).fit(rows.select("smokes", "coughs"), sample_weight=rows["importance"].to_numpy())
     assert load(tmp_path / "m").features_.equals(field.features_)
     assert run("stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
-    assert run("path", table, "-o", tmp_path / "p.csv", *words, "--selection", "ebic").code == 0
 
 
 def test_weights_of_streamed_rows_are_read(run, table: Path, tmp_path: Path) -> None:

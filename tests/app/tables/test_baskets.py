@@ -1,4 +1,4 @@
-"""Long tables of orders become 0/1 matrices, counted here by pandas and by loops."""
+"""Lists of items and long tables of orders become 0/1 matrices, counted here by pandas and by loops."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def test_the_matrix_is_the_crosstab_of_baskets_and_items(convert) -> None:
     assert found.items == tuple(sorted(set(orders["item"])))
     assert found.matrix.has_canonical_format
     np.testing.assert_array_equal(found.matrix.toarray(), expected.loc[list(found.names), list(found.items)])
+
+
+def test_lists_of_items_are_the_same_baskets_as_a_long_table() -> None:
+    orders = make_orders(2)
+    lists = orders.groupby("order", sort=False)["item"].apply(list).to_list()
+    found, expected = read_baskets([*lists, []]), read_baskets(orders, "order", "item")
+    assert found.items == expected.items
+    assert found.names == tuple(range(41))
+    np.testing.assert_array_equal(found.matrix.toarray()[:-1], expected.matrix.toarray())
+    assert not found.matrix[-1].nnz
 
 
 def test_an_item_that_is_named_often_counts_once() -> None:
@@ -88,5 +98,12 @@ def test_bad_tables_are_refused_in_a_sentence(tmp_path) -> None:
         read_baskets(orders, "b", "i", min_support=1.5)
     with pytest.raises(DataError, match="columns have no names"):
         read_baskets([[1, "tea"]], "x0", "x1")
+    for table in (orders, orders.to_numpy(), "orders.csv"):
+        with pytest.raises(DataError, match=r"pass basket= and item="):
+            read_baskets(table)
+    with pytest.raises(DataError, match="Basket 1 is the text 'tea': pass a list"):
+        read_baskets([["jam"], "tea"])
+    with pytest.raises(DataError, match="no items"):
+        read_baskets([[]])
     with pytest.raises(DataError, match="no such file"):
         read_baskets(tmp_path / "none.csv", "b", "i")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.app.tables import pair_statements
+from sparsefield.app.tables import triples as triples_module
 from sparsefield.app.tables.triples import read_triples
 from sparsefield.errors import DataError
 
@@ -133,7 +133,7 @@ def test_an_empty_list_of_triples_is_refused(nothing) -> None:
 
 
 def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypatch) -> None:
-    monkeypatch.setattr(pair_statements, "MAX_PAIRS", 8)
+    monkeypatch.setattr(triples_module, "MAX_PAIRS", 8)
     with pytest.raises(DataError, match=r"9 rows for pairs of 3 entities, more than 8.*closed_world='mentioned'"):
         read_triples(TRIPLES)
     assert len(pair_cells(read_triples(TRIPLES, closed_world="mentioned"), "likes")) == 3

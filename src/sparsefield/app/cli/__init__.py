@@ -27,10 +27,8 @@ from sparsefield.app.cli import (
     impute,
     info,
     inspect,
-    path,
     plot,
     predict,
-    recommend,
     report,
     sample,
     stability,
@@ -42,7 +40,7 @@ from sparsefield.interrupts import interrupts_as_such
 __all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export", "import")
+WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -58,14 +56,12 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("inspect")(inspect.inspect)
 app.command("fit")(fit.fit)
-app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("centrality")(centrality.centrality)
 app.command("confidence")(confidence.confidence)
 app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("impute")(impute.impute)
-app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
@@ -73,7 +69,6 @@ app.command("report")(report.report)
 app.command("plot")(plot.plot)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
-app.command("import")(export.import_)
 
 
 def _version(wanted: bool) -> None:

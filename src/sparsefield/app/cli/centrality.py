@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions
 from sparsefield.app.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model
@@ -82,7 +81,6 @@ def centrality(
     output: Output = None,
     as_json: Json = False,
     reading: ReadOptions,
-    orders: BasketOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """List how central each column is in the network of a model, and how well it is predicted from the others.
@@ -95,7 +93,7 @@ def centrality(
     also normalized so that 0 is the most frequent state and 1 is perfect; and the gain in log-likelihood per value over
     the frequencies of the column.
     """
-    if data is None and (reading != ReadOptions() or orders.given):
+    if data is None and reading != ReadOptions():
         raise DataError(
             "Options such as --missing, --separator and --long are for reading DATA: add it or remove them."
         )
@@ -106,7 +104,7 @@ def centrality(
         )
     given = read_communities(communities)
     saved = open_model(model, data)
-    rows = None if data is None else read_rows(saved, data, reading, orders)
+    rows = None if data is None else read_rows(saved, data, reading)
     field = saved.load(jobs)
     with StatusLine("Computing centrality"):
         found = _as_table(field.centrality(rows, given, standardized=standardized))

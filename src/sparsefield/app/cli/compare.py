@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions
 from sparsefield.app.cli.columns_of_fit import options_like
 from sparsefield.app.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
@@ -147,7 +146,7 @@ def compare(
             **options,
         )
     for field in found.fields.values():
-        remember_reading(field, data, reading, given, columns.top_levels, BasketOptions())
+        remember_reading(field, data, reading, given, columns.top_levels)
     written = _write(found, output, models, report, f"Groups of {group} in {data.name}")
     if as_json:
         show_json(_content(found, written))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions
 from sparsefield.app.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.app.cli.model_input import open_model, require_estimator
 from sparsefield.app.cli.model_rows import model_parts, read_rows
@@ -109,7 +108,6 @@ def confidence(
     as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
-    orders: BasketOptions,
     checkpoint: Checkpoint = None,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
@@ -134,7 +132,7 @@ def confidence(
         refuse_overwriting_inputs([output], [model, data])
     saved = open_model(model, data)
     require_estimator(saved, "MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = read_rows(saved, data, reading, orders)
+    rows = read_rows(saved, data, reading)
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows)

@@ -6,24 +6,11 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.chain_fit import make_chain, read_sequences_to_learn
-from sparsefield.app.cli.chain_labeling import cross_validate_chain, evaluate_saved_chain
-from sparsefield.app.cli.chain_options import (
-    CHAIN_PARAMETERS,
-    LABELING_PARAMETERS,
-    LabelingModel,
-    SequenceOptions,
-    given_options,
-    refuse_other_options,
-)
-from sparsefield.app.cli.chain_results import show_scores
 from sparsefield.app.cli.console import StatusLine, new_table, note, show, show_json
 from sparsefield.app.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.app.cli.input_data import ColumnOptions, InputData, read_data
@@ -84,11 +71,8 @@ def evaluate(
     induction: Inductions = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
-    sequences: SequenceOptions,
-    model: LabelingModel = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
-    ctx: typer.Context,
 ) -> None:
     """Cross-validate over cells: hold out a part of them, learn from the others, and predict the held-out ones.
 
@@ -102,19 +86,10 @@ def evaluate(
     held-out cells given all others. It is exact where the missing and held-out cells of a row depend on each other
     narrowly, and otherwise estimated by annealed importance sampling, with its standard error.
 
-    With --chain, DATA has labeled sequences, the folds are of sequences, and the scores are shares of tokens and of
-    sequences that are labeled right, and precision, recall and F1 of labels and of entities (labels such as B-X, I-X,
-    O). With --model, a saved chain labels the sequences of DATA.
-
     With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
     labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
     decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
-    sequences.check_chain()
-    if sequences.chain or model is not None:
-        refuse_other_options(ctx, CHAIN_PARAMETERS)
-        _evaluate_chain(data, reading, columns, sequences, learning, model, ctx)
-        return
     if whole_rows and likelihood:
         raise typer.BadParameter("--likelihood is about held-out cells, and --whole-rows holds out rows: leave one out")
     given = read_data(data, reading, replace(columns, weight=weight))
@@ -145,31 +120,6 @@ def evaluate(
         _show(found, given)
         for name, watched in likelihoods.items():
             show(f"\n{name}: {watched.describe()}")
-
-
-def _evaluate_chain(
-    data: Path,
-    reading: ReadOptions,
-    columns: ColumnOptions,
-    sequences: SequenceOptions,
-    learning: opt.LearningOptions,
-    model: Path | None,
-    ctx: typer.Context,
-) -> None:
-    """Print the scores of a saved chain, or of chains that are fitted to folds of sequences."""
-    jobs, seed, folds, as_json = (ctx.params[name] for name in ("jobs", "seed", "folds", "as_json"))
-    if model is not None:
-        refuse_other_options(ctx, LABELING_PARAMETERS, "--model")
-        evaluate_saved_chain(model, data, reading, jobs=jobs, as_json=as_json)
-        return
-    given, options = read_sequences_to_learn(data, reading, sequences, columns), given_options(ctx)
-    make = partial(make_chain, sequences, learning, options, n_jobs=jobs, random_state=seed)
-    scores, parts = cross_validate_chain(make, given, folds, seed)
-    if as_json:
-        about = {"data": str(data), "folds": folds, "seed": seed, "attributes": given.source.templates}
-        show_json({**about, **scores.as_dict(), "results": [part.as_dict() for part in parts]})
-    else:
-        show_scores(scores)
 
 
 def _evaluate(

@@ -1,4 +1,4 @@
-"""``sparsefield export`` and ``sparsefield import`` convert models to and from other formats."""
+"""``sparsefield export`` writes the graph or the distribution of a model for other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.estimators import FieldEstimator
     from sparsefield.model import Field
 
 GRAPHML, UAI = ".graphml", ".uai"
@@ -44,14 +43,6 @@ NamesOut = Annotated[
         "--names", metavar="JSON", help="Write the names of columns and states, which UAI files lack, to this file."
     ),
 ]
-NamesIn = Annotated[
-    Path | None,
-    typer.Option(
-        "--names", metavar="JSON", help="Read the names of columns and states from this file of 'export --names'."
-    ),
-]
-UAIFile = Annotated[Path, typer.Argument(metavar="FILE", help="UAI file of a Markov or Bayesian network.")]
-ModelOut = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Write the model to this file.")]
 
 
 def export(model: opt.Model, output: Output, given: Evidence = None, names: NamesOut = None) -> None:
@@ -66,32 +57,17 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
+    from sparsefield.app.tables.graph_export import build_graph
+
     field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
         field.to_graphml(output)
-        show(f"Wrote {output}: {_size(field)}.")
+        graph = build_graph(field.field_)
+        show(f"Wrote {output}: {count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}.")
         return
     written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
     also = f"; the names are in {names}" if names else ""
     show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
-
-
-def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
-    """Convert a UAI file to a model for 'sample', 'predict', 'export', 'explore' and 'info'."""
-    from sparsefield import MarkovField
-
-    check_output(output)
-    refuse_overwriting_inputs([output], [network, names])
-    field = MarkovField.from_uai(network, names=names)
-    field.save(output)
-    show(f"Wrote {output}: {_size(field)}.")
-
-
-def _size(field: FieldEstimator) -> str:
-    from sparsefield.app.tables.graph_export import build_graph
-
-    graph = build_graph(field.field_)
-    return f"{count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}"
 
 
 def _values(field: Field, given: Any) -> dict[str, Any]:

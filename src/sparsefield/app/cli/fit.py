@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions, check_basket_options, read_any_data
-from sparsefield.app.cli.chain_fit import fit_and_save_chain, make_chain, read_sequences_to_learn
-from sparsefield.app.cli.chain_options import CHAIN_PARAMETERS, SequenceOptions, given_options, refuse_other_options
 from sparsefield.app.cli.console import StatusLine, inform, note, show
 from sparsefield.app.cli.fit_results import has_features, show_fit, show_fit_as_json
 from sparsefield.app.cli.input_data import (
@@ -25,9 +22,11 @@ from sparsefield.app.cli.input_data import (
     distribute_data,
     is_matrix,
     linked_inputs,
+    read_data,
     stream_data,
     workers_can_read,
 )
+from sparsefield.app.cli.matrix_data import read_named_matrix
 from sparsefield.app.cli.remembered_reading import remember_reading
 from sparsefield.app.cli.table_files import check_output
 from sparsefield.app.pages.fit_summary import count
@@ -47,7 +46,7 @@ Check = Annotated[
     bool,
     opt.running_option(
         "--check/--no-check",
-        help="Fit again with a tenth of the cells, or sequences, held out, and report how well it predicts them.",
+        help="Fit again with a tenth of the cells held out, and report how well it predicts them.",
     ),
 ]
 Json = Annotated[
@@ -94,24 +93,22 @@ def fit(
     weight: opt.Weight = None,
     group: opt.Group = None,
     reading: ReadOptions,
-    baskets: BasketOptions,
+    column_names: opt.ColumnNames = None,
     stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
-    sequences: SequenceOptions,
     check: Check = True,
     as_json: Json = False,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
-    ctx: typer.Context,
 ) -> None:
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
+    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
 
     Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
     a table beforehand.
@@ -119,31 +116,22 @@ def fit(
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
 
-    With --chain, DATA has sequences of tokens, and a linear chain learns to label them.
-
     Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
-    sequences.check_chain()
-    if sequences.chain:
-        refuse_other_options(ctx, CHAIN_PARAMETERS)
-        refuse_overwriting_inputs([output], [data])
-        given_sequences = read_sequences_to_learn(data, reading, sequences, columns)
-        chain = make_chain(sequences, learning, given_options(ctx), n_jobs=jobs, random_state=seed)
-        fit_and_save_chain(chain, given_sequences, output, check=check, as_json=as_json)
-        return
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
-    refuse_overwriting_inputs([output, saved_state], [data, baskets.column_names, *linked_inputs(data)])
-    check_basket_options(data, baskets)
-    if stream and baskets.long is not None:
-        raise DataError("--stream and --long cannot be used together: remove one.")
-    on_workers = cluster is not None and workers_can_read(data) and baskets.long is None
+    refuse_overwriting_inputs([output, saved_state], [data, column_names, *linked_inputs(data)])
+    if column_names is not None and not is_matrix(data):
+        raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
+    on_workers = cluster is not None and workers_can_read(data)
     columns = replace(columns, weight=weight, group=group)
     if (on_workers or stream) and not is_matrix(data):
         given = (distribute_data if on_workers else stream_data)(data, reading, columns)
+    elif column_names is not None:
+        given = read_named_matrix(data, column_names, columns)
     else:
-        given = read_any_data(data, reading, columns, baskets)
+        given = read_data(data, reading, columns)
     _show_codebook(given, data, reading, columns)
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
@@ -152,7 +140,7 @@ def fit(
     with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
         seconds = _fit_with_progress(field, given)
     field.engine = cluster
-    remember_reading(field, data, reading, given, columns.top_levels, baskets)
+    remember_reading(field, data, reading, given, columns.top_levels, column_names)
     field.save(output)
     checked = None
     if check and given.unchecked:

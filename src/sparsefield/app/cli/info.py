@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.chain_labeling import show_chain_info
 from sparsefield.app.cli.console import show, show_json
 from sparsefield.app.pages.fit_summary import (
     count,
@@ -22,7 +21,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.model.model_document import is_chain_file, read_document
+from sparsefield.model.model_document import read_document
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 
@@ -49,9 +48,6 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    if is_chain_file(model):
-        show_chain_info(model, features, as_json=as_json)
-        return
     read_document(model)
     saved = _open(model)
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparsefield.app.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import prepare_linked
 from sparsefield.app.cli.model_input import OpenModel
@@ -16,13 +15,8 @@ from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
 
 
-def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
+def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Any:
     """Read the data with the columns and types of the model."""
-    source = model.field_.record.source
-    if orders is None or not orders.given:
-        orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
-    if orders.given:
-        return orders_of_model(data, reading, orders, model.load())
     if is_linked(data) != model.linked:
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsefield.app.cli.basket_data import BasketOptions
-from sparsefield.app.cli.chain_options import make_sequence_options
 from sparsefield.app.cli.input_data import ColumnOptions, InputData
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
@@ -169,24 +167,6 @@ Sheet = Annotated[
 DatabaseTable = Annotated[
     str | None, reading_option("--table", metavar="NAME", help="Table of a SQLite or DuckDB file with several.")
 ]
-Long = Annotated[
-    str | None,
-    reading_option(
-        "--long",
-        metavar="BASKET,ITEM",
-        help="DATA is a long table with a row for each item of each basket, such as a list of orders: the names of the "
-        "columns of baskets and of items. Items are the columns of the field, 1 where a basket has them.",
-    ),
-]
-MinSupport = Annotated[
-    float | None,
-    reading_option(
-        "--min-support",
-        metavar="NUMBER",
-        min=0.0,
-        help="With --long: leave out items of fewer baskets; a fraction below 1 is a share of the baskets.",
-    ),
-]
 ColumnNames = Annotated[
     Path | None,
     reading_option("--columns", metavar="FILE", help="Names of the columns of an .npz matrix, one per line."),
@@ -257,23 +237,11 @@ def _column_options(
     return ColumnOptions(*names, top_levels=top_levels, strict=strict)
 
 
-def _basket_options(
-    long: Long = None, min_support: MinSupport = None, column_names: ColumnNames = None
-) -> BasketOptions:
-    return BasketOptions(long, min_support, column_names)
-
-
-def _long_option(long: Long = None) -> BasketOptions:
-    return BasketOptions(long)
-
-
 def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that replaces some parameters of a command by the options that commands share.
 
-    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, ``baskets`` are `BasketOptions`, ``orders`` are only
-    those for data that a model is applied to, ``sequences`` are `SequenceOptions`, and ``learning`` are
-    `LearningOptions`: one option for each parameter that `FieldParameters` gives to the command line, except those in
-    ``without``.
+    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, and ``learning`` are `LearningOptions`: one option
+    for each parameter that `FieldParameters` gives to the command line, except those in ``without``.
     """
     chosen = [option for option in command_line_options() if option.name not in without]
 
@@ -283,9 +251,6 @@ def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[
     makers: dict[str, Callable[..., Any]] = {
         "columns": _column_options,
         "reading": _read_options,
-        "baskets": _basket_options,
-        "orders": _long_option,
-        "sequences": make_sequence_options,
         "learning": learning_options,
     }
     shared = {

@@ -1,4 +1,4 @@
-"""``sparsefield predict`` fills in the missing values of a table, or labels sequences."""
+"""``sparsefield predict`` fills in the missing values of a table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.chain_labeling import label_file
-from sparsefield.app.cli.chain_options import LABELING_PARAMETERS, refuse_other_options
 from sparsefield.app.cli.console import StatusLine
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import check_linked_output, predict_linked
@@ -21,7 +19,6 @@ from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
-from sparsefield.model.model_document import is_chain_file
 
 Proba = Annotated[
     bool,
@@ -52,7 +49,6 @@ def predict(
     fill: Fill = "auto",
     reading: ReadOptions,
     jobs: opt.Jobs = None,
-    ctx: typer.Context,
 ) -> None:
     """Fill in missing values with their most probable states or mean numbers, or write the probabilities of all states.
 
@@ -61,14 +57,7 @@ def predict(
 
     Observed values and columns that the model does not have, such as identifiers, are unchanged. A target column
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
-
-    If the model is a linear chain, DATA is a CoNLL file or a table as that of the fit, and the output is DATA with the
-    most probable labels in the column of labels; with --proba, a line per token and label.
     """
-    if is_chain_file(model):
-        refuse_other_options(ctx, LABELING_PARAMETERS)
-        label_file(model, data, output, reading, proba=proba, jobs=jobs)
-        return
     if is_matrix(data):
         raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
     linked = is_linked(data)

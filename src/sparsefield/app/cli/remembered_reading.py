@@ -19,12 +19,16 @@ from sparsefield.errors import DataError
 from sparsefield.model.text_style import ColumnSpelling, TextStyle
 
 if TYPE_CHECKING:
-    from sparsefield.app.cli.basket_data import BasketOptions
     from sparsefield.app.cli.input_data import InputData
 
 
 def remember_reading(
-    field: Any, data: Path, reading: ReadOptions, given: InputData, top_levels: int | None, baskets: BasketOptions
+    field: Any,
+    data: Path,
+    reading: ReadOptions,
+    given: InputData,
+    top_levels: int | None,
+    column_names: Path | None = None,
 ) -> None:
     """Record in a fitted field how its one table was read; schema files describe the reading of linked tables."""
     roles = given.named
@@ -40,16 +44,10 @@ def remember_reading(
         weight=roles.weight,
         group=roles.group,
         top_levels=top_levels,
-        long=baskets.long,
-        min_support=_as_whole(baskets.min_support),
-        columns=None if baskets.column_names is None else str(baskets.column_names),
+        columns=None if column_names is None else str(column_names),
         style=given.style,
     )
     field.field_ = replace(field.field_, record=replace(field.field_.record, source=source))
-
-
-def _as_whole(number: float | None) -> float | None:
-    return int(number) if number is not None and number == int(number) else number
 
 
 def read_for_model(

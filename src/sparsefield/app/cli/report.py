@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions
 from sparsefield.app.cli.console import StatusLine, note, show
 from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model, require_estimator
@@ -58,7 +57,6 @@ def report(
     title: Title = None,
     intervals: Intervals = False,
     reading: ReadOptions,
-    orders: BasketOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
@@ -69,7 +67,7 @@ def report(
     network alone.
     """
     check_output(output, PAGES)
-    if data is None and (reading != ReadOptions() or orders.given):
+    if data is None and reading != ReadOptions():
         raise DataError(
             "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
         )
@@ -79,7 +77,7 @@ def report(
     saved = open_model(model, data)
     if intervals:
         require_estimator(saved, "MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = None if data is None else read_rows(saved, data, reading, orders)
+    rows = None if data is None else read_rows(saved, data, reading)
     weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
     field = saved.load(jobs)
     with StatusLine("Writing the report"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.basket_data import BasketOptions
 from sparsefield.app.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model
@@ -47,7 +46,6 @@ def stability(
     as_json: Json = False,
     weight: opt.Weight = None,
     reading: ReadOptions,
-    orders: BasketOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -61,7 +59,7 @@ def stability(
     check_output(target)
     refuse_overwriting_inputs([target], [data, *linked_inputs(data)])
     saved = open_model(model, data)
-    rows = read_rows(saved, data, reading, orders)
+    rows = read_rows(saved, data, reading)
     if weight is not None and not hasattr(rows, "select"):
         raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
     weights = read_weights_for_model(data, reading, saved, weight)

@@ -172,8 +172,6 @@ def _problem(entry: ColumnEntry) -> str:
 
 def _print_notes(book: Codebook, top_levels: int | None) -> None:
     """Print what is left out, and what the others have that is worth a look, a line for each type of finding."""
-    if book.order_list is not None:
-        note(f"{book.advice[0]}.")
     dropped = [entry for entry in book.columns if entry.left_out]
     kept = [entry for entry in book.columns if not entry.left_out]
     if dropped:

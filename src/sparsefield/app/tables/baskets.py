@@ -1,4 +1,4 @@
-"""This module reads baskets from a long table, which has a row for each item of each order, as a sparse 0/1 matrix."""
+"""Baskets, from lists of items or from a long table with a row for each item, as a sparse 0/1 matrix."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class Baskets:
         unknown = [self.items[k] for k in np.flatnonzero(column < 0).tolist()]
         if unknown:
             lost = int(self.matrix.getnnz(axis=0)[column < 0].sum())
+            shown = ", ".join(map(repr, unknown[:SHOWN_ITEMS])) + (", ..." if len(unknown) > SHOWN_ITEMS else "")
             warnings.warn(
                 f"{len(unknown):,} of {len(self.items):,} items are not among the items of the model, and are left out "
-                f"with {lost:,} entries of baskets: {list_items(unknown)}.",
+                f"with {lost:,} entries of baskets: {shown}.",
                 LeftOutWarning,
                 stacklevel=2,
             )
@@ -63,15 +64,15 @@ class Baskets:
         )
 
 
-def read_baskets(orders: Any, basket: str, item: str, *, min_support: float = 1) -> Baskets:
-    """Read baskets from a long table: one row for each item of each basket, as in a list of orders.
+def read_baskets(orders: Any, basket: str | None = None, item: str | None = None, *, min_support: float = 1) -> Baskets:
+    """Read baskets from lists of items, or from a long table with one row for each item of each basket.
 
     Parameters
     ----------
-    orders : frame, or path of a CSV or Parquet file
+    orders : frame, path of a table, or list of lists of items
         Other columns than the two named ones are ignored. An item that a basket has several times counts once. Rows
         without a basket or without an item are left out, with a warning.
-    basket, item : names of the columns of baskets, such as order numbers, and of items
+    basket, item : names of the columns of baskets, such as order numbers, and of items; left out for lists
     min_support : int or float
         Smallest number of baskets of an item, or, if it is a fraction below 1, its smallest share of the baskets. Rarer
         items are left out; baskets that had no others remain, as empty rows.
@@ -80,7 +81,7 @@ def read_baskets(orders: Any, basket: str, item: str, *, min_support: float = 1)
     -------
     Baskets
         With the sparse ``matrix``, whose rows are the baskets in the order in which they first appear, and whose
-        columns are the ``items``, sorted; and the ``names`` of the baskets.
+        columns are the ``items``, sorted; and the ``names`` of the baskets, numbers for lists.
 
     Examples
     --------
@@ -91,32 +92,73 @@ def read_baskets(orders: Any, basket: str, item: str, *, min_support: float = 1)
     Baskets(2 baskets, 2 items, 3 pairs)
     >>> baskets.names, baskets.items, baskets.matrix.toarray().tolist()
     ((7, 3), ('milk', 'tea'), [[1, 1], [0, 1]])
+    >>> read_baskets([["tea", "milk"], ["tea"]]).matrix.toarray().tolist()
+    [[1, 1], [0, 1]]
     """
-    if isinstance(orders, (str, Path)):
-        return find_baskets(read_table(orders), basket, item, min_support, what=str(orders))
-    return find_baskets(orders, basket, item, min_support, what="orders")
+    if basket is None or item is None:
+        names, row, items, column = _read_lists(orders)
+        what = "The baskets"
+    else:
+        what = str(orders) if isinstance(orders, (str, Path)) else "orders"
+        table = read_table(orders) if isinstance(orders, (str, Path)) else orders
+        names, row, items, column = _read_long(table, basket, item, what)
+    found = _matrix(row, column, (len(names), len(items)))
+    counts, least = found.getnnz(axis=0), max(1, _support_count(min_support, len(names)))
+    frequent = np.flatnonzero(counts >= least)
+    if not len(frequent):
+        top = int(np.argmax(counts))
+        raise DataError(
+            f"{what}: no item is in {least:,} or more of {len(names):,} baskets; the most frequent, {items[top]!r}, is "
+            f"in {counts[top]:,}: lower min_support."
+        )
+    return Baskets(found[:, frequent], tuple(items[k] for k in frequent.tolist()), tuple(names))
 
 
-def find_baskets(table: Any, basket: str, item: str, min_support: float, what: str) -> Baskets:
-    """Return the baskets of a long table, as `read_baskets` does; ``what`` is the name of the table in messages."""
-    source = _long_table(table, (basket, item), what)
-    (labels, row), (names, column) = (_codes(source, name) for name in (basket, item))
-    items, column = _as_text(names, column)
+Cells = tuple[Sequence[Label], np.ndarray, list[str], np.ndarray]
+"""Names of baskets, the basket of each cell, names of items, and the item of each cell."""
+
+
+def _read_lists(orders: Any) -> Cells:
+    """Return the cells of lists of items."""
+    if isinstance(orders, (str, Path)) or hasattr(orders, "columns") or hasattr(orders, "shape"):
+        raise DataError("A table of orders needs the names of two columns: pass basket= and item=.")
+    lists = list(orders)
+    wrong = next((k for k, items in enumerate(lists) if isinstance(items, (str, bytes))), None)
+    if wrong is not None:
+        raise DataError(f"Basket {wrong} is the text {lists[wrong]!r}: pass a list of items.")
+    lists = [[str(item) for item in items] for items in lists]
+    items = sorted({item for basket in lists for item in basket})
+    if not items:
+        raise DataError("The baskets have no items: pass lists of items.")
+    position = {item: k for k, item in enumerate(items)}
+    row = np.repeat(np.arange(len(lists)), [len(basket) for basket in lists])
+    return range(len(lists)), row, items, np.array([position[item] for basket in lists for item in basket])
+
+
+def _read_long(table: Any, basket: str, item: str, what: str) -> Cells:
+    """Return the cells of a long table, whose name in messages is ``what``."""
+    source = _two_columns(table, (basket, item), what)
+    (labels, row), (names, column) = (
+        source.text_categories(name) or factorize(source.column(name)) for name in (basket, item)
+    )
+    texts = [str(name) for name in names]
+    position = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    # The last place is for missing cells, whose code is -1.
+    column = np.array([*(position[text] for text in texts), -1], dtype=np.int64)[column]
     complete = (row >= 0) & (column >= 0)
     if not complete.any():
         raise DataError(f"{what}: no row has both a {basket!r} and an {item!r}: there are no baskets.")
-    distinct, row = _in_order_of_appearance(row[complete])
-    found = _matrix(row, column[complete], (len(distinct), len(items)))
-    frequent = _frequent(found, items, min_support, what)
     missing = len(complete) - int(complete.sum())
     if missing:
         where = f"{what}: {missing:,} of {len(complete):,} rows"
         warnings.warn(f"{where} have no {basket!r} or no {item!r}, and are left out.", LeftOutWarning, stacklevel=3)
-    kept = tuple(items[k] for k in frequent.tolist())
-    return Baskets(found[:, frequent], kept, tuple(labels[k] for k in distinct.tolist()))
+    distinct, first, inverse = np.unique(row[complete], return_index=True, return_inverse=True)
+    order = np.argsort(first)  # of appearance
+    baskets = [labels[k] for k in distinct[order].tolist()]
+    return baskets, np.argsort(order)[inverse], list(position), column[complete]
 
 
-def support_count(min_support: float, n_baskets: int) -> int:
+def _support_count(min_support: float, n_baskets: int) -> int:
     """Return a smallest support, a number of baskets or a fraction of them below 1, as a number of baskets."""
     if isinstance(min_support, Integral) and min_support >= 0:
         return int(min_support)
@@ -127,13 +169,7 @@ def support_count(min_support: float, n_baskets: int) -> int:
     return math.ceil(min_support * n_baskets - 1e-9)
 
 
-def list_items(items: Sequence[str]) -> str:
-    """Return a short list of items for a message."""
-    rest = len(items) - SHOWN_ITEMS
-    return ", ".join(map(repr, items[:SHOWN_ITEMS])) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def _long_table(table: Any, columns: tuple[str, str], what: str) -> Source:
+def _two_columns(table: Any, columns: tuple[str, str], what: str) -> Source:
     """Return the two columns of a long table; dates in them are text."""
     if columns[0] == columns[1]:
         raise DataError(f"{what}: baskets and items are both in the column {columns[0]!r}: name two columns.")
@@ -151,42 +187,9 @@ def _long_table(table: Any, columns: tuple[str, str], what: str) -> Source:
     )
 
 
-def _codes(source: Source, name: str) -> tuple[Sequence[Label], np.ndarray]:
-    """Return the sorted distinct labels of a column, and their index per cell, -1 for missing cells, (rows,)."""
-    return source.text_categories(name) or factorize(source.column(name))
-
-
-def _as_text(labels: Sequence[Label], codes: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return labels as distinct text, and their index per cell."""
-    texts = [str(label) for label in labels]
-    position = {text: k for k, text in enumerate(dict.fromkeys(texts))}
-    # The last place is for missing cells, whose code is -1.
-    return list(position), np.array([*(position[text] for text in texts), -1], dtype=np.int64)[codes]
-
-
-def _in_order_of_appearance(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct codes in the order in which they first appear, and the place of each code there."""
-    distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return distinct[order], np.argsort(order)[inverse]
-
-
 def _matrix(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> Any:
     """Return a 0/1 matrix with ones in the given cells, each of which may be given several times."""
     cells = np.unique(row.astype(np.int64) * max(shape[1], 1) + column)
     row, column = np.divmod(cells, max(shape[1], 1))
     offsets = np.searchsorted(row, np.arange(shape[0] + 1))
     return sp.csr_matrix((np.ones(len(cells), dtype=np.int8), column.astype(np.int32), offsets), shape=shape)
-
-
-def _frequent(matrix: Any, items: Sequence[str], min_support: float, what: str) -> np.ndarray:
-    """Return the columns of items with enough baskets."""
-    counts, least = matrix.getnnz(axis=0), max(1, support_count(min_support, matrix.shape[0]))
-    frequent = np.flatnonzero(counts >= least)
-    if not len(frequent):
-        top = int(np.argmax(counts))
-        raise DataError(
-            f"{what}: no item is in {least:,} or more of {matrix.shape[0]:,} baskets; the most frequent, "
-            f"{items[top]!r}, is in {counts[top]:,}: lower min_support (--min-support)."
-        )
-    return frequent

@@ -21,7 +21,6 @@ from sparsefield.app.tables.column_findings import find_in_values, find_role, le
 from sparsefield.app.tables.column_statistics import ColumnStatistics, as_polars, summarize
 from sparsefield.app.tables.duplicate_columns import count_duplicate_rows, find_duplicates
 from sparsefield.app.tables.missing_words import missing_numbers
-from sparsefield.app.tables.order_lists import find_order_list
 from sparsefield.data.frames import as_source
 from sparsefield.model.atomic_write import write_atomically
 
@@ -102,8 +101,8 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     entries = tuple(
         _make_entry(column, roles[column.name], reasons[column.name], equal.get(column.name)) for column in found
     )
-    repeats, orders = count_duplicate_rows(values), find_order_list(found)
-    return Codebook(entries, values.height, repeats, source, orders, decimal, _find_code_values(entries, values))
+    repeats = count_duplicate_rows(values)
+    return Codebook(entries, values.height, repeats, source, decimal, _find_code_values(entries, values))
 
 
 def _find_code_values(entries: Sequence[ColumnEntry], values: pl.DataFrame) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +22,6 @@ class CodebookContents:
     """Number of rows that are equal to an earlier one."""
     source: str = ""
     """A sentence on how the table was read."""
-    order_list: tuple[str, str] | None = None
-    """The columns of baskets and of items, if the table looks like a list of orders."""
-
     decimal: str = "."
     """The decimal mark with which the table was read."""
     code_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,18 +62,12 @@ class CodebookContents:
     @cached_property
     def advice(self) -> list[Advice]:
         """What to do about the findings, with the options to give at the command line."""
-        return [*self._advice_on_orders(), *give_advice(self.columns, self.decimal, self.code_values)]
+        return list(give_advice(self.columns, self.decimal, self.code_values))
 
     @property
     def options(self) -> str:
-        """The options of all advice for one command, without those that depend on what the table does not show."""
-        return join_options([one for one in self.advice if not one.option.startswith("--long ")])
-
-    def _advice_on_orders(self) -> list[Advice]:
-        if self.order_list is None:
-            return []
-        text = "The table looks like a list of orders, with a row for each item; to learn which items go together"
-        return [Advice(text, self.order_list, f"--long {shlex.quote(','.join(self.order_list))}")]
+        """The options of all advice for one command."""
+        return join_options(self.advice)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the codebook as values that JSON can express."""

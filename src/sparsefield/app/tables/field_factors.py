@@ -217,10 +217,6 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Discret
     return network
 
 
-Conjunction = tuple[tuple[int, ...], tuple[int, ...]]
-"""The axes of a table, and a nonzero state for each."""
-
-
 def moebius_transform(log_table: np.ndarray, first: int = 0) -> np.ndarray:
     """Return the log-linear weights of a table, in an array of the same shape (a Möbius transform).
 
@@ -233,29 +229,3 @@ def moebius_transform(log_table: np.ndarray, first: int = 0) -> np.ndarray:
         rows = np.moveaxis(weights, axis, 0)
         rows[1:] -= rows[:1]
     return weights
-
-
-def log_linear_weights(log_table: np.ndarray) -> dict[Conjunction, float]:
-    """Return the nonzero log-linear weights of a table, relative to state 0 of every axis.
-
-    Parameters
-    ----------
-    log_table : array with any number of axes
-        Finite log-potentials.
-
-    Returns
-    -------
-    dict of (axes, states) to weight
-        The key ``((), ())`` is the constant.
-
-    Examples
-    --------
-    >>> log_linear_weights(np.array([[0.0, 1.0], [2.0, 7.0]]))
-    {((1,), (1,)): 1.0, ((0,), (1,)): 2.0, ((0, 1), (1, 1)): 4.0}
-    """
-    weights = moebius_transform(log_table)
-    found = {}
-    for place in zip(*np.nonzero(weights), strict=True) if weights.ndim else [()] * bool(weights):
-        axes = tuple(axis for axis, state in enumerate(place) if state)
-        found[axes, tuple(int(place[axis]) for axis in axes)] = float(weights[place])
-    return found

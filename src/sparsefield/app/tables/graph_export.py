@@ -1,4 +1,4 @@
-"""This module exports a field as a graph: a node for each variable, an edge for every two that share features."""
+"""The graph of a field: a node for each variable, an edge for every two that share features."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
@@ -205,10 +205,6 @@ def _sentence(states: Iterable[tuple[str, Any]], weight: float) -> str:
     return " & ".join(name if state is None else f"{name}={state}" for name, state in states) + f": {weight:.6g}"
 
 
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
-xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">"""
-TYPES = {str: "string", float: "double"}
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in XML, even when escaped."""
 
@@ -216,8 +212,9 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     """Write the graph of a field as GraphML; all attributes are text or numbers.
 
-    networkx reads the file as ``to_networkx(field, flat=True)``; for linked tables, pass it ``force_multigraph=True``.
-    An existing file is replaced atomically.
+    This needs networkx: ``pip install 'sparsefield[graph]'``. It reads the file as ``to_networkx(field, flat=True)``;
+    for linked tables, pass it ``force_multigraph=True``. Characters that XML does not allow are replaced, and carriage
+    returns are read as line feeds. An existing file is replaced atomically.
 
     Parameters
     ----------
@@ -237,38 +234,18 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     >>> text.count("<node "), text.count("<edge ")
     (3, 1)
     """
-    graph = build_graph(field, flat=True)
-    names = {name: _clean(name) for name in graph.nodes}
-    if len(set(names.values())) < len(names):
+    graph = to_networkx(field, flat=True)
+    clean = {name: _clean(name) for name in graph}
+    if len(set(clean.values())) < len(clean):
         raise DataError("Two columns have names that differ only in characters that XML does not allow: rename one.")
-    lines = [HEAD, *_keys("node", graph.nodes.values()), *_keys("edge", (edge[2] for edge in graph.edges))]
-    lines.append('<graph edgedefault="undirected">')
-    for name, attributes in graph.nodes.items():
-        lines += [f"<node id={quoteattr(names[name])}>", *_data("node", attributes), "</node>"]
-    for k, (a, b, attributes) in enumerate(graph.edges):
-        # networkx takes ids for the keys of parallel edges, and for one more attribute where there are none.
-        own = f' id="{k}"' if graph.linked else ""
-        lines.append(f"<edge{own} source={quoteattr(names[a])} target={quoteattr(names[b])}>")
-        lines += [*_data("edge", attributes), "</edge>"]
-    lines += ["</graph>", "</graphml>", ""]
-    write_atomically(path, "\n".join(lines).encode())
+    import networkx as nx
 
-
-def _keys(what: str, attributes: Iterable[Attributes]) -> Iterator[str]:
-    """Yield the declarations of all attributes of nodes or edges."""
-    found: dict[str, str] = {}
-    for own in attributes:
-        for name, value in own.items():
-            found.setdefault(name, TYPES[type(value)])
-    for name, kind in found.items():
-        yield f'<key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>'
-
-
-def _data(what: str, attributes: Attributes) -> Iterator[str]:
-    for name, value in attributes.items():
-        text = _clean(value) if isinstance(value, str) else repr(value)
-        # An unescaped carriage return would be read as a line feed.
-        yield f'<data key="{what}_{name}">{escape(text, {chr(13): "&#13;"})}</data>'
+    graph = nx.relabel_nodes(graph, clean)
+    for attributes in [*graph.nodes.values(), *graph.edges.values()]:
+        attributes |= {name: _clean(value) for name, value in attributes.items() if isinstance(value, str)}
+    file = BytesIO()
+    nx.write_graphml(graph, file)
+    write_atomically(path, file.getvalue())
 
 
 def _clean(text: str) -> str:

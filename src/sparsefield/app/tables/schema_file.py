@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.atoms import read_atoms
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.database import read_database
 from sparsefield.app.tables.file_format import FileFormat
@@ -42,7 +41,6 @@ _TOP = {
     "tables": "a table",
     "links": "a table",
     "triples": "a table",
-    "atoms": "a table",
 }
 _TABLE = {
     "key": "a string",
@@ -72,7 +70,6 @@ _TRIPLES = {
     "entity": "a string",
     "pair": "a string",
 }
-_ATOMS = {"file": "a string", "types": "a string", "closed_world": _WORLD}
 _FITS = {
     "a string": lambda value: isinstance(value, str),
     "a list": lambda value: isinstance(value, list),
@@ -165,8 +162,8 @@ def read_schema(path: Path | str, *, other_files: bool = False) -> Relational:
     With ``database = "world.duckdb"``, or another database that `read_database` accepts, a table has ``table`` or
     ``query`` instead of ``file``, or neither if its name is the same there; without keys or links, those that the
     database declares are used. Instead of tables, ``[triples]`` with ``file``, ``entities``, ``closed_world``,
-    ``entity`` and ``pair`` passes these to `read_triples`, ``[atoms]`` with ``file``, ``types`` and ``closed_world`` to
-    `read_atoms`. A template may also be a table with ``kind``, ``names``, ``symmetric``, ``left`` and ``right``.
+    ``entity`` and ``pair`` passes these to `read_triples`. A template may also be a table with ``kind``, ``names``,
+    ``symmetric``, ``left`` and ``right``.
 
     Kinds of other columns are found out as for `MarkovField`. The command line uses the kinds of the file; in Python,
     `parse_schema_file` returns them for ``RelationalField(kinds=...)``.
@@ -200,21 +197,17 @@ def parse_schema_file(path: Path | str, *, other_files: bool = False) -> SchemaF
     path = path / SCHEMA_NAME if path.is_dir() else path
     content = _read_toml(path)
     _check(content, _TOP, str(path))
-    sources = [name for name in ("tables", "triples", "atoms") if name in content]
+    sources = [name for name in ("tables", "triples") if name in content]
     if len(sources) != 1:
         raise DataError(
-            f"{path}: the file has {' and '.join(sources) or 'no data'}; it must have exactly one of [tables.NAME], "
-            "[triples] and [atoms]."
+            f"{path}: the file has {' and '.join(sources) or 'no data'}; it must have either [tables.NAME] or "
+            "[triples]."
         )
     for name in ("links", "database", *_READING):
         if name in content and (sources != ["tables"] or (name in _READING and "database" in content)):
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
-    parsed = (
-        _from_tables(content, path, other_files)
-        if sources == ["tables"]
-        else _from_statements(content, path, sources[0])
-    )
+    parsed = _from_tables(content, path, other_files) if sources == ["tables"] else _from_triples(content, path)
     data = parsed.data
     if "templates" in content:
         with _prefix_errors(path):
@@ -367,18 +360,14 @@ def _link(given: Any, where: str) -> Link:
         return OffsetLink(**given)
 
 
-def _from_statements(content: Mapping[str, Any], path: Path, section: str) -> SchemaFile:
-    """Read the section of triples or of ground atoms; its files are relative to the schema file."""
-    read, known, files = {
-        "triples": (read_triples, _TRIPLES, ("file", "entities")),
-        "atoms": (read_atoms, _ATOMS, ("file", "types")),
-    }[section]
-    given = dict(content[section])
-    _check(given, known, f"{path}, [{section}]", ("file",))
-    given |= {name: path.parent / given[name] for name in files if name in given}
-    inputs = tuple(given[name] for name in files if name in given)
+def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
+    """Read the section of triples; its files are relative to the schema file."""
+    given = dict(content["triples"])
+    _check(given, _TRIPLES, f"{path}, [triples]", ("file",))
+    given |= {name: path.parent / given[name] for name in ("file", "entities") if name in given}
+    inputs = tuple(given[name] for name in ("file", "entities") if name in given)
     with _prefix_errors(path):
-        return SchemaFile(read(given.pop("file"), **given), inputs=inputs)
+        return SchemaFile(read_triples(given.pop("file"), **given), inputs=inputs)
 
 
 def _check_links(data: Relational, files: Mapping[str, TableFile], path: Path) -> None:

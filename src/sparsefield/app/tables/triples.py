@@ -1,16 +1,15 @@
-"""This module reads triples (subject, relation, object) as a table of entities and a table of pairs."""
+"""Triples (subject, relation, object), read as a table of entities and a table of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsefield.app.tables.files import read_table
-from sparsefield.app.tables.pair_statements import ENDS, ClosedWorld, Statements, build_pair_table, check_closed_world
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
@@ -21,7 +20,27 @@ if TYPE_CHECKING:
 
 PARTS = ("subject", "relation", "object")
 VALUES = ("value", "truth")
+ENDS = ("subject", "object")
+"""Columns of a table of pairs that are links to the entities."""
+
+ClosedWorld = bool | Literal["mentioned"]
+"""The meaning of a relation that is not stated for a pair: true makes it false, and a row for each ordered pair;
+``"mentioned"`` too, but only pairs that occur in a statement are rows; False makes it missing for these pairs."""
+
+MAX_PAIRS = 1_000_000
+"""The largest number of rows in a closed world, that of a thousand entities; most rows of more would be all zeros."""
+
+SHOWN = 3
 TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+class Statements(NamedTuple):
+    """Statement k: ``relation[k]`` is true (``value[k]`` 1) or false (0) for ``subject[k]`` and ``object[k]``."""
+
+    subject: np.ndarray
+    object: np.ndarray
+    relation: np.ndarray
+    value: np.ndarray
 
 
 def read_triples(
@@ -63,7 +82,8 @@ def read_triples(
     >>> data.tables["pair"]["likes"].to_list()
     [0, 1, 0, 0]
     """
-    check_closed_world(closed_world)
+    if not isinstance(closed_world, bool) and closed_world != "mentioned":
+        raise DataError(f"closed_world is {closed_world!r}; it must be True, False or 'mentioned'.")
     if entity == pair:
         raise DataError(f"Both tables have the name {entity!r}: pass different names as entity= and pair=.")
     source = _source(triples, "triples")
@@ -79,8 +99,7 @@ def read_triples(
     value = _truth(columns[3]) if len(columns) > 3 else np.ones(source.n_rows, dtype=np.int8)
     statements = Statements(subject, object_, relation, value)
     _refuse_contradictions(statements, columns, len(names))
-    what, ends = f"pairs of {len(names):,} entities", (table[entity], table[entity])
-    pairs = build_pair_table(statements, ends, relations, closed_world, what, "Add triples with value 0")
+    pairs = _pair_table(statements, table[entity], relations, closed_world)
     links = {name: (pair, name, entity) for name in ENDS}
     return Relational({entity: table, pair: pairs}, keys={entity: entity}, links=links)
 
@@ -210,4 +229,41 @@ def _refuse_contradictions(statements: Statements, columns: Sequence[RawColumn],
         shown = " ".join(str(column.values[one]) for column in columns[:3])
         raise DataError(
             f"Rows {one + 1} and {other + 1} of the triples contradict each other on {shown!r}: remove one."
+        )
+
+
+def _pair_table(
+    statements: Statements, entities: pl.Series, relations: Sequence[str], closed_world: ClosedWorld
+) -> pl.DataFrame:
+    """Return one row per pair with the columns ``subject``, ``object`` and a 0/1 column for each relation."""
+    import polars as pl
+
+    size = len(entities)
+    code = statements.subject * size + statements.object
+    if closed_world is True:
+        if size**2 > MAX_PAIRS:
+            raise DataError(
+                f"A closed world would have {size**2:,} rows for pairs of {size:,} entities, more than {MAX_PAIRS:,}. "
+                "Pass closed_world='mentioned' to use only pairs that are mentioned; unstated relations are then false."
+            )
+        codes, row = np.arange(size**2), code
+    else:
+        codes, row = np.unique(code, return_inverse=True)
+    cells = np.full((len(relations), len(codes)), -1 if closed_world is False else 0, dtype=np.int8)
+    cells[statements.relation, row] = statements.value
+    if closed_world is False:
+        _require_negatives(relations, cells)
+    flags = {name: pl.Series(name, column).replace(-1, None) for name, column in zip(relations, cells, strict=True)}
+    return pl.DataFrame({"subject": entities.gather(codes // size), "object": entities.gather(codes % size), **flags})
+
+
+def _require_negatives(names: Sequence[str], cells: np.ndarray) -> None:
+    """Refuse relations that are never false in an open world, because nothing can be learned about them."""
+    never = [name for name, column in zip(names, cells, strict=True) if not (column == 0).any()]
+    if never:
+        shown = ", ".join(repr(name) for name in never[:SHOWN]) + (", ..." if len(never) > SHOWN else "")
+        raise DataError(
+            f"In an open world (closed_world=False) unstated relations are missing, and no statement says that {shown} "
+            f"{'is' if len(never) == 1 else 'are'} false, so the column would be 1 everywhere. Add triples with "
+            "value 0, or pass closed_world='mentioned' or True, which makes unstated relations false."
         )

@@ -1,4 +1,4 @@
-"""This module reads and writes UAI files, the text format of the UAI inference competitions.
+"""UAI files, the text format of the UAI inference competitions.
 
 A file has the word MARKOV or BAYES, the number of variables, the number of states of each, the number of factors, the
 variables of each factor, and the tables, in which the last variable changes fastest. It has no names: variables are
@@ -61,7 +61,7 @@ def write_uai(
     Returns
     -------
     dict of column to its states
-        In the order in which the file numbers them; `read_uai` and `read_evidence` take it back.
+        In the order in which the file numbers them; `read_uai` takes it back.
 
     Examples
     --------
@@ -258,8 +258,7 @@ class TokenReader:
             odd = next((word for word in text.split() if "_" in word or not word.isascii()), None)
             if odd is not None:  # others have only spaces that are not ASCII, such as U+2028 and U+0085
                 raise self.error(f"{odd[:20]!r} is not a number")
-        self.lines = [line.split() for line in text.split("\n")]
-        self.tokens = [word for line in self.lines for word in line]
+        self.tokens = text.split()
         self.position = 0
 
     def error(self, what: str) -> ModelFileError:

@@ -99,7 +99,7 @@ def as_command(fitted: FitDescription) -> str | None:
 def source_options(source: SourceRecord) -> list[str]:
     """Return the options for reading the table."""
     words = shlex.split(as_options(_read_options(source)))
-    for option in ("weight", "group", "top_levels", "long", "min_support", "columns"):
+    for option in ("weight", "group", "top_levels", "columns"):
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     return words
@@ -168,7 +168,6 @@ def as_python(fitted: FitDescription) -> str:
     weight, group = fitted.source.weight, fitted.source.group
     given += f", sample_weight=table[{weight!r}].to_numpy()" if weight is not None else ""
     given += f", groups=table[{group!r}]" if group is not None else ""
-    given += ", columns=baskets.items" if fitted.source.long is not None else ""
     if fitted.source.columns is not None:
         given += f", columns=open({fitted.source.columns!r}, encoding='utf-8-sig').read().splitlines()"
     return f"{head}{model}field.fit(data{given})\n"
@@ -176,13 +175,6 @@ def as_python(fitted: FitDescription) -> str:
 
 def _reading_lines(source: SourceRecord) -> str:
     """Return lines of Python that read ``table`` from its file, and ``data``, its columns that are learned."""
-    if source.long is not None:
-        basket, _, item = source.long.partition(",")
-        least = "" if source.min_support is None else f", min_support={source.min_support!r}"
-        head = f"from sparsefield import read_baskets\n{_table_lines(source)}"
-        return (
-            f"{head}baskets = read_baskets(table, {basket.strip()!r}, {item.strip()!r}{least})\ndata = baskets.matrix\n"
-        )
     if source.file.lower().endswith(".npz"):
         return f"import scipy.sparse as sp\n\ndata = sp.load_npz({source.file!r})\n"
     lines = []
