@@ -249,7 +249,7 @@ REFUSED = {
     "predict m table.csv -o new": "the model was learned from 3: word, last, tag",
     "predict m test.conll -o new --fill mean": "--fill cannot be used",
     "evaluate test.conll --model m --folds 3": "--folds cannot be used with --model",
-    "evaluate test.conll --model table.csv": "not a chain",
+    "evaluate test.conll --model table.csv": "not a complete",
     "evaluate test.conll --model nosuch": "nosuch: there is no such file",
     "evaluate test.conll --model .": "this is a folder",
     "evaluate absent.conll --model m": "no such file",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from sparsefield.app.cli import options as opt
@@ -22,7 +23,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.model.model_document import is_chain_file, read_document
+from sparsefield.model import SourceRecord
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 
@@ -49,10 +50,11 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
+    from sparsefield.model.model_file import is_chain_file
+
     if is_chain_file(model):
         show_chain_info(model, features, as_json=as_json)
         return
-    read_document(model)
     saved = _open(model)
     if as_json:
         show_json({"model": str(model), **model_content(saved)})
@@ -72,8 +74,9 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show(f"Kinds: {describe_kinds(field)}.")
     show(f"Features: {describe_size(field)}.")
     show(describe_edges(field))
-    if record.source is not None:
-        show(describe_source(record.source))
+    source = SourceRecord.from_text(record.source)
+    if source is not None:
+        show(describe_source(source))
     if learned:
         show(sentence)
         show(f"Options: {_options(saved)}.")
@@ -149,8 +152,6 @@ def show_features(field: Field, count: int) -> None:
 
 def model_content(saved: SavedModel) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
-    from dataclasses import asdict
-
     from sparsefield.analysis.feature_sentences import list_features
 
     layout, record = saved.field.layout, saved.field.record
@@ -165,7 +166,7 @@ def model_content(saved: SavedModel) -> dict[str, Any]:
         "options": {name: _plain(value) for name, value in saved.params.items()},
         "variables": variables,
         "features": [feature.as_dict() for feature in list_features(saved.field)],
-        "record": asdict(record),
+        "record": msgspec.to_builtins(record),
     }
 
 

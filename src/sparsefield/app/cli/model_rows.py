@@ -14,11 +14,12 @@ from sparsefield.app.cli.table_filling import prepare_table
 from sparsefield.app.tables.files import list_columns
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.model import SourceRecord
 
 
 def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
     """Read the data with the columns and types of the model."""
-    source = model.field_.record.source
+    source = SourceRecord.from_text(model.field_.record.source)
     if orders is None or not orders.given:
         orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
     if orders.given:

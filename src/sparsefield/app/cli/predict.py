@@ -21,7 +21,6 @@ from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
-from sparsefield.model.model_document import is_chain_file
 
 Proba = Annotated[
     bool,
@@ -65,6 +64,8 @@ def predict(
     If the model is a linear chain, DATA is a CoNLL file or a table as that of the fit, and the output is DATA with the
     most probable labels in the column of labels; with --proba, a line per token and label.
     """
+    from sparsefield.model.model_file import is_chain_file
+
     if is_chain_file(model):
         refuse_other_options(ctx, LABELING_PARAMETERS)
         label_file(model, data, output, reading, proba=proba, jobs=jobs)
