@@ -23,8 +23,8 @@ from sparsefield.data.column_types import (
     type_of_array,
     type_of_series,
 )
+from sparsefield.data.labels import is_valid_text
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.data.unicode_text import is_valid_text
 from sparsefield.errors import DataError
 
 LARGEST_COPY = 2**26
