@@ -1,4 +1,4 @@
-"""Labels and numbers from the values of cells; text that is no valid Unicode is refused."""
+"""Labels and numbers from the values of cells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.cell_values import describe_half_character, is_valid_text, refuse_half_characters
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -203,33 +204,3 @@ def _refuse_large_integers(column: RawColumn, numbers: np.ndarray) -> None:
             "be lost: drop it if it is an identifier, subtract a constant from it, convert it to floats if these "
             f"digits do not matter, or give it another kind, such as kinds={{{column.name!r}: 'nominal'}}."
         )
-
-
-def is_valid_text(value: object) -> bool:
-    """Return whether a value is text without half of a surrogate pair, which no file can hold."""
-    if not isinstance(value, str):
-        return False
-    try:
-        return value.isascii() or bool(value.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def refuse_half_characters(name: str, labels: Iterable[object], cells: np.ndarray, present: np.ndarray) -> None:
-    """Raise a DataError about the first cell of a column whose label is text but no valid Unicode.
-
-    Parameters
-    ----------
-    name : name of the column
-    labels : distinct values of the cells
-    cells : values that are not missing, (values,)
-    present : which rows have a value, (rows,)
-    """
-    odd = {label for label in labels if isinstance(label, str) and not is_valid_text(label)}
-    if odd:
-        row, text = next((row, cell) for row, cell in zip(np.flatnonzero(present), cells, strict=True) if cell in odd)
-        raise DataError(f"Column {name!r} holds {describe_half_character(text)} (row {row:,}): correct it.")
-
-
-def describe_half_character(text: object) -> str:
-    return f"text that is no valid Unicode, {str(text)[:40]!r}"
