@@ -1,12 +1,15 @@
-"""This module checks the parameters of estimators and option objects, all of them in one place and in one style."""
+"""Rules that parameters of estimators and options of option objects follow, and messages about those that do not."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
+
+from sparsefield.parameters import command_line_options
 
 MOST_COLUMNS_OF_FEATURE = 100
 """Largest ``max_order``: numbers of candidates are powers of the number of columns."""
@@ -14,207 +17,174 @@ MOST_COLUMNS_OF_FEATURE = 100
 MOST_COUNT = 10**9
 """Largest number of iterations, sweeps, draws and the like."""
 
-
-class Rule(Protocol):
-    """What a parameter accepts."""
-
-    @property
-    def wanted(self) -> str: ...
-
-    def accepts(self, value: Any) -> bool: ...
+LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole number in a range, or one of some words or None."""
+class Rule:
+    """What a parameter accepts: a test, and the words for what passes it."""
 
-    least: int
-    most: int = MOST_COUNT
-    words: tuple[str | None, ...] = ()
-
-    @property
-    def wanted(self) -> str:
-        upper = f"of at least {self.least:,}" if self.most >= MOST_COUNT else f"from {self.least:,} to {self.most:,}"
-        return f"{_alternatives(self.words)}a whole number {upper}"
-
-    def accepts(self, value: Any) -> bool:
-        if value is None or isinstance(value, str):
-            return value in self.words
-        return isinstance(value, Integral) and not isinstance(value, bool) and self.least <= int(value) <= self.most
-
-
-@dataclass(frozen=True)
-class Number:
-    """A finite number in a range, or one of some words."""
-
-    least: float = 0.0
-    most: float = math.inf
-    above: bool = False
-    """Whether ``least`` itself is refused."""
-    below: bool = False
-    """Whether ``most`` itself is refused."""
-    words: tuple[str, ...] = ()
+    test: Callable[[Any], bool]
+    words: str | Callable[[], str]
 
     @property
     def wanted(self) -> str:
-        words = "".join(f" or {word!r}" for word in self.words)
-        if self.most < math.inf:
-            ends = f"{self.least:g} {'<' if self.above else '<='} number {'<' if self.below else '<='} {self.most:g}"
-            return f"a number between {self.least:g} and {self.most:g} ({ends}){words}"
-        if self.least > 0.0:
-            return f"a number {'above' if self.above else 'from'} {self.least:g}{words}"
-        return f"{'a positive number' if self.above else 'a number that is not negative'}{words}"
+        return self.words if isinstance(self.words, str) else self.words()
 
     def accepts(self, value: Any) -> bool:
+        try:
+            return bool(self.test(value))
+        except (TypeError, ValueError, OverflowError):  # a value that cannot be compared, such as an array
+            return False
+
+
+def whole(least: int, most: int = MOST_COUNT, words: tuple[str, ...] = ()) -> Rule:
+    """Return the rule of a whole number in a range, or one of some words."""
+    upper = f"of at least {least:,}" if most >= MOST_COUNT else f"from {least:,} to {most:,}"
+
+    def test(value: Any) -> bool:
         if isinstance(value, str):
-            return value in self.words
+            return value in words
+        return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
+
+    return Rule(test, "".join(f"{word!r} or " for word in words) + f"a whole number {upper}")
+
+
+def number(
+    least: float = 0.0, most: float = math.inf, *, above: bool = False, below: bool = False, words: Sequence[str] = ()
+) -> Rule:
+    """Return the rule of a finite number in a range, or one of some words; its ends are refused if ``above, below``."""
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return value in words
         if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
             return False
-        number = float(value)
-        return (self.least < number if self.above else self.least <= number) and (
-            number < self.most if self.below else number <= self.most
-        )
+        size = float(value)
+        return (least < size if above else least <= size) and (size < most if below else size <= most)
+
+    if most < math.inf:
+        ends = f"{least:g} {'<' if above else '<='} number {'<' if below else '<='} {most:g}"
+        text = f"a number between {least:g} and {most:g} ({ends})"
+    elif least > 0.0:
+        text = f"a number {'above' if above else 'from'} {least:g}"
+    else:
+        text = "a positive number" if above else "a number that is not negative"
+    return Rule(test, text + "".join(f" or {word!r}" for word in words))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One of some values."""
+def choice(values: Callable[[], Sequence[Any]]) -> Rule:
+    """Return the rule of one of some values; they are asked for when a value is checked."""
 
-    values: tuple[Any, ...]
+    def test(value: Any) -> bool:
+        return isinstance(value, (str, Integral)) and not isinstance(value, bool) and value in values()
 
-    @property
-    def wanted(self) -> str:
-        return "one of " + ", ".join(map(repr, self.values))
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, (str, Integral)) and not isinstance(value, bool) and value in self.values
+    return Rule(test, lambda: "one of " + ", ".join(map(repr, values())))
 
 
-@dataclass(frozen=True)
-class Flag:
-    """True or False, also as 0 and 1 or as a bool of numpy."""
+def attributes(wanted: str, types: tuple[type, ...] = (), methods: tuple[str, ...] = ()) -> Rule:
+    """Return the rule of None, a value of some types, or an object that has some methods."""
 
-    wanted: str = "True or False"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or value in (0, 1)
-
-
-@dataclass(frozen=True)
-class Refit:
-    """A flag, or the name of the likelihood."""
-
-    wanted: str = "True, False or 'ml'"
-
-    def accepts(self, value: Any) -> bool:
-        return value == "ml" if isinstance(value, str) else Flag().accepts(value)
-
-
-@dataclass(frozen=True)
-class OneOrTwoNumbers:
-    """A number that is not negative, or a pair of them."""
-
-    wanted: str = "a number that is not negative, or two of them"
-
-    def accepts(self, value: Any) -> bool:
-        parts = value if isinstance(value, (tuple, list)) else (value, value)
-        return len(parts) == 2 and all(Number().accepts(part) for part in parts)
-
-
-@dataclass(frozen=True)
-class Attributes:
-    """None, a value of some types, or an object that has some methods."""
-
-    wanted: str
-    types: tuple[type, ...] = ()
-    methods: tuple[str, ...] = ()
-
-    def accepts(self, value: Any) -> bool:
-        if value is None or (isinstance(value, self.types) and not isinstance(value, bool)):
+    def test(value: Any) -> bool:
+        if value is None or (isinstance(value, types) and not isinstance(value, bool)):
             return True
-        return bool(self.methods) and any(callable(getattr(value, name, None)) for name in self.methods)
+        return any(callable(getattr(value, name, None)) for name in methods)
+
+    return Rule(test, wanted)
 
 
-@dataclass(frozen=True)
-class RandomState:
-    """None, a seed, or a generator of numpy."""
+def objective_names() -> tuple[str, ...]:
+    """Return the names of all objectives; the registries import this file, and are imported when they are needed."""
+    from sparsefield.objectives import LIKELIHOODS, OBJECTIVES
 
-    wanted: str = "None, a whole number that is not negative, or a RandomState or Generator of numpy"
-
-    def accepts(self, value: Any) -> bool:
-        return value is None or Whole(0, 2**63 - 1).accepts(value) or callable(getattr(value, "permutation", None))
+    return (*OBJECTIVES, *LIKELIHOODS)
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """A number of threads."""
-
-    wanted: str = "None for all cores, or a whole number other than 0"
-
-    def accepts(self, value: Any) -> bool:
-        return value is None or (Whole(-MOST_COUNT).accepts(value) and value != 0)
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or value in (0, 1)
 
 
-COUNT = Whole(1)
+def _one_or_two_numbers(value: Any) -> bool:
+    parts = value if isinstance(value, (tuple, list)) else (value, value)
+    return len(parts) == 2 and all(NOT_NEGATIVE.accepts(part) for part in parts)
+
+
+COUNT, SEED, NOT_NEGATIVE, POSITIVE = whole(1), whole(0, LARGEST), number(), number(above=True)
+FLAG = Rule(_is_flag, "True or False")
+JOBS = Rule(
+    lambda value: value is None or (whole(-MOST_COUNT).accepts(value) and value != 0),
+    "None for all cores, or a whole number other than 0",
+)
+RANDOM_STATE = Rule(
+    lambda value: value is None or SEED.accepts(value) or callable(getattr(value, "permutation", None)),
+    "None, a whole number that is not negative, or a RandomState or Generator of numpy",
+)
 RULES: dict[str, Rule] = {
     # of estimators
-    "objective": Choice(("pl", "cd", "ml", "bethe")),
-    "l1": Number(words=("auto",)),
-    "penalty": Choice(("l1", "group")),
-    "l2": Number(),
-    "refit": Refit(),
-    "penalize_biases": Flag(),
-    "coding": Choice(("symmetric", "reference")),
-    "n_jobs": Jobs(),
-    "random_state": RandomState(),
-    "verbose": Whole(0),
-    "engine": Attributes(
+    "objective": choice(objective_names),
+    "l1": number(words=("auto",)),
+    "penalty": choice(lambda: ("l1", "group")),
+    "l2": NOT_NEGATIVE,
+    "refit": Rule(
+        lambda value: value == "ml" if isinstance(value, str) else FLAG.accepts(value), "True, False or 'ml'"
+    ),
+    "penalize_biases": FLAG,
+    "coding": choice(lambda: ("symmetric", "reference")),
+    "n_jobs": JOBS,
+    "random_state": RANDOM_STATE,
+    "verbose": whole(0),
+    "engine": attributes(
         "None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'",
         (str,),
         ("scheduler_info",),
     ),
-    "callbacks": Attributes("None or FitCallbacks(...)", methods=("path_point",)),
+    "callbacks": attributes("None or FitCallbacks(...)", methods=("path_point",)),
     # of induction rules
-    "threshold": OneOrTwoNumbers(),
-    "batch_size": Whole(1, words=("auto",)),
-    "steps_per_batch": Whole(1, words=("auto", "converge")),
-    "max_order": Whole(2, MOST_COLUMNS_OF_FEATURE),
-    "expand": Choice(("active", "all")),
-    "order_penalty": Number(1.0),
+    "threshold": Rule(_one_or_two_numbers, "a number that is not negative, or two of them"),
+    "batch_size": whole(1, words=("auto",)),
+    "steps_per_batch": whole(1, words=("auto", "converge")),
+    "max_order": whole(2, MOST_COLUMNS_OF_FEATURE),
+    "expand": choice(lambda: ("active", "all")),
+    "order_penalty": number(1.0),
     # of the solver and of selection criteria
-    "tol": Number(),
-    "kkt_tol": Number(),
+    "tol": NOT_NEGATIVE,
+    "kkt_tol": NOT_NEGATIVE,
     "max_iter": COUNT,
-    "certify": Flag(),
-    "stages": Choice((1, 2)),
-    "checkpoint": Attributes("None or the path of a folder", (str,), ("__fspath__",)),
-    "folds": Whole(1, words=("auto",)),
-    "fraction": Number(0.0, 1.0, above=True, below=True),
-    "gamma": Number(),
+    "certify": FLAG,
+    "stages": choice(lambda: (1, 2)),
+    "checkpoint": attributes("None or the path of a folder", (str,), ("__fspath__",)),
+    "folds": whole(1, words=("auto",)),
+    "fraction": number(0.0, 1.0, above=True, below=True),
+    "gamma": NOT_NEGATIVE,
     # of EM and of inference methods
-    "copies": Whole(2, 65536),
-    "max_copies": Whole(8, 65536),
-    "max_error": Number(above=True),
-    "seed": Whole(0, 2**63 - 1),
-    "tolerance": Number(),
+    "copies": whole(2, 65536),
+    "max_copies": whole(8, 65536),
+    "max_error": POSITIVE,
+    "seed": SEED,
+    "tolerance": NOT_NEGATIVE,
     "max_updates": COUNT,
     "max_sweeps": COUNT,
-    "damping": Number(0.0, 1.0, below=True),
-    "max_cells": Whole(1, 2**63 - 1),
-    "retry": Flag(),
-    "chains": Whole(2),
-    "burn_in": Whole(0),
-    "sweeps": Whole(4),
+    "damping": number(0.0, 1.0, below=True),
+    "max_cells": whole(1, LARGEST),
+    "retry": FLAG,
+    "chains": whole(2),
+    "burn_in": whole(0),
+    "sweeps": whole(4),
     "steps": COUNT,
-    "max_r_hat": Number(1.0, above=True),
+    "max_r_hat": number(1.0, above=True),
 }
 """What each parameter accepts, by its name. Names mean the same wherever they occur."""
 
 
-def problems_of(values: Mapping[str, Any], *, left_out: Iterable[str] = ()) -> list[str]:
+def problems_of(
+    values: Mapping[str, Any], *, rules: Mapping[str, Rule] = RULES, left_out: Iterable[str] = ()
+) -> list[str]:
     """Return a sentence for each value that its rule refuses; parameters without a rule are not checked here."""
-    names = [name for name in values if name in RULES and name not in left_out]
-    return [_describe(name, values[name]) for name in names if not _accepts(RULES[name], values[name])]
+    wrong = [
+        name for name in values if name in rules and name not in left_out and not rules[name].accepts(values[name])
+    ]
+    flags = _flags() if wrong and rules is RULES else {}
+    return [f"{name} must be {rules[name].wanted}, got {values[name]!r}{flags.get(name, '')}." for name in wrong]
 
 
 def option_problems(option: Any) -> list[str]:
@@ -231,16 +201,7 @@ def raise_problems(problems: Iterable[str]) -> None:
         raise ValueError(" ".join(found))
 
 
-def _accepts(rule: Rule, value: Any) -> bool:
-    try:
-        return bool(rule.accepts(value))
-    except (TypeError, ValueError, OverflowError):  # a value that cannot be compared, such as an array
-        return False
-
-
-def _describe(name: str, value: Any) -> str:
-    return f"{name} must be {RULES[name].wanted}, got {value!r}."
-
-
-def _alternatives(words: tuple[str | None, ...]) -> str:
-    return "".join(f"{word!r} or " for word in words)
+@cache
+def _flags() -> dict[str, str]:
+    """Return the options of the command line, in parentheses, by the names of their parameters."""
+    return {option.name.rpartition("__")[2]: f" ({option.flag})" for option in command_line_options()}

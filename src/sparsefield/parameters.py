@@ -1,4 +1,4 @@
-"""This module defines the parameters of the three estimators, their defaults, and how the command line names them.
+"""Parameters of the three estimators, their defaults, and how the command line names them.
 
 It imports nothing heavy, since the command line reads it before it knows what to do.
 """
@@ -15,11 +15,19 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sparsefield.induction import InductionRule
-    from sparsefield.induction.higher_order import HigherOrder
+    from sparsefield.induction import HigherOrder, InductionRule
     from sparsefield.inference import InferenceMethod
     from sparsefield.objectives import EM
     from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
+
+THRESHOLD = 0.2
+"""Absolute value above which `CFI` takes errors and signals into account."""
+
+ORDER_PENALTY = 2.0
+"""Factor on the L1 penalty for each column of a feature beyond two."""
+
+TOLERANCE, MAX_ITER = 1e-6, 1000
+"""Relative change at which the optimizer stops, and its largest number of steps."""
 
 BURN_IN = 500
 """Sweeps of a chain of Gibbs sampling before its first row."""
@@ -143,7 +151,7 @@ NESTED_OPTIONS = {
     "induction": (
         CommandLineOption(
             "induction__threshold",
-            0.2,
+            THRESHOLD,
             "cfi computes gradients from the errors and signals above this absolute value; 0 makes them exact.",
         ),
         CommandLineOption(
@@ -158,16 +166,19 @@ NESTED_OPTIONS = {
             "active|all",
         ),
         CommandLineOption(
-            "max_order__order_penalty", 2.0, "Factor on the L1 penalty for each column beyond two.", minimum=1.0
+            "max_order__order_penalty",
+            ORDER_PENALTY,
+            "Factor on the L1 penalty for each column beyond two.",
+            minimum=1.0,
         ),
     ),
 }
 SOLVER_OPTIONS = (
     CommandLineOption("solver__certify", True, "Continue until no left-out candidate would improve the fit."),
-    CommandLineOption("solver__tol", 1e-6, "Relative change of the objective below which the optimizer stops."),
-    CommandLineOption("solver__max_iter", 1000, "Largest number of iterations.", minimum=1),
+    CommandLineOption("solver__tol", TOLERANCE, "Relative change of the objective below which the optimizer stops."),
+    CommandLineOption("solver__max_iter", MAX_ITER, "Largest number of iterations.", minimum=1),
 )
-"""Options of option objects. Their defaults are those of the objects, which are too heavy to import here."""
+"""Options of option objects, which take their defaults from this file."""
 
 
 def automatic_treatment(objective: str) -> str:

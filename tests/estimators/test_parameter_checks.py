@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from sparsefield import (
     CFI,
@@ -36,6 +37,9 @@ from sparsefield import (
     Solver,
 )
 from sparsefield.errors import DataError
+from sparsefield.induction import RULES as INDUCTION_RULES
+from sparsefield.inference import INFERENCE
+from sparsefield.objectives import OBJECTIVES, PseudoLikelihood
 from sparsefield.parameter_checks import RULES
 
 BAD = (None, float("nan"), float("inf"), -1, "x", (1, 2, 3), object())
@@ -112,6 +116,20 @@ def test_all_problems_are_told_at_once() -> None:
         field.fit(TABLE)
     for name in ("l2", "n_jobs", "threshold", "max_iter"):
         assert f"{name} must be " in str(caught.value)
+
+
+def test_a_problem_names_the_option_of_the_command_line() -> None:
+    with pytest.raises(ValueError, match=r"l1 must be .* or 'auto', got -1 \(--l1\)\. .*got 0 \(--max-iter\)\."):
+        MarkovField(l1=-1, solver=Solver(max_iter=0)).fit(TABLE)
+
+
+def test_a_registered_name_is_accepted_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry, kind in ((OBJECTIVES, PseudoLikelihood), (INDUCTION_RULES, CFI), (INFERENCE, MeanField)):
+        monkeypatch.setitem(registry, "new", kind)
+    field = MarkovField(l1=1.0, objective="new", induction="new", inference="new").fit(TABLE)
+    assert field.converged_
+    monkeypatch.undo()
+    assert "objective must be one of 'pl', 'cd', 'ml', 'bethe', got 'new'" in refusal(lambda: clone(field))
 
 
 def test_all_contradictions_are_told_at_once() -> None:

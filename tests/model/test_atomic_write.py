@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -13,22 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsefield.model import atomic_write
-from sparsefield.model.atomic_write import is_standard_output, is_stream, remove_leftovers, write_atomically
-
-OLD = 10.0**9
-"""A time long ago."""
-
-
-def partial_name(host: str | None = None, pid: int | None = None) -> str:
-    host = atomic_write._host() if host is None else host
-    return f".sparsefield-{host}-{ended_pid() if pid is None else pid}-{'0' * 16}.partial"
-
-
-def ended_pid() -> int:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    return child.pid
+from sparsefield.model.atomic_write import is_standard_output, is_stream, write_atomically
 
 
 def test_a_new_file_has_the_mode_of_any_new_file(tmp_path) -> None:
@@ -46,15 +30,6 @@ def test_the_mode_of_an_existing_file_is_kept(tmp_path, mode) -> None:
     write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only the superuser gives files away")
-def test_the_owner_of_an_existing_file_is_kept(tmp_path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    os.chown(path, 1234, 4321)
-    write_atomically(path, b"new")
-    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 4321)
 
 
 def test_a_write_protected_file_is_left_alone(tmp_path, monkeypatch) -> None:
@@ -163,51 +138,3 @@ def test_threads_that_write_one_path_fail_nowhere_and_tear_nothing(tmp_path) -> 
     assert read
     assert read <= set(contents)
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
-
-
-WRITE = """
-import os, sys
-from sparsefield.model.atomic_write import write_atomically
-os.replace = lambda *_: (print("written", flush=True), sys.stdin.read())
-write_atomically(sys.argv[1], b"new")
-"""
-
-
-def test_what_a_killed_process_left_is_removed_later_and_what_a_living_one_writes_is_not(tmp_path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    child = subprocess.Popen(
-        [sys.executable, "-c", WRITE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "written\n"
-    (left,) = set(tmp_path.iterdir()) - {path}
-    os.utime(left, (OLD, OLD))
-    remove_leftovers(tmp_path, min_age=0.0)
-    assert left.exists()  # its process lives
-    os.kill(child.pid, signal.SIGKILL)
-    child.communicate()
-    assert path.read_bytes() == b"old"
-    assert left.exists()
-    write_atomically(path, b"next")
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
-
-
-def test_only_old_files_of_our_own_names_are_removed(tmp_path) -> None:
-    other = "0" * 12
-    names = {
-        "removed": (partial_name(), OLD),
-        "young": (partial_name(), None),
-        "of this process": (partial_name(pid=os.getpid()), OLD),
-        "of another machine": (partial_name(other, os.getpid()), OLD),
-        "of another machine, young": (partial_name(other), None),
-        "not ours": (".data.csv.123.partial", OLD),
-        "nearly ours": (partial_name() + ".csv", OLD),
-    }
-    for name, changed in names.values():
-        (tmp_path / name).write_bytes(b"")
-        if changed is not None:
-            os.utime(tmp_path / name, (changed, changed))
-    remove_leftovers(tmp_path)
-    kept = {what for what, (name, _) in names.items() if (tmp_path / name).exists()}
-    assert set(names) - kept == {"removed", "of another machine"}

@@ -34,19 +34,30 @@ from sparsefield.compute.threads import Threads
 from sparsefield.data import make_frame
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.frame_protocol import Frame
-from sparsefield.parameter_checks import Attributes, Flag, Jobs, Number, RandomState, Rule, Whole, raise_problems
+from sparsefield.parameter_checks import (
+    COUNT,
+    FLAG,
+    JOBS,
+    POSITIVE,
+    RANDOM_STATE,
+    Rule,
+    attributes,
+    number,
+    problems_of,
+    raise_problems,
+)
 
 PARAMETER_RULES: dict[str, Rule] = {
-    "l1": Number(words=("auto",)),
-    "l2": Number(words=("auto",)),
-    "all_states": Flag(),
-    "all_transitions": Flag(),
-    "max_iter": Whole(1),
-    "kkt_tol": Number(above=True),
-    "validation_fraction": Number(0.0, 1.0, above=True, below=True),
-    "n_jobs": Jobs(),
-    "random_state": RandomState(),
-    "callback": Attributes("None or a function", methods=("__call__",)),
+    "l1": number(words=("auto",)),
+    "l2": number(words=("auto",)),
+    "all_states": FLAG,
+    "all_transitions": FLAG,
+    "max_iter": COUNT,
+    "kkt_tol": POSITIVE,
+    "validation_fraction": number(0.0, 1.0, above=True, below=True),
+    "n_jobs": JOBS,
+    "random_state": RANDOM_STATE,
+    "callback": attributes("None or a function", methods=("__call__",)),
 }
 NOT_SAVED = ("n_jobs", "callback")
 TOKENS_FOR_THREADS = 50_000
@@ -234,8 +245,8 @@ class ChainCRF(BaseEstimator):
 
     def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
         """Return the ``n`` most probable labelings of each sequence with their probabilities, best first."""
-        if not Whole(1).accepts(n):
-            raise ValueError(f"n must be {Whole(1).wanted}, got {n!r}.")
+        if not COUNT.accepts(n):
+            raise ValueError(f"n must be {COUNT.wanted}, got {n!r}.")
         read = self._read(X)
         with self._engine(read) as engine:
             found = n_best_labels(self._model, read.table, n, engine)
@@ -254,8 +265,8 @@ class ChainCRF(BaseEstimator):
 
     def sample(self, X: Any, n_samples: int = 1, *, random_state: Any = None) -> list[Any]:
         """Return ``n_samples`` labelings, each as `predict` returns it, drawn from their exact distribution."""
-        if not Whole(1).accepts(n_samples):
-            raise ValueError(f"n_samples must be {Whole(1).wanted}, got {n_samples!r}.")
+        if not COUNT.accepts(n_samples):
+            raise ValueError(f"n_samples must be {COUNT.wanted}, got {n_samples!r}.")
         read = self._read(X)
         rng = as_generator(self.random_state if random_state is None else random_state)
         with self._engine(read) as engine:
@@ -293,12 +304,7 @@ class ChainCRF(BaseEstimator):
         return self.model_
 
     def _check_parameters(self) -> None:
-        values = self.get_params()
-        raise_problems(
-            f"{name} must be {rule.wanted}, got {values[name]!r}."
-            for name, rule in PARAMETER_RULES.items()
-            if not rule.accepts(values[name])
-        )
+        raise_problems(problems_of(self.get_params(), rules=PARAMETER_RULES))
 
     def _read(self, X: Any) -> ReadSequences:
         model = self._model

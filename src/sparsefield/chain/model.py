@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from sparsefield.chain.reading import Vocabulary
-from sparsefield.errors import ModelFileError
+from sparsefield.data.labels import Label
 from sparsefield.kernels.chain_scores import padded_width
-from sparsefield.model.atomic_write import write_atomically
-from sparsefield.model.model_document import CHAIN_FORMAT, is_chain_file, read_metadata, refuse_absent_model
-from sparsefield.model.model_file import with_sorted_header
+from sparsefield.model.fit_record import Record
+from sparsefield.model.model_file import CHAIN_FORMAT, MAX_WEIGHT, damaged, read_model, write_model
 
-VERSION = "3"
-"""Of the format of the file."""
-MAX_WEIGHT = 1e100
 MOST_ROW_WEIGHTS = 5 * 10**7
 """Above this number, weights are not spread over rows of all labels."""
 
@@ -151,55 +146,49 @@ class ChainModel:
         }
 
 
-def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
-    """Write a chain to a file atomically; ``extra`` holds JSON values of the estimator."""
-    from safetensors.numpy import save
+class ChainEstimatorRecord(Record, frozen=True):
+    """The parameters of the estimator, and how its data were given."""
 
-    document = {
-        "attributes": list(model.attributes),
-        "classes": model.classes.tolist(),
-        "record": asdict(model.record),
-        "extra": extra,
+    params: dict[str, Any]
+    kind: str
+    sequence: str | None = None
+    label_column: str | None = None
+
+
+class ChainFileRecord(Record, frozen=True):
+    """All that a model file says about a chain besides numbers of labels and weights."""
+
+    attributes: tuple[str, ...]
+    classes: tuple[Label, ...]
+    record: ChainRecord
+    extra: ChainEstimatorRecord
+
+
+def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
+    """Write a chain to a file atomically; ``extra`` has the entries of `ChainEstimatorRecord`."""
+    record = ChainFileRecord(
+        model.attributes, tuple(model.classes.tolist()), model.record, ChainEstimatorRecord(**extra)
+    )
+    arrays = {
+        "offsets": np.asarray(model.features.offsets, dtype=np.int64),
+        "labels": np.asarray(model.features.labels, dtype=np.int32),
+        "steps": np.asarray(model.features.steps, dtype=np.int64),
+        "weights": np.asarray(model.theta, dtype=np.float64),
     }
-    tensors = {
-        "document": np.frombuffer(json.dumps(document).encode(), dtype=np.uint8),
-        "offsets": np.ascontiguousarray(model.features.offsets, dtype=np.int64),
-        "labels": np.ascontiguousarray(model.features.labels, dtype=np.int32),
-        "steps": np.ascontiguousarray(model.features.steps, dtype=np.int64),
-        "weights": np.ascontiguousarray(model.theta, dtype=np.float64),
-    }
-    write_atomically(path, with_sorted_header(save(tensors, {"format": CHAIN_FORMAT, "version": VERSION})))
+    write_model(path, record, arrays, CHAIN_FORMAT)
 
 
 def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]]:
-    """Read a chain that `save_chain` wrote, and the estimator's extra values."""
-    from safetensors import SafetensorError, safe_open
-
-    refuse_absent_model(Path(path))
-    if not is_chain_file(path):
-        raise ModelFileError(f"{path}: not a chain that sparsefield saved.")
-    if read_metadata(path).get("version") != VERSION:
-        raise ModelFileError(
-            f"{path}: the file has another format than {VERSION}, which this version reads: fit the chain again."
-        )
+    """Read a chain that `save_chain` wrote, and the entries of its `ChainEstimatorRecord`."""
+    record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
-        with safe_open(Path(path), framework="np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        document = json.loads(tensors["document"].tobytes())
-        return _build(document, tensors), dict(document["extra"])
-    except RecursionError:
-        raise ModelFileError(f"{path}: this chain has damaged contents (too many nested values).") from None
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: this chain has damaged contents ({error}).") from error
-
-
-def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> ChainModel:
-    attributes, classes = tuple(document["attributes"]), np.array(document["classes"])
-    features = ChainFeatures(tensors["offsets"], tensors["labels"], tensors["steps"], len(classes))
-    record = ChainRecord(**document["record"])
-    model = ChainModel(attributes, classes, features, tensors["weights"], record)
-    _check(model)
-    return model
+        classes = np.array(record.classes)
+        features = ChainFeatures(arrays["offsets"], arrays["labels"], arrays["steps"], len(classes))
+        model = ChainModel(record.attributes, classes, features, arrays["weights"], record.record)
+        _check(model)
+    except (KeyError, ValueError, IndexError, OverflowError) as error:
+        raise damaged(path, error) from error
+    return model, asdict(record.extra)
 
 
 def _check(model: ChainModel) -> None:
@@ -210,7 +199,6 @@ def _check(model: ChainModel) -> None:
         (offsets.dtype == np.int64 and labels.dtype == np.int32 and steps.dtype == np.int64)
         and offsets.ndim == labels.ndim == steps.ndim == model.theta.ndim == model.classes.ndim == 1
         and len(set(model.attributes)) == len(model.attributes) == len(offsets) - 1
-        and all(isinstance(name, str) for name in model.attributes)
         and (m > 0 and len(set(model.classes.tolist())) == m and model.classes.dtype.kind in "Uifb")
         and (offsets[0] == 0 and offsets[-1] == len(labels) and bool((np.diff(offsets) >= 0).all()))
     )

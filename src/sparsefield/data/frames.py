@@ -15,6 +15,7 @@ from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow
 
 from sparsefield.data.cell_values import (
     is_missing,
+    is_valid_text,
     plain_labels,
     plain_values,
 )
@@ -24,7 +25,6 @@ from sparsefield.data.column_types import (
     type_of_series,
 )
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.data.unicode_text import is_valid_text
 from sparsefield.errors import DataError
 
 LARGEST_COPY = 2**26

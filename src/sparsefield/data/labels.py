@@ -1,4 +1,4 @@
-"""This module converts the values of cells to category labels and numbers."""
+"""Labels and numbers from the values of cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.unicode_text import describe_half_character, is_valid_text, refuse_half_characters
+from sparsefield.data.cell_values import describe_half_character, is_valid_text, refuse_half_characters
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

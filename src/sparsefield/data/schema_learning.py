@@ -24,8 +24,7 @@ from sparsefield.data.column_summaries import (
 from sparsefield.data.column_types import family_of
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, JoinedColumns, Source
-from sparsefield.data.kinds import ColumnKind, Kinds, given_kinds, in_given_order, kind_of
-from sparsefield.data.label_orders import check_orders
+from sparsefield.data.kinds import ColumnKind, Kinds, check_orders, given_kinds, in_given_order, kind_of
 from sparsefield.data.labels import Label, as_label, label_sort_key
 from sparsefield.data.number_levels import SMALL_DEVIATION, find_decimals, find_deviation, find_levels, standardize
 from sparsefield.data.schema import Role, Schema, Transform, Variable

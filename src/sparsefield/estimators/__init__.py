@@ -13,8 +13,7 @@ from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.model import Field
-from sparsefield.model.model_document import is_chain_file
-from sparsefield.model.model_file import load_field
+from sparsefield.model.model_file import is_chain_file, load_field
 
 ESTIMATORS: dict[str, type[FieldEstimator]] = {
     kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -121,7 +120,8 @@ def labeled_frame(
 
 def path_frame(rows: Sequence[PathRow], criterion: str | None, kind: str) -> Frame:
     """Return the rows of a regularization path as a frame, with the criterion of the scores in every row."""
-    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}
+    columns = {name: [getattr(row, name) for row in rows] for name in PathRow.__struct_fields__}
+    columns["error"] = [np.nan if error is None else error for error in columns["error"]]
     return make_frame(columns | {"criterion": [criterion] * len(rows)}, kind)
 
 

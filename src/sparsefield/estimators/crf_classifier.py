@@ -53,7 +53,7 @@ from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood, make_evaluator
-from sparsefield.parameter_checks import Number, problems_of, raise_problems
+from sparsefield.parameter_checks import POSITIVE, problems_of, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -168,10 +168,8 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
 
     def _own_problems(self) -> list[str]:
-        problems = class_weight_problems(self.class_weight)
-        if not Number(above=True).accepts(self.label_penalty):
-            problems.append(f"label_penalty must be {Number(above=True).wanted}, got {self.label_penalty!r}.")
-        return problems
+        penalty = problems_of({"label_penalty": self.label_penalty}, rules={"label_penalty": POSITIVE})
+        return class_weight_problems(self.class_weight) + penalty
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         yield from super()._contradictions(parts)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+import msgspec
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -180,7 +181,7 @@ class ResamplingMethods:
             given_graph=isinstance(self.induction, FixedGraph),  # pyright: ignore[reportAttributeAccessIssue]
             **how,
         )
-        self.field_ = replace(field, record=replace(field.record, stability=stability))
+        self.field_ = replace(field, record=msgspec.structs.replace(field.record, stability=stability))
         every = np.concatenate([pad_features(field.features, width), found.features[others]])
         weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
         return _make_table(field, every, weights, np.concatenate([frequencies, all_frequencies[others]]), self.kind_)

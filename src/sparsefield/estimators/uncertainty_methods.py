@@ -31,7 +31,6 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.refit_rows import RefitRows
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field
-from sparsefield.model.atomic_write import remove_leftovers
 from sparsefield.parameter_checks import raise_problems
 from sparsefield.solver import Trainer, fingerprint, warm_start
 from sparsefield.solver.checkpoint import CheckpointFile, make_folder
@@ -373,4 +372,3 @@ def _delete(files: Files) -> None:
     for file in files:
         if file is not None:
             file.path.unlink(missing_ok=True)
-            remove_leftovers(file.path.parent, min_age=0.0)

@@ -21,6 +21,7 @@ from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
 from sparsefield.option_objects import OptionObject
+from sparsefield.parameters import ORDER_PENALTY
 
 FEATURES_PER_ITEM = 128
 """Features that are multiplied by all columns at once: each takes two arrays (rows,) for every block."""
@@ -44,7 +45,7 @@ class HigherOrder(OptionObject):
 
     max_order: int = 3
     expand: Literal["active", "all"] = "active"
-    order_penalty: float = 2.0
+    order_penalty: float = ORDER_PENALTY
 
 
 def all_expandable(layout: Layout, width: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from sparsefield.data import Layout
 from sparsefield.induction.candidates import Proposals, concatenate_proposals
 from sparsefield.objectives import AnyGradientFactors
 from sparsefield.option_objects import OptionObject
+from sparsefield.parameters import THRESHOLD
 
 
 class InductionRule(OptionObject, ABC):
@@ -67,7 +68,7 @@ class ThresholdRule(InductionRule):
         takes one step otherwise, "converge" goes on to the optimum.
     """
 
-    threshold: float | tuple[float, float] = 0.2
+    threshold: float | tuple[float, float] = THRESHOLD
     batch_size: int | str = "auto"
     steps_per_batch: int | str = "auto"
 

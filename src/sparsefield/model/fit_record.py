@@ -1,37 +1,44 @@
-"""This module defines the record of a fit: options, outcome, iterations, regularization path and stability."""
+"""Records of a fit: options, outcome, iterations, regularization path and stability, as model files hold them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from sparsefield.model.record_checks import check_record
-from sparsefield.model.source_record import SourceRecord
+import msgspec
+from msgspec import Meta
+from msgspec.structs import asdict, replace
+
+Count = Annotated[int, Meta(ge=0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
-@dataclass(frozen=True)
-class IterationRecord:
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base class of what model files say in JSON: types, ranges and names of entries are checked when one is read."""
+
+
+class IterationRecord(Record, frozen=True):
     """One line of the training log."""
 
-    iteration: int
+    iteration: Count
     objective: float
     """Loss and penalties, a sum over rows."""
     loss: float
-    l1_norm: float
-    features: int
+    l1_norm: NotNegative
+    features: Count
     """Size of the working set."""
-    active: int
+    active: Count
     """Size of the active set: features with a weight other than 0."""
     phase: str
     """``"biases"``, ``"induce"``, ``"optimize"``, ``"certify"`` or ``"path"``."""
-    seconds: float | None = None
+    seconds: NotNegative | None = None
     """Time since the fit began. It differs between runs, so model files do not contain it."""
-    scoring_seconds: float | None = None
+    scoring_seconds: NotNegative | None = None
     """Time spent on scoring candidates so far; not in model files."""
-    traffic: int | None = None
+    traffic: Count | None = None
     """Bytes sent to and from the workers of a cluster so far, without the rows themselves; not in model files."""
 
-    def as_row(self) -> dict[str, float | int | str]:
+    def as_row(self) -> dict[str, Any]:
         """Return the values that are known, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -40,63 +47,58 @@ class IterationRecord:
         return replace(self, seconds=None, scoring_seconds=None, traffic=None)
 
 
-@dataclass(frozen=True)
-class PathRow:
+class PathRow(Record, frozen=True):
     """One value of l1 on a regularization path."""
 
-    l1: float
-    features: int
+    l1: NotNegative
+    features: Count
     """Features of two and more columns in the field at this l1."""
     score: float
     """Larger is better."""
-    error: float
-    """Standard error of the score; NaN where there is a single score."""
+    error: NotNegative | None
+    """Standard error of the score; None where there is a single score."""
     selected: bool
 
 
-@dataclass(frozen=True)
-class LeftOutFeature:
+class LeftOutFeature(Record, frozen=True):
     """A feature that is not in the field although many resamples select it."""
 
-    columns: tuple[int, ...]
+    columns: tuple[Count, ...]
     weight: float
     """Mean weight over the resamples that select it."""
-    frequency: float
+    frequency: Share
 
 
-@dataclass(frozen=True)
-class StabilityRecord:
+class StabilityRecord(Record, frozen=True):
     """The outcome of stability selection."""
 
-    frequencies: tuple[float, ...]
+    frequencies: tuple[Share, ...]
     """(features,): share of the resamples that selected each feature of the field."""
-    resamples: int
-    seed: int
-    l1: float
+    resamples: Count
+    seed: Count
+    l1: NotNegative
     halved: Literal["rows", "components", "linked rows"]
     """The unit that was halved; connected components of linked rows where these are small."""
     given_graph: bool
     """Whether the candidates were a given graph."""
-    mean_pairs: float
+    mean_pairs: NotNegative
     """Mean number of pairs that a resample selects."""
     left_out: tuple[LeftOutFeature, ...] = ()
 
 
-@dataclass(frozen=True)
-class WideColumns:
+class WideColumns(Record, frozen=True):
     """Columns that depend on each other too widely for the exact likelihood."""
 
     columns: tuple[str, ...]
     """Names; with their table, as in "person.age", if there are several."""
-    table_size: int
+    table_size: Count
     """Joint states of the first table that is beyond the limit."""
 
 
-@dataclass(frozen=True)
-class LikelihoodRecord:
+class LikelihoodRecord(Record, frozen=True):
     """How weights were estimated by the exact likelihood."""
 
-    max_cells: int
+    max_cells: Count
     """Limit of the joint states of a table."""
     selected_by: Literal["ml", "pl", "cd"]
     """The objective that selected the features: that of the likelihood itself, or of a fit before it."""
@@ -104,20 +106,19 @@ class LikelihoodRecord:
     """Connected components that keep the weights of the fit before."""
 
 
-@dataclass(frozen=True)
-class FitRecord:
+class FitRecord(Record, frozen=True):
     """What is known of the fit that produced a field; all defaults for a field that was given, not learned."""
 
     version: str = ""
     """Version of sparsefield that produced the field."""
-    n_rows: int = 0
-    l1: float | None = None
+    n_rows: Count = 0
+    l1: NotNegative | None = None
     objective: float | None = None
     """Loss and penalties at the end, a sum over rows; before a refit."""
-    kkt_violation: float | None = None
+    kkt_violation: NotNegative | None = None
     """Largest violation of the optimality conditions over all candidates; before a refit."""
     converged: bool = False
-    mc_error: float | None = None
+    mc_error: NotNegative | None = None
     """Monte Carlo error of the weights, in standard errors; 0 where no cell was missing, None if it is not known."""
     refit: bool = False
     iterations: tuple[IterationRecord, ...] = ()
@@ -128,8 +129,8 @@ class FitRecord:
     stability: StabilityRecord | None = None
     likelihood: LikelihoodRecord | None = None
     """None unless weights were estimated by the exact likelihood."""
-    source: SourceRecord | None = None
-    """How the table was read; None unless it is one table that the command line read from a file."""
+    source: str = ""
+    """How the table was read, as a text of the application; empty unless it read one table from a file."""
 
     @property
     def is_learned(self) -> bool:
@@ -144,33 +145,3 @@ class FitRecord:
     def without_timing(self) -> FitRecord:
         """Return the record without the values that differ between two runs of the same fit."""
         return replace(self, iterations=tuple(row.without_timing() for row in self.iterations))
-
-    def as_plain(self) -> dict[str, Any]:
-        """Return the record as values that JSON can express."""
-        return asdict(self) | {"iterations": [row.as_row() for row in self.iterations]}
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Return the record that `as_plain` described.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where entries are missing or unknown, of another type, or out of range.
-        """
-        check_record(plain)
-        plain = dict(plain)
-        plain["iterations"] = tuple(IterationRecord(**row) for row in plain["iterations"])
-        plain["path"] = tuple(PathRow(**row) for row in plain["path"])
-        if plain["stability"] is not None:
-            stability = dict(plain["stability"])
-            left_out = (LeftOutFeature(**{**one, "columns": tuple(one["columns"])}) for one in stability["left_out"])
-            stability |= {"frequencies": tuple(stability["frequencies"]), "left_out": tuple(left_out)}
-            plain["stability"] = StabilityRecord(**stability)
-        if plain["likelihood"] is not None:
-            likelihood = dict(plain["likelihood"])
-            wide = (WideColumns(**{**one, "columns": tuple(one["columns"])}) for one in likelihood["wide"])
-            plain["likelihood"] = LikelihoodRecord(**{**likelihood, "wide": tuple(wide)})
-        if plain["source"] is not None:
-            plain["source"] = SourceRecord.from_plain(plain["source"])
-        return cls(**plain)

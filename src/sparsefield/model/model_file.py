@@ -1,19 +1,21 @@
-"""This module saves fields as safetensors files; loading runs no code.
+"""Model files: safetensors arrays and one checked record in JSON; loading runs no code.
 
-The schema and the record of the fit are JSON in an array of bytes, because the header of such a file is limited to
-100 MB.
+The record is an array of bytes, "document", because the header of a safetensors file is limited to 100 MB.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields, replace
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+import msgspec
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from sparsefield import config
 from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
@@ -21,192 +23,288 @@ from sparsefield.data.column_types import is_column_type
 from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
 from sparsefield.data.feature_validity import are_valid_conjunctions, are_valid_pairs
 from sparsefield.data.layout import Layout
-from sparsefield.data.links import as_template
-from sparsefield.data.schema import MOST_DECIMALS, Kind, Role, Schema, Transform, Variable
+from sparsefield.data.links import Template
+from sparsefield.data.schema import MOST_DECIMALS, Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.field import Field
-from sparsefield.model.fit_record import FitRecord
-from sparsefield.model.model_document import FORMAT, VERSION, read_document
+from sparsefield.model.fit_record import FitRecord, Record
 
+FORMAT = "sparsefield"
+CHAIN_FORMAT = "sparsefield-chain"
+VERSION = 10
+DTYPES = {"BOOL", "U8", "I32", "I64", "F64"}
+"""Types of arrays in model files; NumPy has no float8 and the like."""
 MAX_WEIGHT = 1e100
 """The largest weight that is read: sums and squares of weights must be finite."""
-
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+Arrays = Mapping[str, np.ndarray]
+Names = tuple[str, ...]
 
-def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+if TYPE_CHECKING:
+    VariableRecord = Variable
+else:  # msgspec ignores unknown entries of dataclasses, and refuses those of its structs
+    _HINTS = get_type_hints(Variable)
+    VariableRecord = msgspec.defstruct(
+        "VariableRecord",
+        [(f.name, _HINTS[f.name], *([] if f.default is MISSING else [f.default])) for f in fields(Variable)],
+        bases=(Record,),
+    )
+
+
+class TableRecord(Record, frozen=True):
+    """A table of a field. Names of columns that may number millions are in arrays of their own."""
+
+    name: str
+    variables: tuple[VariableRecord, ...] = ()
+    order: Names = ()
+    binary: bool = False
+    covariates: bool = False
+
+
+class TemplateRecord(Record, frozen=True):
+    """A template between two tables, given by their numbers, and whether rows at either end count neighbors."""
+
+    kind: str
+    names: Names
+    ends: tuple[int, int]
+    has_neighbor_count: tuple[bool, bool]
+    symmetric: bool = False
+    left: Names | None = None
+    right: Names | None = None
+
+
+class EstimatorRecord(Record, frozen=True):
+    """The estimator that was saved: its class, parameters, and the kind of table that it was fitted to."""
+
+    estimator: str
+    kind: str
+    params: dict[str, Any]
+    named: bool | None = None
+    single: bool | None = None
+
+
+class FieldRecord(Record, frozen=True):
+    """All that a model file says about a field besides numbers of columns and weights."""
+
+    tables: tuple[TableRecord, ...]
+    templates: tuple[TemplateRecord, ...]
+    record: FitRecord
+    extra: EstimatorRecord | None = None
+
+
+def write_model(path: str | os.PathLike[str], record: Record, arrays: Arrays, file_format: str) -> None:
+    """Write a record and arrays atomically, the same bytes for the same content."""
+    arrays = {"document": _as_bytes(record), **arrays}
+    content = save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+        {"format": file_format, "version": str(VERSION)},
+    )
+    # The library writes metadata in arbitrary order.
+    size = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    write_atomically(path, len(header).to_bytes(8, "little") + header + content[size:])
+
+
+def read_model(
+    path: str | os.PathLike[str], kind: type[AnyRecord], file_format: str
+) -> tuple[AnyRecord, dict[str, np.ndarray]]:
+    """Return the checked record and the arrays of a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such file, or it is not a complete model of the format that this version reads.
+    """
+    metadata = _read_metadata(path)
+    if metadata.get("format") != file_format:
+        others = {
+            FORMAT: "holds a field, not a ChainCRF",
+            CHAIN_FORMAT: "holds a ChainCRF, which commands do not use: load it in Python with sparsefield.load",
+        }
+        what = others.get(metadata.get("format", ""), "this is a safetensors file, but not a sparsefield model")
+        raise ModelFileError(f"{path}: {what}.")
+    version = metadata.get("version", "")
+    if version != str(VERSION):
+        older = version.isascii() and version.isdigit() and int(version[:9]) < VERSION
+        remedy = "fit the model again" if older else "upgrade it"
+        raise ModelFileError(
+            f"{path}: the file has format {version[:20]!r}, but this sparsefield reads {VERSION}: {remedy}."
+        )
+    try:
+        with safe_open(path, framework="np") as file:
+            arrays = {}
+            for name in file.keys():  # noqa: SIM118
+                if file.get_slice(name).get_dtype() not in DTYPES:
+                    raise ValueError(f"the array {name!r} has a type that no model has")
+                arrays[name] = file.get_tensor(name)
+        return _decode(arrays.pop("document"), kind), arrays
+    except _DAMAGES as error:
+        raise damaged(path, error) from error
+
+
+def is_chain_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a saved `ChainCRF`, of any version."""
+    try:
+        return _read_metadata(path).get("format") == CHAIN_FORMAT
+    except ModelFileError:
+        return False
+
+
+_DAMAGES = (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, OSError, SafetensorError)
+"""Errors that the content of a file can lead to."""
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> ModelFileError:
+    """Return the error of a model file whose content makes no model, in one line."""
+    why = "too many nested values" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
+    return ModelFileError(f"{path}: this sparsefield model has damaged contents ({why}).")
+
+
+def _read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    path = Path(path)
+    if not path.is_file():
+        what = "this is a folder: give a model file" if path.is_dir() else "there is no such file"
+        raise ModelFileError(f"{path}: {what}.")
+    try:
+        with safe_open(path, framework="np") as file:
+            return file.metadata() or {}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: not a complete sparsefield model (truncated, or another kind of file). Give a model that 'fit' "
+            "wrote; where a command takes both, MODEL comes before DATA."
+        ) from error
+
+
+def _as_bytes(content: Any) -> np.ndarray:
+    return np.frombuffer(msgspec.json.encode(content, enc_hook=lambda value: value.tolist()), dtype=np.uint8)
+
+
+def _decode(array: np.ndarray, kind: Any) -> Any:
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError("the record is no text")
+    return msgspec.json.decode(array.tobytes(), type=kind)
+
+
+def save_field(field: Field, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write ``field`` to ``path`` atomically, so that an interrupted write leaves an existing file unchanged.
 
-    ``extra`` holds JSON values of the estimator that `load_field` returns with the field.
+    ``extra`` has the entries of `EstimatorRecord` that `load_field` returns with the field.
     """
-    from safetensors.numpy import save
-
     layout = field.layout
-    tables = layout.tables, layout.schemas
-    document = {
-        "tables": [{"name": name, **_schema_as_json(schema)} for name, schema in zip(*tables, strict=True)],
-        "templates": [
-            {**template.as_plain(), "ends": list(ends), "has_neighbor_count": list(counts)}
-            for template, ends, counts in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
-        ],
-        "record": field.record.as_plain(),
-        "extra": extra or {},
-    }
-    metadata = {"format": FORMAT, "version": str(VERSION)}
-    tensors: dict[str, np.ndarray] = {
-        "document": np.frombuffer(json.dumps(document).encode(), dtype=np.uint8),
-        "biases": np.ascontiguousarray(field.biases),
-        "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
-        "weights": np.ascontiguousarray(field.weights),
+    templates = zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
+    record = FieldRecord(
+        tables=tuple(_table_record(name, schema) for name, schema in zip(layout.tables, layout.schemas, strict=True)),
+        templates=tuple(
+            TemplateRecord(t.kind, t.names, ends, counts, t.symmetric, t.left, t.right) for t, ends, counts in templates
+        ),
+        record=field.record,
+        extra=None if extra is None else EstimatorRecord(**extra),
+    )
+    arrays = {
+        "biases": np.asarray(field.biases, dtype=np.float64),
+        "pairs": np.asarray(field.pairs, dtype=np.int64),
+        "weights": np.asarray(field.weights, dtype=np.float64),
     }
     if len(field.conjunctions):
-        tensors["conjunctions"] = np.ascontiguousarray(field.conjunctions, dtype=np.int64)
-        tensors["conjunction_weights"] = np.ascontiguousarray(field.conjunction_weights)
+        arrays["conjunctions"] = np.asarray(field.conjunctions, dtype=np.int64)
+        arrays["conjunction_weights"] = np.asarray(field.conjunction_weights, dtype=np.float64)
     for k, schema in enumerate(layout.schemas):
         if isinstance(schema, BinarySchema):
-            tensors |= _binary_tensors(schema, k)
+            groups = schema.variable_groups
+            arrays[f"names.{k}"] = _as_bytes([*(group.names for group in groups), schema.order])
+            for what in BINARY_ARRAYS:
+                arrays[f"{what}.{k}"] = np.concatenate([getattr(group, what) for group in groups])
         if isinstance(schema, CovariateSchema):
-            tensors[f"covariates.{k}"] = np.frombuffer(json.dumps(schema.covariates.names).encode(), dtype=np.uint8)
-    write_atomically(path, with_sorted_header(save(tensors, metadata)))
+            arrays[f"covariates.{k}"] = _as_bytes(schema.covariates.names)
+    write_model(path, record, arrays, FORMAT)
 
 
 def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
-    """Read a field that `save_field` wrote, and the estimator's extra values."""
-    from safetensors import SafetensorError, safe_open
-
-    path, document = Path(path), read_document(path)
+    """Read a field that `save_field` wrote, and the entries of its `EstimatorRecord`."""
+    record, arrays = read_model(path, FieldRecord, FORMAT)
     try:
-        with safe_open(path, framework="np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(
-            f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
-        ) from error
-    try:
-        return _build(document, tensors)
-    except RecursionError:
-        raise ModelFileError(f"{path}: this sparsefield model has damaged contents (too many nested values).") from None
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise ModelFileError(f"{path}: this sparsefield model has damaged contents ({error}).") from error
+        layout = _layout(record, arrays)
+        names = ("biases", "pairs", "weights") + ("conjunctions", "conjunction_weights") * ("conjunctions" in arrays)
+        field = Field(layout, **{name: arrays[name] for name in names}, record=record.record)
+        check_field(field)
+        stability = field.record.stability
+        if stability is not None:
+            columns = [column for feature in stability.left_out for column in feature.columns]
+            if len(stability.frequencies) != len(field.features) or max(columns, default=-1) >= layout.n_columns:
+                raise ValueError("the stability record does not match the features")
+    except _DAMAGES as error:
+        raise damaged(path, error) from error
+    extra = {} if record.extra is None else msgspec.structs.asdict(record.extra)
+    return field, {name: value for name, value in extra.items() if value is not None}
 
 
-def with_sorted_header(content: bytes) -> bytes:
-    """Sort the header of a safetensors file, because the library writes metadata in arbitrary order."""
-    size = int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + content[8 + size :]
-
-
-def _schema_as_json(schema: Schema) -> dict[str, Any]:
-    """Return a schema as JSON values; columns that may number millions are stored as arrays instead."""
+def _table_record(name: str, schema: Schema) -> TableRecord:
     if isinstance(schema, BinarySchema):
-        return {"binary": True}
-    if isinstance(schema, CovariateSchema):
-        return {**_schema_as_json(schema.labels), "covariates": True}
-    names = [one.name for one in fields(Variable)]  # asdict copies all values, which takes minutes for many columns
-    variables = [{name: getattr(variable, name) for name in names} for variable in schema.variables]
-    return {"variables": variables, "order": list(schema.order)}
+        return TableRecord(name, binary=True)
+    labels = schema.labels if isinstance(schema, CovariateSchema) else schema
+    names = [field.name for field in fields(Variable)]
+    variables = tuple(VariableRecord(*(getattr(variable, n) for n in names)) for variable in labels.variables)
+    return TableRecord(name, variables, tuple(labels.order), covariates=labels is not schema)
 
 
-def _binary_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
-    names = json.dumps([*(list(part.names) for part in schema.variable_groups), list(schema.order)])
-    arrays = {what: np.concatenate([getattr(part, what) for part in schema.variable_groups]) for what in BINARY_ARRAYS}
-    arrays["names"] = np.frombuffer(names.encode(), dtype=np.uint8)
-    return {f"{what}.{table}": array for what, array in arrays.items()}
-
-
-def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
-    layout = _layout(document, tensors)
-    record, extra = FitRecord.from_plain(document["record"]), document["extra"]
-    if not isinstance(extra, dict):
-        raise ValueError("the options are missing")
-    names = ["biases", "pairs", "weights"]
-    names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
-    field = Field(layout, **{name: tensors[name] for name in names}, record=record)
-    check_field(field)
-    _check_stability(field)
-    return field, extra
-
-
-def _check_stability(field: Field) -> None:
-    """Raise ValueError unless the stability record is about the features and the columns of the field."""
-    found = field.record.stability
-    if found is None:
-        return
-    columns = [column for one in found.left_out for column in one.columns]
-    if len(found.frequencies) != len(field.features) or max(columns, default=-1) >= field.layout.n_columns:
-        raise ValueError("the stability record does not match the features")
-
-
-def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
-    templates, ends, has_neighbor_count = [], [], []
-    for entry in document["templates"]:
-        entry = dict(entry)
-        left, right = entry.pop("ends")
-        count_left, count_right = entry.pop("has_neighbor_count")
-        templates.append(as_template(entry))
-        ends.append((left, right))
-        has_neighbor_count.append((bool(count_left), bool(count_right)))
-        if templates[-1].kind == "within" and any(has_neighbor_count[-1]):
-            raise ValueError("a template within a row counts neighbors")
-    tables = document["tables"]
-    if any(end not in range(len(tables)) for pair in ends for end in pair):
-        raise ValueError("a template refers to a table that does not exist")
-    for template, (left, right) in zip(templates, ends, strict=True):
-        if (template.symmetric or template.kind == "within") and left != right:
+def _layout(record: FieldRecord, arrays: Arrays) -> Layout:
+    templates = []
+    for entry in record.templates:
+        template = Template(entry.kind, entry.names, entry.symmetric, entry.left, entry.right)  # pyright: ignore[reportArgumentType]
+        within, (left, right) = template.kind == "within", entry.ends
+        if not (0 <= left < len(record.tables) and 0 <= right < len(record.tables)):
+            raise ValueError("a template refers to a table that does not exist")
+        if ((template.symmetric or within) and left != right) or (within and any(entry.has_neighbor_count)):
             raise ValueError(f"the ends of {template.label!r} are inconsistent")
-    schemas = tuple(_schema(table, tensors, k) for k, table in enumerate(tables))
+        templates.append(template)
+    schemas = tuple(_schema(table, arrays, k) for k, table in enumerate(record.tables))
     if len(schemas) > 1 and any(len(schema.latent) for schema in schemas):
         raise ValueError("linked tables have latent variables")
-    names = tuple(str(table["name"]) for table in tables)
-    return Layout(names, schemas, tuple(templates), tuple(ends), tuple(has_neighbor_count))
+    return Layout(
+        tuple(table.name for table in record.tables),
+        schemas,
+        tuple(templates),
+        tuple(entry.ends for entry in record.templates),
+        tuple(entry.has_neighbor_count for entry in record.templates),
+    )
 
 
-def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int) -> Schema:
-    if "binary" in document:
-        arrays = [tensors[f"{what}.{table}"] for what in BINARY_ARRAYS]
-        return _binary_schema(json.loads(tensors[f"names.{table}"].tobytes()), arrays)
-    variables = []
-    for entry in document["variables"]:
-        entry: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-        }
-        variables.append(Variable(**entry))
-        _check_variable(variables[-1])
-    schema = Schema(tuple(variables), tuple(document["order"]))
+def _schema(record: TableRecord, arrays: Arrays, table: int) -> Schema:
+    if record.binary:
+        targets, observed, order = _decode(arrays[f"names.{table}"], tuple[Names, Names, Names])
+        return _binary_schema(targets, observed, order, [arrays[f"{what}.{table}"] for what in BINARY_ARRAYS])
+    variables = tuple(Variable(*msgspec.structs.astuple(entry)) for entry in record.variables)  # pyright: ignore[reportArgumentType]
+    for variable in variables:
+        _check_variable(variable)
+    schema = Schema(variables, record.order)
     if (*schema.targets, *schema.observed) != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("the columns are not in order")
     _check_latent(schema)
-    if "covariates" in document:
-        return _covariate_schema(schema, json.loads(tensors[f"covariates.{table}"].tobytes()))
-    return schema
-
-
-def _covariate_schema(labels: Schema, names: Any) -> CovariateSchema:
-    """Return the schema of labels with covariates of the given names."""
-    fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not fits or len(labels.observed) or len({*names, *labels.order}) != len(names) + len(labels.order):
+    if not record.covariates:
+        return schema
+    names = _decode(arrays[f"covariates.{table}"], Names)
+    if len(schema.observed) or len({*names, *schema.order}) != len(names) + len(schema.order):
         raise ValueError("the covariates are inconsistent")
-    return CovariateSchema(labels.targets, CovariateColumns(tuple(names)))
+    return CovariateSchema(schema.targets, CovariateColumns(names))
 
 
 def _check_latent(schema: Schema) -> None:
     """Require that latent variables are the last targets and have a limited number of joint states."""
-    latent = schema.latent
-    last = schema.targets[len(schema.targets) - len(latent) :]
-    names = tuple(variable.name for variable in latent)
-    if tuple(last) != tuple(latent) or schema.order[len(schema.order) - len(names) :] != names:
+    latent = tuple(schema.latent)
+    last, names = len(schema.targets) - len(latent), tuple(variable.name for variable in latent)
+    if tuple(schema.targets[last:]) != latent or schema.order[len(schema.order) - len(names) :] != names:
         raise ValueError("the latent variables are not in order")
     if np.prod([float(len(variable.states)) for variable in latent]) > config.MAX_LATENT_STATES:
         raise ValueError("latent variables have too many joint states")
 
 
-def _binary_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySchema:
-    targets, observed, order = (tuple(map(str, part)) for part in names)
-    count, given = len(targets) + len(observed), set(observed)
+def _binary_schema(targets: Names, observed: Names, order: Names, arrays: Sequence[np.ndarray]) -> BinarySchema:
+    count, covariates = len(targets) + len(observed), set(observed)
     shares, has_zero, has_one = arrays
     fits = (
         all(array.shape == (count,) for array in arrays)
@@ -215,8 +313,8 @@ def _binary_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySc
         and bool(((shares >= 0.0) & (shares <= 1.0)).all())
         and bool((has_zero | has_one).all())
         and len(order) == len(set(order)) == count
-        and tuple(name for name in order if name not in given) == targets
-        and tuple(name for name in order if name in given) == observed
+        and tuple(name for name in order if name not in covariates) == targets
+        and tuple(name for name in order if name in covariates) == observed
     )
     if not fits:
         raise ValueError("the 0/1 columns are inconsistent")
@@ -229,80 +327,41 @@ def _binary_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySc
 
 
 def _check_variable(variable: Variable) -> None:
-    """Raise ValueError for a variable that `learn_schema` cannot produce, because kernels trust a schema."""
-    n, shares = len(variable.states), _numbers(variable.frequencies)
-    fits = (
-        isinstance(variable.name, str)
-        and (variable.role in get_args(Role) and variable.kind in get_args(Kind))
-        and (isinstance(variable.symmetric, bool) and _are_decimals(variable.decimals))
-        and all(isinstance(state, (str, int, float)) for state in variable.states)
-        and (len(shares) == n and bool((shares >= 0.0).all()))
-        and _is_in(variable.reference, n or 1)
-        and is_column_type(variable.dtype, variable.categories)
-        and _KIND_CHECKS[variable.kind](variable)
-        and (variable.role != "latent" or (variable.kind == "nominal" and not variable.symmetric))
-    )
-    if not fits:
-        raise ValueError(f"column {variable.name!r} is inconsistent")
+    """Raise ValueError for a variable that `learn_schema` cannot produce, because kernels trust a schema.
+
+    An observed number with its mean and deviation needs no levels.
+    """
+    v, n = variable, len(variable.states)
+    nominal, numeric = v.kind == "nominal", v.kind == "numeric"
+    no_levels = numeric and v.role == "observed" and v.transform == "linear-scores"
+    numbers = all(isinstance(state, (int, float)) and not isinstance(state, bool) for state in v.states)
+    rules = {
+        "states": (n > 0 or no_levels) and (numbers and _ascends(v.states) if numeric else len(set(v.states)) == n),
+        "reference": 0 <= v.reference < max(n, 1),
+        "frequencies": len(v.frequencies) == n and all(f > 0.0 if numeric else f >= 0.0 for f in v.frequencies),
+        "scores": len(v.scores) == (0 if nominal else n),
+        "cuts": len(v.cuts) == (max(n - 1, 0) if numeric else 0) and _ascends(v.cuts),
+        "bins": not v.bins or (numeric and _are_bins(v.bins, n)),
+        "limits": not v.limits or (numeric and len(v.limits) == 2 and _ascends(v.limits)),
+        "scale": v.scale > 0.0 or not numeric,
+        "symmetric": nominal or not v.symmetric,
+        "role": v.role != "latent" or (nominal and not v.symmetric),
+        "decimals": v.decimals is None or 0 <= v.decimals <= MOST_DECIMALS,
+        "dtype": is_column_type(v.dtype, v.categories),
+    }
+    wrong = [name for name, fits in rules.items() if not fits]
+    if wrong:
+        raise ValueError(f"column {v.name!r} has inconsistent {', '.join(wrong)}")
 
 
-def _are_decimals(number: Any) -> bool:
-    return number is None or _is_in(number, MOST_DECIMALS + 1)
-
-
-def _is_nominal(variable: Variable) -> bool:
-    no_scores = not (variable.scores or variable.cuts or variable.bins or variable.limits)
-    return no_scores and 0 < len(variable.states) == len(set(variable.states))
-
-
-def _is_ordinal(variable: Variable) -> bool:
-    scores = _numbers(variable.scores)
-    return _is_nominal(replace(variable, scores=())) and not variable.symmetric and len(scores) == len(variable.states)
-
-
-def _is_numeric(variable: Variable) -> bool:
-    """Return whether levels, cuts and bins match; an observed number with its mean and deviation needs no levels."""
-    n, transform = len(variable.states), variable.transform
-    levels, scores, cuts = (_numbers(part) for part in (variable.states, variable.scores, variable.cuts))
-    moments = _numbers((variable.center, variable.scale))
-    if n == 0 and not (variable.role == "observed" and transform == "linear-scores"):
-        return False
-    return (
-        (transform in get_args(Transform) and moments[1] > 0.0 and not variable.symmetric)
-        and (len(scores) == n and len(cuts) == max(n - 1, 0))
-        and (_ascends(levels) and _ascends(cuts))
-        and all(share > 0.0 for share in variable.frequencies)
-        and (not variable.bins or _are_bins(variable.bins, n))
-        and (not variable.limits or (len(variable.limits) == 2 and _ascends(_numbers(variable.limits))))
-    )
-
-
-def _are_bins(bins: tuple[Any, ...], n_levels: int) -> bool:
+def _are_bins(bins: Sequence[int], n_levels: int) -> bool:
     """Return whether bins are 0, 1, ..., each of consecutive levels, and at least two."""
-    if len(bins) != n_levels or any(type(number) is not int for number in bins):
-        return False
-    return bins[0] == 0 and bins[-1] > 0 and all(b - a in (0, 1) for a, b in pairwise(bins))
+    steps = np.diff(np.asarray(bins, dtype=float))
+    return len(bins) == n_levels and bins[0] == 0 and bins[-1] > 0 and bool(np.isin(steps, (0.0, 1.0)).all())
 
 
-_KIND_CHECKS = {"nominal": _is_nominal, "ordinal": _is_ordinal, "numeric": _is_numeric}
-
-
-def _numbers(values: Any) -> np.ndarray:
-    """Return values as an array; raise ValueError unless they are a tuple of finite numbers."""
-    if not isinstance(values, tuple) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
-        raise ValueError(f"{str(values)[:40]} are not numbers")
-    found = np.asarray(values, dtype=float)
-    if not np.isfinite(found).all():
-        raise ValueError("a number of a column is not finite")
-    return found
-
-
-def _ascends(values: np.ndarray) -> bool:
-    return bool((np.diff(values) >= 0.0).all())
-
-
-def _is_in(number: Any, stop: int) -> bool:
-    return type(number) is int and 0 <= number < stop
+def _ascends(values: Sequence[Any]) -> bool:
+    return bool((np.diff(np.asarray(values, dtype=float)) >= 0.0).all())
 
 
 def check_field(field: Field) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
+from sparsefield.errors import ModelFileError
 from sparsefield.model.text_style import TextStyle
 
 TEXTS = ("missing", "missing_only", "identifiers", "left_out")
@@ -48,6 +50,18 @@ class SourceRecord:
 
     style: TextStyle | None = None
     """How the file is written if it is text, so that rows drawn from the model are written alike."""
+
+    def to_text(self) -> str:
+        """Return the text that `FitRecord.source` has."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self | None:
+        """Return the record in a text of `to_text`; None if it is empty."""
+        try:
+            return cls.from_plain(json.loads(text)) if text else None
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise ModelFileError(f"The model does not say clearly how its table was read: {error}.") from error
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:

@@ -24,7 +24,10 @@ AnyGradientFactors = GradientFactors | SparseGradientFactors
 AnyObjective = Objective | LikelihoodObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
-"""Objectives that are sums over cells, by name; the others are `ExactLikelihood` and `BetheLikelihood`."""
+"""Objectives that are sums over cells, by name."""
+
+LIKELIHOODS: dict[str, type[LikelihoodObjective]] = {kind.name: kind for kind in (ExactLikelihood, BetheLikelihood)}
+"""Likelihoods of whole rows, by name."""
 
 
 def make_evaluator(
@@ -52,6 +55,7 @@ def make_evaluator(
 
 __all__ = [
     "EM",
+    "LIKELIHOODS",
     "OBJECTIVES",
     "AnyGradientFactors",
     "AnyObjective",

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
-from sparsefield.model.atomic_write import remove_leftovers, write_atomically
+from sparsefield.model.atomic_write import write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
 
 VERSION = "6"
@@ -124,9 +124,8 @@ class Checkpoint:
         return self._file.load()
 
     def clear(self) -> None:
-        """Delete the file, and temporary files that a killed process left behind."""
+        """Delete the file."""
         self._file.path.unlink(missing_ok=True)
-        remove_leftovers(self._file.path.parent, min_age=0.0)
 
 
 def make_folder(folder: str | os.PathLike[str]) -> Path:

@@ -92,9 +92,10 @@ class PathSelection:
         """Return a row for each value of l1."""
         found = []
         for k, point in enumerate(self.path):
-            features, error = len(point.fit.field.features), standard_error(point.scores, point.weights)
+            l1, features = float(point.l1 * self.scale), len(point.fit.field.features)
+            error = standard_error(point.scores, point.weights)
             found.append(
-                PathRow(float(point.l1 * self.scale), features, point.score, error, selected=k == self.selected)
+                PathRow(l1, features, point.score, None if np.isnan(error) else error, selected=k == self.selected)
             )
         return tuple(found)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sparsefield.errors import DataError
 from sparsefield.model import Field
-from sparsefield.model.atomic_write import remove_leftovers
 from sparsefield.solver.checkpoint import Arrays, CheckpointFile, Facts, make_folder
 from sparsefield.solver.fit_state import FitResult
 from sparsefield.solver.regularization_path import BatchScores, PathFold, PathTrainer, Scorer
@@ -39,10 +38,9 @@ class SelectionCheckpoint:
         return CheckpointFile(self._folder / f"{PREFIX}{name}{SUFFIX}", self._mark)
 
     def clear(self) -> None:
-        """Delete all files, and temporary files that a killed process left behind."""
+        """Delete all files."""
         for path in self._folder.glob(f"{PREFIX}*{SUFFIX}"):
             path.unlink(missing_ok=True)
-        remove_leftovers(self._folder, min_age=0.0)
 
 
 @dataclass(frozen=True)

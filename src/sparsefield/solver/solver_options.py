@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from sparsefield import config
 from sparsefield.option_objects import OptionObject
+from sparsefield.parameters import MAX_ITER, TOLERANCE
 
 FOLDS, FOLDS_OF_SMALL_TABLES = 5, 10
 ROWS_FOR_FEW_FOLDS = 500
@@ -39,9 +40,9 @@ class Solver(OptionObject):
     1000
     """
 
-    tol: float = 1e-6
+    tol: float = TOLERANCE
     kkt_tol: float = config.KKT_TOLERANCE
-    max_iter: int = 1000
+    max_iter: int = MAX_ITER
     certify: bool = True
     stages: Literal[1, 2] = 1
     checkpoint: str | os.PathLike[str] | None = None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sparsefield import ChainCRF, MarkovField
-from sparsefield.model.model_document import VERSION
+from sparsefield.model.model_file import VERSION
 
 PROGRAM = """
 import sys

@@ -13,6 +13,7 @@ import pytest
 
 from sparsefield import load
 from sparsefield.app.pages.report.repeat_fit import as_command, as_python
+from sparsefield.model import SourceRecord
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def model(run, survey: Path, tmp_path: Path) -> Path:
 
 
 def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, survey: Path) -> None:
-    source = load(model).field_.record.source
+    source = SourceRecord.from_text(load(model).field_.record.source)
     assert source is not None
     assert source.file == str(survey)
     assert source.missing == ("-99", "k.A.")

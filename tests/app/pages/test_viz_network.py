@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -126,7 +127,7 @@ def test_names_are_found_beginnings_first(wide: Network) -> None:
 def test_stability_is_that_of_each_feature(field: MarkovField) -> None:
     assert Network(field.field_).stability is None
     shares = np.linspace(0, 1, len(field.field_.weights)).tolist()
-    told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
+    told = replace(field.field_, record=msgspec.structs.replace(field.field_.record, stability=stability_of(shares)))
     network = Network(told)
     assert network.stability is not None
     neighbors = [one for number in range(network.n_variables) for one in network.neighbors(number, 9)]

@@ -283,6 +283,14 @@ def test_errors_in_the_file_are_named(folder: Path, text: str, words: str) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_all_problems_of_the_sections_are_told_at_once(folder: Path) -> None:
+    text = NATION + "key = 5\nkeys = 'x'\n[links.s]\ncolumn = 'rich'\nby = true\n"
+    with pytest.raises(DataError) as caught:
+        read_schema(written(folder, text))
+    for words in ("[tables.nation]: key = 5", "[tables.nation]: unknown key 'keys'", "[links.s]: the key 'to'"):
+        assert words in str(caught.value)
+
+
 def test_a_schema_file_must_exist_and_be_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"schema\.toml: there is no such file"):
         read_schema(tmp_path)

@@ -12,6 +12,7 @@ from sparsefield.app.cli.model_input import OpenModel
 from sparsefield.app.cli.remembered_reading import options_of_fit
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.model import SourceRecord
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def options_like(model: OpenModel, reading: ReadOptions, columns: ColumnOptions)
 
     Columns that the fit left out are left out again, and so are its columns of weights and of groups.
     """
-    source = model.field_.record.source
+    source = SourceRecord.from_text(model.field_.record.source)
     if source is None:
         raise DataError(
             f"{model.path}: does not say how its table was read; only models of 'sparsefield fit' do. Leave --like "

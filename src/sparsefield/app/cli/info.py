@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from sparsefield.app.cli import options as opt
@@ -21,7 +22,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.model.model_document import read_document
+from sparsefield.model import SourceRecord
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 
@@ -48,7 +49,6 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
-    read_document(model)
     saved = _open(model)
     if as_json:
         show_json({"model": str(model), **model_content(saved)})
@@ -68,8 +68,9 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show(f"Kinds: {describe_kinds(field)}.")
     show(f"Features: {describe_size(field)}.")
     show(describe_edges(field))
-    if record.source is not None:
-        show(describe_source(record.source))
+    source = SourceRecord.from_text(record.source)
+    if source is not None:
+        show(describe_source(source))
     if learned:
         show(sentence)
         show(f"Options: {_options(saved)}.")
@@ -145,8 +146,6 @@ def show_features(field: Field, count: int) -> None:
 
 def model_content(saved: SavedModel) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
-    from dataclasses import asdict
-
     from sparsefield.analysis.feature_sentences import list_features
 
     layout, record = saved.field.layout, saved.field.record
@@ -161,7 +160,7 @@ def model_content(saved: SavedModel) -> dict[str, Any]:
         "options": {name: _plain(value) for name, value in saved.params.items()},
         "variables": variables,
         "features": [feature.as_dict() for feature in list_features(saved.field)],
-        "record": asdict(record),
+        "record": msgspec.to_builtins(record),
     }
 
 

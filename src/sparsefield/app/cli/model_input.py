@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.tables.files import STANDARD_INPUT
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.model.model_document import read_document
 
 if TYPE_CHECKING:
     from sparsefield.model import Field
@@ -42,12 +41,12 @@ class OpenModel:
 
 
 def open_model(model: Path, *data: Path | None) -> OpenModel:
-    """Read a model, after checks that it is one and that the data exist; both need next to no imports."""
-    read_document(model)
-    check_inputs(data)
+    """Read a model, and refuse data that do not exist."""
     from sparsefield.model.model_file import load_field
 
-    return OpenModel(model, *load_field(model))
+    opened = OpenModel(model, *load_field(model))
+    check_inputs(data)
+    return opened
 
 
 def check_inputs(data: tuple[Path | None, ...]) -> None:

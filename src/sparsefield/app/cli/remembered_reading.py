@@ -8,6 +8,8 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.input_data import note_format
 from sparsefield.app.cli.table_checks import read_weights
@@ -16,6 +18,7 @@ from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.files import STANDARD_INPUT, SourceTable, list_columns, read_source
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.model import SourceRecord
 from sparsefield.model.text_style import ColumnSpelling, TextStyle
 
 if TYPE_CHECKING:
@@ -34,8 +37,6 @@ def remember_reading(
     roles = given.named
     if roles is None:
         return
-    from sparsefield.model import SourceRecord
-
     source = SourceRecord(
         str(data),
         **asdict(replace(reading, dates=reading.dates or given.date_order)),
@@ -47,7 +48,8 @@ def remember_reading(
         columns=None if column_names is None else str(column_names),
         style=given.style,
     )
-    field.field_ = replace(field.field_, record=replace(field.field_.record, source=source))
+    record = msgspec.structs.replace(field.field_.record, source=source.to_text())
+    field.field_ = replace(field.field_, record=record)
 
 
 def read_for_model(
@@ -77,7 +79,7 @@ def read_for_model(
 
 def read_weights_for_model(data: Path, reading: ReadOptions, model: Any, weight: str | None = None) -> Any:
     """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
-    source = model.field_.record.source
+    source = SourceRecord.from_text(model.field_.record.source)
     remembered = None if source is None else source.weight
     if weight is None and remembered is None:
         return None
@@ -94,13 +96,13 @@ def read_weights_for_model(data: Path, reading: ReadOptions, model: Any, weight:
 
 def spellings_of_fit(field: Any) -> tuple[ColumnSpelling, ...]:
     """Return how columns were spelled in the table of the fit, if that was text."""
-    source = field.field_.record.source
+    source = SourceRecord.from_text(field.field_.record.source)
     return () if source is None or source.style is None else source.style.spellings
 
 
 def format_of_fit(field: Any, reading: ReadOptions) -> FileFormat:
     """Return the format of the file of the fit, for text that no other file decides about, with the given options."""
-    source = field.field_.record.source
+    source = SourceRecord.from_text(field.field_.record.source)
     style = TextStyle() if source is None or source.style is None else source.style
     given = {name: getattr(reading, name) for name in ("separator", "encoding", "decimal", "header")}
     found = FileFormat(**{one.name: getattr(style, one.name) for one in fields(style)})
@@ -111,7 +113,7 @@ def format_of_fit(field: Any, reading: ReadOptions) -> FileFormat:
 
 
 def _is_file_of_fit(data: Path, field: Any) -> bool:
-    source = field.field_.record.source
+    source = SourceRecord.from_text(field.field_.record.source)
     return source is not None and data.exists() and Path(source.file).exists() and data.samefile(source.file)
 
 
@@ -133,7 +135,7 @@ def options_of_fit(reading: ReadOptions, field: Any) -> ReadOptions:
 
     Words for missing values are added to those of the fit.
     """
-    source = field.field_.record.source
+    source = SourceRecord.from_text(field.field_.record.source)
     if source is None:
         return reading
     plain = ReadOptions()

@@ -1,12 +1,14 @@
-"""This module reads schema files: TOML files that name linked tables and their links."""
+"""Schema files: TOML files that name linked tables and their links."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.database import read_database
@@ -25,60 +27,34 @@ if TYPE_CHECKING:
 
 SCHEMA_NAME = "schema.toml"
 
-# The keys of each section of the file, and the kinds of their values.
+Names = list[str]
+World = bool | Literal["mentioned"]
+WORDS: dict[Any, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    list: "a list",
+    dict: "a table",
+    Names: "a list of strings",
+    World: "true, false or 'mentioned'",
+}
+"""The types of values, for messages."""
+
+# The keys of each section of the file, and the types of their values.
 _READING = {
-    "missing": "a list of strings",
-    "missing_only": "a list of strings",
-    "separator": "a string",
-    "encoding": "a string",
-    "decimal": "a string",
-    "dates": "a string",
+    "missing": Names,
+    "missing_only": Names,
+    **dict.fromkeys(("separator", "encoding", "decimal", "dates"), str),
 }
-_TOP = {
-    "templates": "a list",
-    **_READING,
-    "database": "a string",
-    "tables": "a table",
-    "links": "a table",
-    "triples": "a table",
-}
-_TABLE = {
-    "key": "a string",
-    "observed": "a list of strings",
-    "ignore": "a list of strings",
-    "numeric": "a list of strings",
-    "ordinal": "a list of strings",
-    "nominal": "a list of strings",
-}
-_FILE_TABLE = {
-    "file": "a string",
-    **_TABLE,
-    "header": "true or false",
-    **_READING,
-    "sheet": "a string",
-    "table": "a string",
-}
-_DATABASE_TABLE = {"table": "a string", "query": "a string", **_TABLE}
-_FOREIGN_KEY = {"table": "a string", "column": "a string", "to": "a string"}
-_OFFSET_LINK = {"table": "a string", "along": "a string", "within": "a list of strings", "by": "an integer"}
+_DATA = {"tables": dict, "triples": dict}
+_TOP = {"templates": list, **_READING, "database": str, "links": dict, **_DATA}
+_TABLE = {"key": str, **dict.fromkeys(("observed", "ignore", "numeric", "ordinal", "nominal"), Names)}
+_FILE_TABLE = {"file": str, **_TABLE, "header": bool, **_READING, "sheet": str, "table": str}
+_DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
+_FOREIGN_KEY = {"table": str, "column": str, "to": str}
+_OFFSET_LINK = {"table": str, "along": str, "within": Names, "by": int}
 _LINK_KEYS = f"{', '.join(_FOREIGN_KEY)} for a foreign key, or {', '.join(_OFFSET_LINK)} for an offset link"
-_WORLD = "true, false or 'mentioned'"
-_TRIPLES = {
-    "file": "a string",
-    "entities": "a string",
-    "closed_world": _WORLD,
-    "entity": "a string",
-    "pair": "a string",
-}
-_FITS = {
-    "a string": lambda value: isinstance(value, str),
-    "a list": lambda value: isinstance(value, list),
-    "a list of strings": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
-    "a table": lambda value: isinstance(value, dict),
-    "true or false": lambda value: isinstance(value, bool),
-    "an integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    _WORLD: lambda value: isinstance(value, bool) or value == "mentioned",
-}
+_TRIPLES = {"file": str, "entities": str, "closed_world": World, "entity": str, "pair": str}
 
 
 @dataclass(frozen=True)
@@ -125,48 +101,26 @@ def read_schema(path: Path | str, *, other_files: bool = False) -> Relational:
 
     The file is TOML; paths in it are relative to its folder::
 
-        templates = ["within nation", "across subject", "swapped subject object"]   # optional
-        missing = ["-99"]             # optional, as the four below: words for missing values beside the default ones
-        missing_only = ["gone"]       # words for missing values in place of the default ones
-        separator = ";"               # separator of text files, which is found out by default
-        encoding = "cp1252"           # encoding of text files, which is found out by default
-        decimal = ","                 # decimal mark of text files, which is found out by default
-        dates = "day-first"           # order of dates such as 01/02/2024, which is found out where columns show it
+        templates = ["within nation", "across subject"]    # optional
+        missing = ["-99"]             # optional: words for missing values beside the default ones
 
         [tables.nation]
         file = "nations.csv"          # or any other file that `read_table` reads
         key = "nation"
-        observed = ["area"]           # optional
-        numeric = ["age", "income=normal-scores"]    # optional, like the two below: kinds of columns
-        nominal = ["zip"]
-        ordinal = ["age_group", "trust=low<medium<high"]    # sorted labels, or labels in this order
-        ignore = ["notes"]            # optional
+        observed = ["area"]           # optional, as are kinds of columns and columns to ignore
+        ordinal = ["trust=low<medium<high"]
 
         [tables.pair]
         file = "relations.csv"
-        header = false                # optional: there is no header; columns are x0, x1, ...
-        encoding = "utf-8"            # optional: each of the six keys above may differ for a table
-        sheet = "2024"                # optional: sheet of a spreadsheet, or `table` of a database file
 
         [links.subject]               # a foreign key: `subject` of `pair` is the key of a nation
         table = "pair"
         column = "subject"
         to = "nation"
 
-        [links.next]                  # an offset link: from each row to the next one
-        table = "token"
-        along = "position"            # optional, like the keys below
-        within = ["sentence"]
-        by = 1
-
-    With ``database = "world.duckdb"``, or another database that `read_database` accepts, a table has ``table`` or
-    ``query`` instead of ``file``, or neither if its name is the same there; without keys or links, those that the
-    database declares are used. Instead of tables, ``[triples]`` with ``file``, ``entities``, ``closed_world``,
-    ``entity`` and ``pair`` passes these to `read_triples`. A template may also be a table with ``kind``, ``names``,
-    ``symmetric``, ``left`` and ``right``.
-
-    Kinds of other columns are found out as for `MarkovField`. The command line uses the kinds of the file; in Python,
-    `parse_schema_file` returns them for ``RelationalField(kinds=...)``.
+    The page "Schema files and databases" has all keys: how files are read, offset links, databases and triples. Kinds
+    of columns that no key names are found out as for `MarkovField`. The command line uses the kinds of the file; in
+    Python, `parse_schema_file` returns them for ``RelationalField(kinds=...)``.
 
     Parameters
     ----------
@@ -196,17 +150,16 @@ def parse_schema_file(path: Path | str, *, other_files: bool = False) -> SchemaF
     path = Path(path)
     path = path / SCHEMA_NAME if path.is_dir() else path
     content = _read_toml(path)
-    _check(content, _TOP, str(path))
-    sources = [name for name in ("tables", "triples") if name in content]
+    _raise(_problems(content, _TOP, str(path)))
+    sources = [name for name in _DATA if name in content]
     if len(sources) != 1:
         raise DataError(
             f"{path}: the file has {' and '.join(sources) or 'no data'}; it must have either [tables.NAME] or "
             "[triples]."
         )
-    for name in ("links", "database", *_READING):
-        if name in content and (sources != ["tables"] or (name in _READING and "database" in content)):
-            what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
-            raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
+    refused = ("links", "database", *_READING) if sources != ["tables"] else _READING if "database" in content else ()
+    what = f"[{sources[0]}]" if sources != ["tables"] else "a database"
+    _raise([f"{path}: {name!r} cannot be used with {what}: remove it." for name in refused if name in content])
     parsed = _from_tables(content, path, other_files) if sources == ["tables"] else _from_triples(content, path)
     data = parsed.data
     if "templates" in content:
@@ -234,31 +187,41 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, ...] = ()) -> None:
-    """Refuse unknown keys and values of the wrong kind."""
-    if not isinstance(given, dict):
-        raise DataError(f"{where} must be a section with the keys {', '.join(known)}.")
-    for key, value in given.items():
-        if key not in known:
-            raise DataError(f"{where}: unknown key {key!r}; known keys: {', '.join(known)}.")
-        if not _FITS[known[key]](value):
-            raise DataError(f"{where}: {key} = {value!r} must be {known[key]}.")
-    for key in needed:
-        if key not in given:
-            raise DataError(f"{where}: the key {key!r} is missing.")
+def _problems(section: Any, known: Mapping[str, Any], where: str, *needed: str, keys: str = "") -> list[str]:
+    """Return a sentence for each key of a section that is unknown or missing, or has a value of another type."""
+    keys = keys or ", ".join(known)
+    if not isinstance(section, dict):
+        return [f"{where} must be a section with the keys {keys}."]
+    problems = [f"{where}: unknown key {key!r}; known keys: {keys}." for key in section if key not in known]
+    for key, value in section.items():
+        try:
+            msgspec.convert(value, known.get(key, Any))
+        except msgspec.ValidationError:
+            problems.append(f"{where}: {key} = {value!r} must be {WORDS[known[key]]}.")
+    return problems + [f"{where}: the key {key!r} is missing." for key in needed if key not in section]
+
+
+def _raise(problems: Sequence[str]) -> None:
+    if problems:
+        raise DataError(" ".join(problems))
 
 
 def _from_tables(content: Mapping[str, Any], path: Path, other_files: bool) -> SchemaFile:
-    tables, database = content["tables"], content.get("database")
+    tables, database, links = content["tables"], content.get("database"), content.get("links", {})
+    problems: list[str] = []
     for name, table in tables.items():
         where = f"{path}, [tables.{name}]"
         if database is None:
-            _check(table, _FILE_TABLE, where, ("file",))
+            problems += _problems(table, _FILE_TABLE, where, "file")
         else:
-            _check(table, _DATABASE_TABLE, where)
-            if "table" in table and "query" in table:
-                raise DataError(f"{where}: there are both 'table' and 'query': remove one.")
-    links = {name: _link(given, f"{path}, [links.{name}]") for name, given in content.get("links", {}).items()}
+            problems += _problems(table, _DATABASE_TABLE, where)
+            if isinstance(table, dict) and "table" in table and "query" in table:
+                problems.append(f"{where}: there are both 'table' and 'query': remove one.")
+    for name, link in links.items():
+        known, needed = (_FOREIGN_KEY, tuple(_FOREIGN_KEY)) if _is_foreign(link) else (_OFFSET_LINK, ("table",))
+        problems += _problems(link, known, f"{path}, [links.{name}]", *needed, keys=_LINK_KEYS)
+    _raise(problems)
+    links = {name: _link(link, f"{path}, [links.{name}]") for name, link in links.items()}
     options: dict[str, Any] = {
         part: {name: table[part] for name, table in tables.items() if part in table} for part in ("observed", "ignore")
     }
@@ -279,10 +242,8 @@ def _from_tables(content: Mapping[str, Any], path: Path, other_files: bool) -> S
                 files[name] = TableFile(path.parent / table["file"], _reading(content, table))
         inputs = tuple(file.path for file in files.values())
         sources = {name: file.source() for name, file in files.items()}
-        frames, formats = (
-            {name: source.table for name, source in sources.items()},
-            {name: source.format for name, source in sources.items()},
-        )
+        frames = {name: source.table for name, source in sources.items()}
+        formats = {name: source.format for name, source in sources.items()}
         texts = {name: files[name] for name, found in formats.items() if found.is_text}
         _read_keys_as_one_type(frames, texts, keys, links)
         with _prefix_errors(path):
@@ -346,24 +307,19 @@ def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str)
     return kinds
 
 
-def _link(given: Any, where: str) -> Link:
-    if not isinstance(given, dict):
-        raise DataError(f"{where} must be a section with the keys {_LINK_KEYS}.")
-    unknown = [key for key in given if key not in (*_FOREIGN_KEY, *_OFFSET_LINK)]
-    if unknown:
-        raise DataError(f"{where}: unknown key {unknown[0]!r}; known keys: {_LINK_KEYS}.")
-    if "column" in given or "to" in given:
-        _check(given, _FOREIGN_KEY, where, tuple(_FOREIGN_KEY))
-        return ForeignKey(**given)
-    _check(given, _OFFSET_LINK, where, ("table",))
+def _is_foreign(link: Any) -> bool:
+    return isinstance(link, dict) and ("column" in link or "to" in link)
+
+
+def _link(given: Mapping[str, Any], where: str) -> Link:
     with _prefix_errors(where):
-        return OffsetLink(**given)
+        return ForeignKey(**given) if _is_foreign(given) else OffsetLink(**given)
 
 
 def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
     """Read the section of triples; its files are relative to the schema file."""
     given = dict(content["triples"])
-    _check(given, _TRIPLES, f"{path}, [triples]", ("file",))
+    _raise(_problems(given, _TRIPLES, f"{path}, [triples]", "file"))
     given |= {name: path.parent / given[name] for name in ("file", "entities") if name in given}
     inputs = tuple(given[name] for name in ("file", "entities") if name in given)
     with _prefix_errors(path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 pytest.importorskip("dash")
@@ -67,7 +68,7 @@ def test_features_are_shown_with_their_stability(field: MarkovField) -> None:
     plain = as_text(variable_panel(Network(field.field_), 0, can_set=True))
     assert "stability" not in plain
     shares = [0.75] * len(field.field_.weights)
-    told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
+    told = replace(field.field_, record=msgspec.structs.replace(field.field_.record, stability=stability_of(shares)))
     shown = as_text(variable_panel(Network(told), 0, can_set=True))
     assert "stability" in shown
     assert "75%" in shown

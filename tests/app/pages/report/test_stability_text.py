@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -33,7 +34,7 @@ def field():
 def with_resamples(field, shares, **how):
     facts = {"resamples": 40, "seed": 0, "l1": 1.0, "halved": "rows", "given_graph": False, "mean_pairs": 2.0}
     stability = StabilityRecord(frequencies=tuple(shares), **{**facts, **how})
-    return replace(field, record=replace(field.record, stability=stability))
+    return replace(field, record=msgspec.structs.replace(field.record, stability=stability))
 
 
 def test_a_field_without_resamples_says_nothing(field) -> None:

@@ -52,7 +52,8 @@ class FitDescription:
     @property
     def source(self) -> SourceRecord:
         """How the table was read: as recorded, or else by default from ``data_name``."""
-        return self.field.record.source or SourceRecord(self.data_name, identifiers=tuple(self.left_out))
+        recorded = SourceRecord.from_text(self.field.record.source)
+        return recorded or SourceRecord(self.data_name, identifiers=tuple(self.left_out))
 
 
 def changed_options(fitted: FitDescription) -> dict[str, Any]:
