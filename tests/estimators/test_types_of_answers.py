@@ -261,7 +261,7 @@ def test_labels_that_are_numbers_have_a_posterior() -> None:
     assert 0.72 < inside.mean() < 0.88
 
 
-@pytest.mark.parametrize("labels", [(5, 2**63), (-1, 2**63), (2**53 + 1, 10**30), (7, 10**30)])
+@pytest.mark.parametrize("labels", [(5, 2**63), (2**53 + 1, 10**30)])
 def test_integers_beyond_63_bits_are_drawn_beside_small_ones(labels) -> None:
     dtype = pl.UInt64 if labels == (5, 2**63) else pl.Int128
     table = pl.DataFrame({"a": pl.Series(labels * 8, dtype=dtype), "b": [0, 1] * 8})
