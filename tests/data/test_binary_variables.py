@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import BinarySchema, Layout, Schema, as_source, learn_schema
+from sparsefield.data import BinarySchema, Schema, as_source, learn_schema
 
 ON = np.array(
     [[0, 1, 1, 0, 0, 1], [1, 1, 0, 0, 0, 1], [0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0]], dtype=np.int8
@@ -105,19 +105,3 @@ def test_an_observed_column_that_is_given_as_numeric_is_a_number() -> None:
     found, general = learn_schema(as_source(sp.csr_matrix(ON)), **roles), learn_schema(as_source(ON), **roles)
     assert general.variables[-1].numeric
     assert found.variables[-1] == general.variables[-1]
-
-
-def test_schemas_are_equal_when_all_that_they_hold_is() -> None:
-    one = learn_schema(as_source(sp.csr_matrix(ON)))
-    assert one == learn_schema(as_source(sp.csr_matrix(ON)))
-    assert Layout.single(one) == Layout.single(learn_schema(as_source(sp.csr_matrix(ON))))
-    for other in (
-        learn_schema(as_source(sp.csr_matrix(ON)), observed=["x0"]),
-        learn_schema(as_source(sp.csr_matrix(ON[:4]))),
-        learn_schema(as_source(sp.csr_matrix(ON[:, :5]))),
-        learn_schema(as_source(sp.csr_matrix(1 - ON))),
-        learn_schema(as_source(ON)),
-        "BinarySchema",
-    ):
-        assert one != other
-        assert other != one

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
-from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_link, as_names, as_template
+from sparsefield.data.links import OffsetLink, Template, as_link, as_names, as_template
 from sparsefield.errors import DataError
-
-
-def test_three_names_are_a_foreign_key() -> None:
-    assert as_link("subject", ("pair", "subject", "nation")) == ForeignKey("pair", "subject", "nation")
-    assert as_link("subject", ["pair", "subject", "nation"]) == ForeignKey("pair", "subject", "nation")
-
-
-def test_a_link_stays_itself() -> None:
-    for link in (ForeignKey("pair", "subject", "nation"), OffsetLink("token", by=-2)):
-        assert as_link("any", link) is link
 
 
 @pytest.mark.parametrize("given", ["abc", ("pair", "subject"), ("a", "b", 3), 5, None])
@@ -39,12 +28,6 @@ def test_one_column_may_be_named_without_a_list() -> None:
     assert hash(OffsetLink("token", within=["sentence"])) == hash(OffsetLink("token", within=("sentence",)))  # pyright: ignore
     assert as_names("one") == ("one",)
     assert as_names(["one", "two"]) == ("one", "two")
-
-
-def test_an_offset_may_be_a_numpy_integer() -> None:
-    step = OffsetLink("token", by=np.int64(2))  # pyright: ignore
-    assert step == OffsetLink("token", by=2)
-    assert type(step.by) is int
 
 
 def test_names_are_text() -> None:

@@ -67,14 +67,6 @@ def test_few_values_are_levels_of_their_own() -> None:
     assert len(levels_of(np.arange(MAX_LEVELS + 1)).values) <= MAX_LEVELS
 
 
-def test_levels_of_a_normal_column_lose_little_of_its_variance() -> None:
-    numbers = np.random.default_rng(0).normal(size=20_000)
-    levels = levels_of(numbers)
-    level = np.searchsorted(levels.cuts, numbers)
-    assert len(levels.values) == MAX_LEVELS
-    assert np.mean((numbers - levels.values[level]) ** 2) < numbers.var() / 500
-
-
 def test_a_value_at_a_cut_belongs_to_the_level_below() -> None:
     variable = variable_of([1.0, 2.0, 4.0, 4.0])
     assert variable.cuts == (1.5, 3.0)

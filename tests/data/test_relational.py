@@ -32,12 +32,6 @@ def test_keys_links_and_ignored_columns_are_no_variables(make) -> None:
     assert repr(data) == "Relational(nation: 3 rows, 1 variable; pair: 3 rows, 1 variable; links subject, object)"
 
 
-def test_columns_of_an_offset_link_are_no_variables() -> None:
-    token = pl.DataFrame({"sentence": [1, 1], "position": [1, 2], "tag": ["N", "V"]})
-    data = Relational({"token": token}, links={"next": OffsetLink("token", along="position", within=("sentence",))})
-    assert data.variables("token") == ("tag",)
-
-
 @pytest.mark.parametrize("make", KINDS)
 def test_foreign_keys_lead_to_the_rows_they_name(make) -> None:
     data = nations(make)
@@ -80,33 +74,6 @@ def test_other_frames_take_over_the_links() -> None:
 def steps(table: dict[str, Any], **options: Any) -> list[tuple[int, int]]:
     data = Relational({"token": pl.DataFrame(table)}, links={"next": OffsetLink("token", **options)})
     return as_pairs(data.linked_rows("next"))
-
-
-def test_an_offset_link_follows_the_order_of_rows() -> None:
-    assert steps({"tag": [0, 1, 0]}) == [(0, 1), (1, 2)]
-    assert steps({"tag": [0, 1, 0]}, by=2) == [(0, 2)]
-    assert steps({"tag": [0, 1, 0]}, by=-1) == [(1, 0), (2, 1)]
-    assert steps({"tag": [0, 1, 0]}, by=3) == []
-
-
-def test_rows_are_counted_within_their_group() -> None:
-    table = {"sentence": ["b", "a", "b", "a", "b"], "tag": [0] * 5}
-    assert steps(table, within=("sentence",)) == [(0, 2), (1, 3), (2, 4)]
-    assert steps(table, within=("sentence",), by=-2) == [(4, 0)]
-
-
-def test_positions_may_have_holes_and_any_order() -> None:
-    assert steps({"at": [7, 3, 4, -1, 8], "tag": [0] * 5}, along="at") == [(0, 4), (1, 2)]
-    assert steps({"at": [2.0, 1.0], "tag": [0, 0]}, along="at") == [(1, 0)]
-
-
-def test_two_offset_links_make_a_grid() -> None:
-    table = pl.DataFrame({"x": [0, 1, 0, 1], "y": [0, 0, 1, 1], "ink": [0, 1, 1, 0]})
-    right, down = OffsetLink("pixel", along="x", within=("y",)), OffsetLink("pixel", along="y", within=("x",))
-    data = Relational({"pixel": table}, links={"right": right, "down": down})
-    assert as_pairs(data.linked_rows("right")) == [(0, 1), (2, 3)]
-    assert as_pairs(data.linked_rows("down")) == [(0, 2), (1, 3)]
-    assert data.variables("pixel") == ("ink",)
 
 
 @given(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import learn_plain_schema
 
-from sparsefield import MarkovField, config
+from sparsefield import config
 from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table
 from sparsefield.errors import DataError, UnknownStateWarning
 
@@ -132,19 +132,6 @@ def test_values_other_than_0_and_1_are_refused(value) -> None:
         as_source(X)
 
 
-def test_a_cell_that_is_1_twice_is_2_and_refused() -> None:
-    X = sp.csr_matrix((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
-    with pytest.raises(DataError, match="other than 0 and 1"):
-        as_source(X)
-
-
-def test_what_is_constant_in_training_is_left_out() -> None:
-    on = random_on(6)
-    on[:, 2], on[:, 5] = 1, 0
-    table = compiled(sp.csr_matrix(on))
-    assert np.array_equal(dense(table), np.delete(on, [2, 5], axis=1))
-
-
 def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     on = random_on(7)
     on[:, [2, 5]] = 0
@@ -158,13 +145,3 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     later[3, 5] = 1
     with pytest.warns(UnknownStateWarning, match=r"So have 1 other columns"):
         compiled(sp.csr_matrix(later), schema)
-
-
-def test_a_learned_field_warns_at_prediction_time() -> None:
-    on = random_on(9, (60, 6))
-    on[:, 3] = 0
-    field = MarkovField(l1=2.0, n_jobs=1).fit(sp.csr_matrix(on))
-    later = on.copy()
-    later[0, 3] = 1
-    with pytest.warns(UnknownStateWarning, match="'x3'"):
-        field.predict_proba(sp.csr_matrix(later))

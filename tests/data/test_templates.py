@@ -71,17 +71,6 @@ def test_a_link_into_its_own_table_never_pairs_a_row_with_itself(links, symmetri
     assert as_pairs(row_pairs(data, Template("across", ("boss",), symmetric=symmetric))) == expected
 
 
-def test_rows_of_two_tables_that_are_joined_twice_count_once() -> None:
-    visit = {"who": ["ann", "ann", "bob"], "where": ["rome", "rome", "rome"]}
-    tables = {"person": {"id": ["ann", "bob"]}, "city": {"id": ["oslo", "rome"]}, "visit": visit}
-    data = Relational(
-        {name: pl.DataFrame(table) for name, table in tables.items()},
-        keys={"person": "id", "city": "id"},
-        links={"who": ("visit", "who", "person"), "where": ("visit", "where", "city")},
-    )
-    assert as_pairs(row_pairs(data, Template("joined", ("who", "where")))) == [(0, 1), (1, 1)]
-
-
 def test_links_of_two_tables_may_share_a_third() -> None:
     data = Relational(
         {
@@ -152,12 +141,6 @@ def test_a_duplicate_template_is_refused() -> None:
     sided = Template("across", ("subject",), right=("rich",))
     with pytest.raises(DataError, match=r"'across subject \(right rich\)' is given twice"):
         resolve_templates(nations(), [sided, sided])
-
-
-def test_templates_of_one_link_may_differ_in_their_variables() -> None:
-    given = ["across subject", *(Template("across", ("subject",), right=(name,)) for name in ("rich", "area"))]
-    labels = [template.label for template in resolve_templates(nations(), given)]
-    assert labels == ["across subject", "across subject (right rich)", "across subject (right area)"]
 
 
 @pytest.mark.parametrize(

@@ -226,18 +226,6 @@ def test_a_wide_component_keeps_the_weights_of_the_pseudo_likelihood(monkeypatch
     assert load(tmp_path / "m.safetensors").field_.record.likelihood == field.field_.record.likelihood
 
 
-def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:
-    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 12)
-    table = as_text(chain_rows(150, 4))
-    field = MarkovField(objective="ml", l1=8.0, solver=EXACT).fit(table)
-    assert field.converged_
-    assert field.field_.record.likelihood.selected_by == "pl"
-    slow = Enumerated(field, table, field.field_.pairs)
-    theta = slow.theta_of(field)
-    slope = slow.loss(theta)[1][slow.n :] + theta[slow.n :]
-    assert slope == pytest.approx(-4.0 * np.sign(theta[slow.n :]), abs=1e-2)
-
-
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
@@ -290,12 +278,6 @@ def test_probabilities_of_all_joint_states_sum_to_one_and_missing_cells_to_margi
 def _potential(field, row: pl.DataFrame) -> float:
     (block,) = DenseDataset.single(compile_table(as_source(row), field.field_.schema)).tables[0].blocks
     return float(log_likelihood._observed_potential(field.field_, block)[0])
-
-
-def test_a_numeric_column_has_a_density_per_standard_deviation() -> None:
-    x = np.random.default_rng(0).normal(3.0, 2.0, 600)
-    field = MarkovField(l1=1.0).fit(np.column_stack([x, x > 3.0]))
-    assert field.log_likelihood(np.array([[3.0, np.nan]]))[0] == pytest.approx(-0.5 * np.log(2 * np.pi), abs=0.2)
 
 
 def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:

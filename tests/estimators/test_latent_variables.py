@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,26 +176,6 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(l1=2.0, latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
     with pytest.raises(ValueError, match="features of two columns only"):
         MarkovField(l1=2.0, latent={"topic": 2}, max_order=3).fit(TRAIN)
-
-
-def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
-    assert field.score(sp.csr_matrix(TEST)) == pytest.approx(field.score(TEST), rel=1e-12)
-
-
-def test_mean_field_for_each_state_is_exact_where_the_latent_variable_ties_all() -> None:
-    field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, solver=Solver(max_iter=40, certify=False)).fit(
-        TRAIN
-    )
-    n = field.field_.layout.n_target_columns
-    ties = field.field_.pairs[:, 1] >= n - 2
-    plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])
-    rows = TEST[:20].astype(float)
-    rows[np.random.default_rng(0).random(rows.shape) < 0.5] = np.nan
-    told, exact = (
-        MarkovField.from_field(plain, inference=inference).predict_proba(rows) for inference in ("mean-field", "exact")
-    )
-    for name in ("topic", "x0", "x7"):
-        np.testing.assert_allclose(told[name], exact[name], atol=1e-6)
 
 
 def test_a_latent_variable_helps_to_fill_gaps() -> None:

@@ -71,14 +71,6 @@ def test_beliefs_sum_to_one_and_gaps_follow_the_triple(field) -> None:
     assert field.conditional_log_likelihood(X[:40], asked) > np.log(0.5) + 0.2
 
 
-def test_samples_have_the_interaction(field) -> None:
-    drawn = field.sample(400, random_state=0)
-    x0, x1, x2 = (np.asarray(drawn[name]) for name in ("x0", "x1", "x2"))
-    agree = np.mean(x2 == (x0 ^ x1))
-    assert agree > 0.85
-    assert abs(np.corrcoef(x0, x2)[0, 1]) < 0.2
-
-
 def test_a_classifier_takes_interactions_of_what_is_given() -> None:
     train, test = exclusive(320, 1), exclusive(160, 2)
     inputs = [0, 1, 3, 4]
@@ -147,11 +139,3 @@ def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) 
     for one in (model, again):
         filled = one.transform(latent).tables["person"]
         assert (filled["c"] == (filled["a"] ^ filled["b"])).all()
-
-
-def test_columns_that_no_template_lets_meet_make_no_triple(tmp_path) -> None:
-    model = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["joined who whom"]).fit(village())
-    assert len(model.field_.weights)
-    assert not len(model.field_.conjunctions)
-    model.save(tmp_path / "m")
-    load(tmp_path / "m")

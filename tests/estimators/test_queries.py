@@ -125,13 +125,6 @@ def test_chains_that_disagree_are_told_of() -> None:
         stuck.probability({"x0": 1, "x5": 1}, max_cells=1, gibbs=Gibbs(burn_in=5, sweeps=50))
 
 
-def test_columns_go_by_position_too() -> None:
-    X = np.random.default_rng(0).integers(0, 2, (100, 3))
-    X[:, 1] = X[:, 0]
-    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    assert field.probability({0: 1}, {1: 1}) == field.probability({"x0": 1}, {"x1": 1})
-
-
 @pytest.mark.parametrize(
     ("event", "given", "words"),
     [

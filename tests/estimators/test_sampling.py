@@ -53,13 +53,6 @@ def test_rows_stand_chain_after_chain(loose: MarkovField) -> None:
     assert later == [nine[1], nine[4], nine[7]], "the second, two sweeps later"
 
 
-def test_a_row_needs_no_more_than_one_chain(loose: MarkovField) -> None:
-    apart = rows(loose.sample(4, burn_in=5))
-    assert rows(loose.sample(4, burn_in=5, chains=4, thin=77)) == apart
-    assert rows(loose.sample(4, burn_in=5, chains=1000)) == apart
-    assert rows(loose.sample(4, burn_in=5, chains=2)) != apart
-
-
 @pytest.mark.parametrize(("n", "chains"), [(4, 1), (5, 2), (3, None)])
 def test_every_given_row_has_its_own_chains(loose: MarkovField, n: int, chains: int | None) -> None:
     given = np.full((3, 20), np.nan)
@@ -105,21 +98,6 @@ def test_counts_are_at_least_one(loose: MarkovField, option: str) -> None:
         loose.sample(**{option: 0})
 
 
-def test_linked_rows_tell_of_their_progress_too() -> None:
-    people = pl.DataFrame({"id": range(20), "smokes": [k % 10 < 5 for k in range(18)] + [None] * 2})
-    friends = pl.DataFrame({"who": range(19), "whom": range(1, 20)})
-    links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
-    data = Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.5, n_jobs=1, random_state=0).fit(data)
-    heard: list[tuple[int, int]] = []
-    drawn = field.sample(data, sweeps=30, progress=lambda *told: heard.append(told)).tables["person"]
-    assert heard == [(30, 30)]
-    assert drawn["smokes"][:18].equals(people["smokes"][:18])
-    assert drawn["smokes"].null_count() == 0
-    with pytest.raises(ValueError, match="sweeps must be at least 1, got 0"):
-        field.sample(data, sweeps=0)
-
-
 # -- kinds of columns ----------------------------------------------------------------------------------------
 
 MIXED = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
@@ -136,13 +114,6 @@ def test_columns_that_mix_numbers_and_words_are_drawn_as_text() -> None:
     given = field.sample(2, given=np.array([[1, None], [None, 2]], dtype=object))
     assert given["x0"][0] == "1"
     assert given["x1"][2] == "2"
-
-
-def test_columns_of_pandas_hold_what_they_were_learned_with() -> None:
-    drawn = MarkovField(l1=2.0, n_jobs=1, random_state=0).fit(pd.DataFrame(MIXED, columns=["a", "b"])).sample(200)
-    assert isinstance(drawn, pd.DataFrame)
-    assert set(drawn["a"]) == {1, "y"}
-    assert set(drawn["b"]) == {2, 2.5, "x"}
 
 
 # -- a field that was given ----------------------------------------------------------------------------------
@@ -171,12 +142,6 @@ def test_a_given_field_tells_of_its_weights_and_of_no_fit(sticky: MarkovField) -
     assert sticky.converged_ is False
     assert sticky.n_iter_ == 0
     assert repr(sticky) == "MarkovField(n_jobs=1, random_state=0)"
-
-
-def test_a_given_field_may_be_learned_anew(sticky: MarkovField) -> None:
-    sticky.fit(pl.DataFrame({"a": [0, 1] * 20, "b": [1, 0] * 20}))
-    assert sticky.n_iter_ > 0
-    assert sticky.features_["weight"].max() < 0
 
 
 def test_a_given_field_takes_the_tables_that_its_names_speak_of(sticky: MarkovField, loose: MarkovField) -> None:

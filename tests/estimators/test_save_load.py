@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -119,13 +118,6 @@ def test_every_option_comes_back(tmp_path, options) -> None:
     assert_same(field, again)
     refitted = again.fit(X)
     assert np.array_equal(refitted.field_.theta, field.field_.theta)
-
-
-def test_a_penalty_from_numpy_can_be_saved(tmp_path) -> None:
-    """As a grid search over np.logspace leaves it."""
-    field = MarkovField(l1=np.int64(3), n_jobs=1).fit(X)
-    field.save(tmp_path / "m")
-    assert_same(field, load(tmp_path / "m"))
 
 
 @pytest.mark.parametrize(
@@ -371,14 +363,3 @@ def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monk
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["field.safetensors"]
-
-
-def test_saving_into_a_folder_that_is_not_there_is_an_error_with_its_name(tmp_path) -> None:
-    with pytest.raises(OSError, match="nowhere"):
-        MarkovField(l1=2.0, n_jobs=1).fit(X).save(tmp_path / "nowhere" / "m")
-
-
-def test_loading_warns_of_nothing(saved) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load(str(saved)).score(X)

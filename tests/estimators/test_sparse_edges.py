@@ -30,10 +30,3 @@ def test_saved_rows_score_like_the_matrix(tmp_path) -> None:
     field = MarkovField(l1=2.0).fit(matrix)
     save_rows(iter([matrix[:90], matrix[90:]]), tmp_path / "rows")
     assert field.score(tmp_path / "rows") == pytest.approx(field.score(matrix), rel=1e-12)
-
-
-def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
-    matrix = switches(4, n_rows=100, n_columns=40, density=0.02)
-    filled = MarkovField(l1=2.0).fit(matrix).transform(matrix)
-    assert filled is not matrix
-    assert (filled != matrix).nnz == 0

@@ -82,15 +82,6 @@ def test_sparse_and_dense_columns_of_the_same_values_have_the_same_optimum(rule)
     assert (one.field.pairs[:, 1] < schema.n_target_columns).any(), "a pair of labels"
 
 
-def test_binary_columns_are_learned_alike_from_an_array_and_from_a_matrix() -> None:
-    X, Y = make_rows()
-    X = (X != 0).astype(np.int8)
-    sparse = CRFClassifier(l1=3.0, solver=EXACT).fit(X, Y)
-    dense = CRFClassifier(l1=3.0, solver=EXACT).fit(X.toarray(), Y)
-    for one, other in zip(sparse.predict_proba(X), dense.predict_proba(X.toarray()), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
-
-
 def test_a_pipeline_with_tfidf_learns_several_labels_of_any_form() -> None:
     texts = ["cats purr and sleep", "dogs bark at cats", "the dogs sleep", "a fish swims", "fish and cats", "bark"] * 10
     Y = np.array([[("cats" in text), ("dogs" in text)] for text in texts], dtype=int)

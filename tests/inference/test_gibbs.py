@@ -127,15 +127,6 @@ def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
         field.sample(0, given=given)
 
 
-def test_samples_of_a_learned_field_have_the_moments_of_its_data() -> None:
-    rng = np.random.default_rng(2)
-    a = rng.random(2000) < 0.3
-    X = np.column_stack([a, a ^ (rng.random(2000) < 0.1)]).astype(int)
-    drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, burn_in=60).to_numpy()
-    assert drawn.mean(axis=0) == pytest.approx(X.mean(axis=0), abs=0.03)
-    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)
-
-
 def sample_of_chains(field: Field, count: int) -> DenseDataset:
     """Return rows without values, each an independent chain; more than 256 rows are several blocks."""
     return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))

@@ -345,16 +345,6 @@ def test_a_field_answers_for_rows_it_has_never_seen(fitted, incomplete) -> None:
     assert fitted.transform(data).tables["letter"]["kind"].null_count() == 0
 
 
-def test_sampling_fills_gaps_alone_with_known_states(fitted, incomplete) -> None:
-    data, rows = incomplete
-    drawn = fitted.sample(data, sweeps=3, random_state=0)
-    assert isinstance(drawn, Relational)
-    for name, column in (("person", "mood"), ("person", "smokes"), ("letter", "kind")):
-        for row, value in zip(rows[name], drawn.tables[name][column].to_list(), strict=True):
-            assert value == row[column] if row[column] is not None else value in fitted.states_[name][column]
-    assert drawn.tables["badge"].equals(data.tables["badge"])
-
-
 def test_features_are_named_by_template_tables_variables_and_states(fitted, incomplete) -> None:
     data, rows = incomplete
     slow = slow_over(data, rows, fitted.field_.layout)
@@ -479,17 +469,6 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) 
         fitted.predict_proba(bare)
 
 
-def test_more_tables_and_another_order_of_them_change_nothing(fitted, incomplete) -> None:
-    data, _ = incomplete
-    tables = dict(reversed([*data.tables.items(), ("more", pl.DataFrame({"x": [1, 2]}))]))
-    other = Relational(tables, keys=data.keys, links=data.links, observed=data.observed)
-    one, two = fitted.predict_proba(data), fitted.predict_proba(other)
-    for table, columns in one.items():
-        for column, found in columns.items():
-            assert np.array_equal(found, two[table][column])
-    assert list(fitted.transform(other).tables) == list(tables)
-
-
 # -- parameters --------------------------------------------------------------------------------------------------------
 
 
@@ -542,14 +521,6 @@ def test_a_field_comes_back_whole(fitted, saved, incomplete) -> None:
                 assert np.array_equal(found, other.predict_proba(data)[table][column])
     for name, table in again.transform(data).tables.items():
         assert table.equals(fitted.transform(data).tables[name])
-
-
-def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete, tmp_path) -> None:
-    fitted.save(tmp_path / "one")
-    load(saved).save(tmp_path / "two")
-    clone(fitted).fit(incomplete[0]).save(tmp_path / "three")
-    contents = [path.read_bytes() for path in (saved, *(tmp_path / name for name in ("one", "two", "three")))]
-    assert len(set(contents)) == 1
 
 
 @pytest.mark.parametrize(

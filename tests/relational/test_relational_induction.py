@@ -189,13 +189,6 @@ def test_an_edge_holds_all_features_of_its_variables_in_every_template(problem) 
     assert len({name[0] for name in found}) > 3
 
 
-def test_an_edge_may_name_its_template(problem) -> None:
-    label = "across receiver (left kind; right smokes, town)"
-    found = graph(problem, ("person.town", "letter.kind", label))
-    assert {name[0] for name in found} == {label}
-    assert {(name[1][1], name[2][1]) for name in found} == {("kind", "town")}
-
-
 def test_a_variable_may_meet_itself_over_a_named_template(problem) -> None:
     for label in ("across elder", "joined who whom"):
         found = graph(problem, ("person.mood", "person.mood", label))

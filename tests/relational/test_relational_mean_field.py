@@ -78,14 +78,6 @@ def test_seen_cells_are_predicted_from_other_seen_cells(seed) -> None:
                     assert p == pytest.approx(seen[cell][state], abs=0.04)
 
 
-def test_a_cap_on_sweeps_says_how_many_rows_have_not_settled() -> None:
-    data, rows = village(3, missing=0.7, persons=6, letters=6)
-    problem = problem_of(data, rows, 3)
-    missing = [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
-    _, answers = beliefs(problem, MeanField(tolerance=0.0, max_sweeps=2))
-    assert 0 < answers.unconverged <= len({cell[:2] for cell in missing})
-
-
 # -- close to the truth ------------------------------------------------------------------------------------------------
 
 
@@ -111,21 +103,6 @@ def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
     exact = problem.slow.marginals([("word", i, "says") for i, word in enumerate(says) if word is None])
     for cell, shares in exact.items():
         assert found[(*cell, 1)] == pytest.approx(shares[1], abs=close)
-
-
-def test_on_a_weak_field_beliefs_are_close_to_the_marginals() -> None:
-    """All cells of all rows hidden, and many loops."""
-    data, rows = village(0, missing=0.0, persons=3, letters=3, loose=0.0)
-    layout = layout_of(data)
-    for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
-        for row in rows[table]:
-            row.update(dict.fromkeys(columns))
-    problem = problem_of(relational(rows), rows, 0, size=0.1, layout=layout, share=1.0)
-    found, _ = beliefs(problem, MeanField(tolerance=1e-12))
-    exact = problem.slow.marginals(problem.slow.cells())
-    assert len(exact) == 9
-    off = [abs(found[(*c, s)] - shares[s]) for c, shares in exact.items() for s in problem.slow.states(c[0], c[2])]
-    assert 1e-6 < max(off) < 5e-3
 
 
 # -- Gibbs -------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ import sparsefield
 from sparsefield import FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.parameters import CHECKPOINT_NAME
-from sparsefield.solver.checkpoint import CheckpointFile
 
 
 class Killed(BaseException):
@@ -202,9 +201,3 @@ def test_on_a_full_disk_the_fit_goes_on_with_a_note(tmp_path, monkeypatch) -> No
         field.fit(table())
     assert np.array_equal(field.field_.theta, wanted.field_.theta)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
-def test_a_checkpoint_on_a_full_device_is_a_note(tmp_path) -> None:
-    with pytest.warns(CheckpointWarning, match="No space left on device"):
-        assert not CheckpointFile(Path("/dev/full"), "mark").save({"a": np.zeros(3)}, {})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from higher import exclusive, graphs_with, triangle
 from oracle import SlowField, candidate_features, rows_of, violation
+from random_tables import hide
 from settled import clamped_loss, completed_loss
 
 from sparsefield import HigherOrder, MarkovField, Solver
@@ -28,10 +29,6 @@ def triples_of(field: MarkovField) -> dict[tuple[str, ...], float]:
             key = row["variable_a"], row["variable_b"], row["variable_c"]
             found[key] = float(np.hypot(found.get(key, 0.0), row["weight"]))
     return found
-
-
-def with_missing(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
 def penalty_of(model: MarkovField) -> float:
@@ -169,7 +166,7 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) 
 @pytest.mark.parametrize(("missing", "expand"), [("em", "active"), ("mean-field", "all")])
 def test_with_missing_cells_the_fit_settles(expand, missing) -> None:
     """The objective is that of the completions, or of the beliefs, that the field itself has of missing cells."""
-    X = with_missing(triangle(300, 2), 0.15)
+    X = hide(triangle(300, 2), 0.15, seed=0)
     order = HigherOrder(max_order=3, expand=expand)
     model = MarkovField(l1=2.0, max_order=order, missing=missing, n_jobs=1).fit(X)
     assert model.converged_
@@ -194,7 +191,7 @@ def test_cd_learns_triples_too() -> None:
 
 def test_threads_change_no_bit(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.config.MIN_BLOCK_ROWS", 16)
-    X = with_missing(triangle(100, 7), 0.1)
+    X = hide(triangle(100, 7), 0.1, seed=0)
     files = []
     for n_jobs in (1, 2):
         MarkovField(l1=0.7, max_order=HigherOrder(max_order=3, expand="all"), n_jobs=n_jobs).fit(X).save(tmp_path / "m")

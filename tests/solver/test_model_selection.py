@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import random_tables
 import scipy.sparse as sp
 from plain import learn_plain_schema
 
@@ -22,23 +23,16 @@ from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import (
-    PathPoint,
     PathTrainer,
     Trainer,
     TrainingOptions,
 )
 from sparsefield.solver.model_selection import prune_by_wald
 from sparsefield.solver.regularization_path import ebic
-from sparsefield.solver.score_comparison import is_as_good
 
 
 def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.ndarray:
-    """Each column copies the one before it, but for some cells."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 2, (rows, columns))
-    for k in range(1, columns):
-        X[:, k] = np.where(rng.random(rows) < flip, X[:, k], X[:, k - 1])
-    return X
+    return random_tables.chain(rows, columns, flip=flip, seed=seed)
 
 
 def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
@@ -126,19 +120,6 @@ def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_fields_are_compared_by_the_standard_error_of_the_difference() -> None:
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, 5, 10)  # shared by all: scores vary far more than their differences
-
-    def point(worth: float, own: float) -> PathPoint:
-        return PathPoint(1.0, worth + noise + rng.normal(0, own, 10), None)  # pyright: ignore[reportArgumentType]
-
-    path = [point(-3, 0.1), point(-1, 0.1), point(-0.02, 0.3), point(0, 0), point(-0.5, 0.1)]
-    best = int(np.argmax([p.score for p in path[:2] + path[3:]])) + 1
-    assert best == 3
-    assert [is_as_good(point, path[3]) for point in path] == [False, False, True, True, False]
-
-
 @pytest.mark.slow
 def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> None:
     made = make_markov_field(
@@ -213,21 +194,6 @@ def test_rows_without_weight_are_not_held_out() -> None:
     (rows,) = row_folds(sample_of(X, weight=weight), 0.2, 1, np.random.default_rng(0))
     assert len(rows) == 60
     assert rows.max() < 300
-
-
-@pytest.mark.slow
-def test_no_state_is_known_from_held_out_rows_alone() -> None:
-    X = pd.DataFrame(chain(400, 8)).rename(columns=str)
-    X["rare"] = ["common", "usual"] * 185 + [f"only {k}" for k in range(30)]
-    sample = sample_of(X)
-    (rows,) = row_folds(sample, 0.5, 1, np.random.default_rng(0))
-    assert 100 < len(rows) < 200
-    assert rows.max() < 370
-    ((_, hidden),) = hold_out_cells(sample, 0.5, 1, np.random.default_rng(0))
-    assert not hidden[0][-1, 370:].any()
-    lumped = X.assign(rare=X["rare"].where(~X["rare"].str.startswith("only"), "other"))
-    chosen = [MarkovField(l1="auto", random_state=0).fit(table).l1_ for table in (X, lumped)]
-    assert 0.4 < chosen[0] / chosen[1] < 2.5
 
 
 # -- every kind of data ------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,20 +89,6 @@ def test_a_strong_penalty_leaves_exact_zeros() -> None:
     assert 0 < np.count_nonzero(point.coordinates) < 30
 
 
-def test_a_step_stays_in_its_orthant() -> None:
-    l1 = np.full(12, 0.3)
-    evaluate = with_l1(quadratic(5, 12), l1)
-    start = np.random.default_rng(1).normal(size=12)
-    point = Point(start, *evaluate(start))
-    optimizer = OrthantLBFGS()
-    for _ in range(20):
-        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: 5.0 * g, evaluate, anywhere)
-        if found is None:
-            break
-        assert not (found.coordinates * point.coordinates < 0).any()
-        point = found
-
-
 @pytest.mark.parametrize(
     ("where", "bad"),
     [("value", np.nan), ("value", -np.inf), ("gradient", np.inf)],
@@ -169,11 +153,3 @@ def test_penalties_are_those_of_equation_5(on_biases) -> None:
     )
     assert penalty.l1_of(3).tolist() == [2.0 * h for h in held]
     assert penalty.l2_of(3).tolist() == [3.0 * h for h in held]
-
-
-def test_factors_multiply_the_l1_of_features_alone() -> None:
-    penalty = Penalty(2.0, 3.0, np.array([True, False]), np.array([1.0, 1.5, 0.1]))
-    assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 0.2]
-    assert penalty.l1_of(2).tolist() == [2.0, 0.0]
-    assert penalty.l2_of(5).tolist() == [3.0, 0.0, 3.0, 3.0, 3.0]
-    assert replace(penalty, l1=1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]

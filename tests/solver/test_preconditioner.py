@@ -41,26 +41,6 @@ def minimize(smooth, l1, start, optimizer, steps: int) -> Point:
     return point
 
 
-@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 15), data=st.data())
-def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> None:
-    size = 12
-    optimizer = OrthantLBFGS()
-    l1 = np.full(size, 0.2)
-    point = minimize(quadratic(seed, size), l1, np.zeros(size), optimizer, steps)
-    places = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1)))), dtype=np.int64)
-    optimizer.keep(places)
-    state = optimizer.state()
-    for s, y in zip(state["s_history"], state["y_history"], strict=True):
-        assert s.shape == y.shape == (len(places),)
-        assert s @ y > 0.0
-    if len(places):
-        direction = optimizer._direction(
-            point.gradient[places], point.coordinates[places], NonsmoothPenalty(np.zeros(len(places))), np.copy
-        )
-        assert np.isfinite(direction).all()
-        assert direction @ point.gradient[places] <= 0.0
-
-
 def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start() -> None:
     """Parameters at 0 leave, as in a fit; the rest goes on from where it stood."""
     smooth, optimizer = quadratic(0, 14), OrthantLBFGS()

@@ -156,11 +156,3 @@ def test_seeds_hardly_change_the_choice(copied: float) -> None:
     assert max(chosen) < 3.5 * min(chosen)  # nearly exact fits of the path choose values that differ by 3.2
     independent = MarkovField(l1=1e6).fit(table).score(others)
     assert max(scores) - min(scores) < 0.1 * (max(scores) - independent)
-
-
-def test_folds_are_the_same_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparsefield.config.CELLS_FOR_FOLD_THREADS", 0)
-    table = make_pairs(300)
-    first, second = (MarkovField(n_jobs=jobs).fit(table) for jobs in (1, 3))
-    assert first.path_.equals(second.path_)
-    assert first.field_.theta.tolist() == second.field_.theta.tolist()
