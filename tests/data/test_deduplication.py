@@ -10,6 +10,7 @@ from plain import learn_plain_schema
 
 from sparsefield import MarkovField, Solver
 from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows
+from sparsefield.data import deduplication as module
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
@@ -63,6 +64,12 @@ def test_rows_with_missing_cells_are_not_merged() -> None:
     frame = survey().astype({"b": float})
     frame.loc[5, "b"] = np.nan
     sample = sample_of(frame, ("height",))
+    assert deduplicate_rows(sample) is sample
+
+
+def test_different_rows_with_the_same_hash_are_not_merged(monkeypatch) -> None:
+    monkeypatch.setattr(module, "hash_rows", lambda codes, covariates: np.zeros(codes.shape[1], dtype=np.uint64))
+    sample = sample_of(survey(), ("height",))
     assert deduplicate_rows(sample) is sample
 
 

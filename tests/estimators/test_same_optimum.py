@@ -9,7 +9,7 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, rows_of, violation
 from plain import fill
 
-from sparsefield import CFI, EM, MarkovField, Solver
+from sparsefield import CFI, EM, MarkovField, Solver, config
 from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
 
@@ -177,6 +177,17 @@ def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> No
     assert there.converged_
     assert there.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)
+
+
+def test_a_large_table_ends_at_the_same_certified_optimum(monkeypatch) -> None:
+    """Large tables are evaluated in single precision until the certificate."""
+    X = correlated(6)
+    plain = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[5])
+    monkeypatch.setattr(config, "CELLS_FOR_SINGLE_PRECISION", 1)
+    large = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[5])
+    assert large.converged_
+    assert large.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+    assert candidates_violation(large, X) == pytest.approx(large.kkt_violation_, abs=1e-9)
 
 
 def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
