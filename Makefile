@@ -25,9 +25,9 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 	$(BIN)/sparsefield demo --out demo
 
 test: $(READY)  ## run the tests that take minutes together
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" $(foreach folder,benchmarks reproduction app/browser,--ignore=tests/$(folder))
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" tests fuzz/tests --ignore=tests/app/browser
 
-test-all: $(TOOLS)  ## run every test, with three times as many random examples
+test-all: $(TOOLS)  ## run every test, also those of benchmarks, study and fuzzing, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto
 
 test-marked: $(TOOLS)  ## run the tests that `make test` leaves out
@@ -43,8 +43,8 @@ audit: $(TOOLS)  ## look for known vulnerabilities of the installed packages; AU
 	$(BIN)/python tests/package_audit.py $(AUDIT)
 
 lint: $(TOOLS)
-	$(BIN)/ruff check src tests benchmarks fuzz reproduction examples docs
-	$(BIN)/ruff format --check src tests benchmarks fuzz reproduction examples docs/*.py
+	$(BIN)/ruff check conftest.py src tests benchmarks fuzz reproduction examples docs
+	$(BIN)/ruff format --check conftest.py src tests benchmarks fuzz reproduction examples docs/*.py
 
 types: $(TOOLS)
 	$(BIN)/pyright --pythonpath $(BIN)/python

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import BinarySchema, BinaryVariables, Layout, Schema, as_source, learn_schema
-from sparsefield.errors import DataError
+from sparsefield.data import BinarySchema, Schema, as_source, learn_schema
 
 ON = np.array(
     [[0, 1, 1, 0, 0, 1], [1, 1, 0, 0, 0, 1], [0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0]], dtype=np.int8
@@ -109,58 +105,3 @@ def test_an_observed_column_that_is_given_as_numeric_is_a_number() -> None:
     found, general = learn_schema(as_source(sp.csr_matrix(ON)), **roles), learn_schema(as_source(ON), **roles)
     assert general.variables[-1].numeric
     assert found.variables[-1] == general.variables[-1]
-
-
-def test_roles_that_cannot_be_are_refused_as_ever() -> None:
-    source = as_source(sp.csr_matrix(ON))
-    with pytest.raises(DataError, match="'x9'"):
-        learn_schema(source, observed=["x9"])
-    with pytest.raises(DataError, match=r"kinds= names the column 'x9'.* kinds= has 'number' for column 'x1'"):
-        learn_schema(source, kinds={"x9": "nominal", "x1": "number"})
-
-
-def test_variables_are_a_sequence() -> None:
-    found, general = both(ON, observed=["x2"])
-    targets, theirs = found.targets, general.targets
-    assert targets[-1] == theirs[-1]
-    assert targets[0] == theirs[0]
-    assert [v.name for v in targets[1:4]] == [v.name for v in theirs[1:4]]
-    assert [v.name for v in targets[::-2]] == [v.name for v in theirs[::-2]]
-    assert len(targets[2:2]) == 0
-    assert theirs[1] in targets
-    for odd in (5, -6):
-        with pytest.raises(IndexError):
-            targets[odd]
-    assert not found.observed[:0]
-    assert found.observed
-
-
-def test_schemas_are_equal_when_all_that_they_hold_is() -> None:
-    one = learn_schema(as_source(sp.csr_matrix(ON)))
-    assert one == learn_schema(as_source(sp.csr_matrix(ON)))
-    assert Layout.single(one) == Layout.single(learn_schema(as_source(sp.csr_matrix(ON))))
-    for other in (
-        learn_schema(as_source(sp.csr_matrix(ON)), observed=["x0"]),
-        learn_schema(as_source(sp.csr_matrix(ON[:4]))),
-        learn_schema(as_source(sp.csr_matrix(ON[:, :5]))),
-        learn_schema(as_source(sp.csr_matrix(1 - ON))),
-        learn_schema(as_source(ON)),
-        "BinarySchema",
-    ):
-        assert one != other
-        assert other != one
-
-
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda schema: pickle.loads(pickle.dumps(schema))])
-def test_copies_are_equal_and_whole(again) -> None:
-    found, general = both(ON, observed=["x2"])
-    assert again(found) == found
-    assert_alike(again(found), general)
-
-
-def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> None:
-    found = learn_schema(as_source(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
-    monkeypatch.setattr(BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
-    assert found.n_target_columns == found.n_columns == 3
-    assert len(found.order) == found.n_variables == 200_000
-    assert len(repr(found)) < 200

@@ -54,13 +54,6 @@ def test_every_distinct_row_remains_with_the_weight_of_its_duplicates() -> None:
     assert np.array_equal(again.codes(), merged.tables[0].codes())
 
 
-def test_a_zero_with_a_sign_is_a_zero() -> None:
-    frame = pd.DataFrame({"a": [0, 1] * 50, "x": [0.0, 0.5, -0.0, 0.5] * 25})
-    source = as_source(frame)
-    schema = learn_plain_schema(source, observed=["x"], numeric=["x"])
-    assert deduplicate_rows(DenseDataset.single(compile_table(source, schema))).n_rows == 2
-
-
 def test_distinct_rows_are_not_merged() -> None:
     frame = survey(40).assign(height=np.arange(40) / 7)
     sample = sample_of(frame, ("height",))
@@ -104,65 +97,3 @@ def test_rows_with_latent_variables_are_merged() -> None:
     often = frame.loc[np.repeat(frame.index, 3)]
     again = MarkovField(latent={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
     assert again.field_.record.n_rows == 2400
-
-
-def test_observed_columns_of_0_and_1_tell_rows_apart() -> None:
-    rng = np.random.default_rng(6)
-    frame = pd.DataFrame(rng.integers(0, 2, (4000, 8)), columns=list("abcdefgh"))
-    sample = sample_of(frame, tuple("cdefgh"))
-    assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
-
-
-def merged_slowly(rows: list[tuple], weights: list[float], chunk: int) -> tuple[list[tuple], list[float], int]:
-    """Rows that are left, their weights, and how many rounds that took."""
-    rounds = 0
-    while True:
-        kept: list[tuple[tuple, float]] = []
-        for start in range(0, len(rows), chunk):
-            total: dict[tuple, float] = {}
-            for row, weight in zip(rows[start : start + chunk], weights[start : start + chunk], strict=True):
-                total[row] = total.get(row, 0.0) + weight
-            kept += total.items()
-        if len(kept) > module.MAX_DISTINCT_SHARE * len(rows):
-            return rows, weights, rounds
-        rounds += 1
-        alone = len(rows) <= chunk
-        rows, weights = [row for row, _ in kept], [weight for _, weight in kept]
-        if alone:
-            return rows, weights, rounds
-
-
-@pytest.mark.parametrize(
-    ("chunk", "kinds", "expected"), [(64, 3, 4), (200, 3, 2), (64, 60, 0), (2000, 3, 1), (300, 40, 4)]
-)
-def test_chunks_are_merged_in_rounds(monkeypatch, chunk: int, kinds: int, expected: int) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
-    rng = np.random.default_rng(7)
-    frame = pd.DataFrame(
-        {"a": rng.integers(0, kinds, 2000), "b": rng.integers(0, 2, 2000), "x": rng.choice([0.5, 1.5], 2000)}
-    )
-    weight = rng.random(2000)
-    sample = sample_of(frame, ("x",), weight)
-    rows = [tuple(row) for row in np.concatenate([b.beliefs for b in sample.tables[0].blocks], axis=1).T.tolist()]
-    slow_rows, slow_weights, rounds = merged_slowly(rows, weight.tolist(), chunk)
-    assert rounds == expected
-    merged = deduplicate_rows(sample)
-    blocks = merged.tables[0].blocks
-    assert [tuple(row) for row in np.concatenate([b.beliefs for b in blocks], axis=1).T.tolist()] == slow_rows
-    assert np.concatenate([b.weight for b in blocks]).tolist() == slow_weights
-    assert (merged is sample) == (rounds == 0)
-
-
-def test_a_chunk_with_a_hash_collision_is_unchanged(monkeypatch) -> None:
-    hash_rows = module.hash_rows
-
-    def clash(codes, covariates):
-        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else hash_rows(codes, covariates)
-
-    monkeypatch.setattr(module, "CHUNK", 100)
-    monkeypatch.setattr(module, "hash_rows", clash)
-    cells = np.concatenate([np.arange(100) % 3, np.arange(300) % 2])
-    sample = sample_of(pd.DataFrame({"a": cells}))
-    merged = deduplicate_rows(sample)
-    assert merged.n_rows == 102
-    assert merged.tables[0].total_weight == 400.0

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from sparsefield.data import as_source, fill_cells, frames
+from sparsefield.data import as_source, fill_cells
 from sparsefield.data.frame_building import make_frame, make_label_columns
 from sparsefield.errors import DataError
 
@@ -54,9 +54,8 @@ def pandas_of(values: list, dtype) -> pd.DataFrame:
     return pd.DataFrame({"a": pd.Series(values, dtype=dtype)})
 
 
-@pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(
-    ("known", "labels"), [(["x"], ["y", "x"]), ([], ["y", "z"]), ([1, 2], [3, 1]), ([1], ["y", 1]), ([], [True, False])]
+    ("known", "labels", "ordered"), [(["x"], ["y", "x"], True), ([1, 2], [3, 1], False), ([], [True, False], False)]
 )
 def test_a_pandas_category_is_added_when_it_is_not_there(known, labels, ordered) -> None:
     seen = known[-1] if known else None
@@ -73,15 +72,10 @@ def test_a_pandas_category_is_added_when_it_is_not_there(known, labels, ordered)
     ("dtype", "values", "labels", "expected"),
     [
         (pl.Enum(["x"]), [None, None, "x"], ["y", "x"], pl.Enum(["x", "y"])),
-        (pl.Enum(["x", "y"]), [None, None, "x"], ["y", "x"], pl.Enum(["x", "y"])),
         (pl.Categorical, [None, None, "x"], ["y", "x"], pl.Categorical),
-        (pl.Enum([]), [None] * 3, [1, 2], pl.Int64),
-        (pl.Null, [None] * 3, [1, 2], pl.Int64),
         (pl.Null, [None] * 3, ["u", "v"], pl.String),
-        (pl.String, [None] * 3, [1, 2], pl.Int64),
         (pl.String, [None] * 3, [True, False], pl.Boolean),
         (pl.Date, [None] * 3, ["u", "v"], pl.String),
-        (pl.Duration, [None] * 3, ["u", "v"], pl.String),
         (pl.Int8, [None, None, 1], [300, 2], pl.Int64),
         (pl.Int64, [None, None, 1], [0.5, 2], pl.Float64),
         (pl.Boolean, [None, None, True], [2, 0], pl.Int64),
@@ -111,14 +105,11 @@ def test_numbers_among_words_are_words_in_polars(values, labels) -> None:
     ("dtype", "values", "labels"),
     [
         ("float64", [None, None, 1.5], ["u", "v"]),
-        ("float64", [None, None, 1.5], ["1", "2"]),
         ("float32", [None, None, 1.5], [0.125, 1]),
-        ("Int64", [None, None, 1], ["u", "v"]),
         ("Int64", [None, None, 1], [0.5, 1]),
         ("Int64", [None, None, 2**62 + 1], [0.5, 1]),
         ("int64[pyarrow]", [None, None, 1], [0.5, 1]),
         ("boolean", [None, None, True], [2, 0]),
-        ("str", [None, None, "x"], [1, 0]),
         ("string", [None, None, "x"], [1, 0]),
         ("datetime64[ns]", [None, None], ["u", "v"]),
         (object, [None, None, "x"], [1, 0.5]),
@@ -149,8 +140,7 @@ def test_days_become_cells_of_a_column_of_dates_times_or_durations(kind, cell, d
     assert pl.DataFrame(after)["a"].to_list() == [*expected, cell]
 
 
-@pytest.mark.parametrize("unit", ["D", "s", "ns"])
-@pytest.mark.parametrize("dtype", [None, object])
+@pytest.mark.parametrize(("unit", "dtype"), [("D", object), ("ns", None)])
 def test_days_become_cells_of_an_array_of_dates_or_durations(unit, dtype) -> None:
     for cells, expected in (
         (np.array(["NaT", "2020-01-01"], f"datetime64[{unit}]"), np.datetime64("1970-01-03")),
@@ -182,9 +172,7 @@ def test_an_arrow_column_gets_a_type_that_holds_the_labels(values, labels, expec
     ("dtype", "labels", "expected"),
     [
         (np.float64, ["u", "v"], object),
-        (np.float64, ["1", "2"], object),
         (np.float64, [1, True], np.float64),
-        (np.float32, [1, 0], np.float32),
         (np.float32, [0.125, 1], np.float32),
         (np.float16, [1e300, 1], np.float64),
         (np.float64, [2**62 + 1, 1], object),
@@ -199,16 +187,12 @@ def test_an_array_gets_a_type_that_holds_the_labels(dtype, labels, expected) -> 
     assert np.array_equal(after[:, 1].astype(float), [0.0, np.nan, 2.0], equal_nan=True)
 
 
-@pytest.mark.parametrize("kind", ["polars", "array", "sparse", "pandas", "pyarrow"])
+@pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow"])
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        ([1, 2], [None, None], [1, 2, None, None]),
         ([1, 2], [None, "u"], ["1", "2", None, "u"]),
-        ([True, None], [3, 4], ["True", None, "3", "4"]),
-        ([0.5, 1.5], [None, 2.5], [0.5, 1.5, None, 2.5]),
         ([2**63 + 1, 1], [1, None], [2**63 + 1, 1, 1, None]),
-        ([2**63 + 1, 1], [-1, None], [str(2**63 + 1), "1", "-1", None]),
         ([], [], []),
     ],
 )
@@ -231,11 +215,8 @@ def test_numbers_are_rounded_to_the_floats_of_their_column(dtype) -> None:
 
 
 INTEGERS = {
-    "no nulls": [3, -1, 2],
     "nulls": [3, None, 2],
-    "nulls alone": [None, None],
     "beyond floats": [2**53 + 1, None, -(2**60) - 1],
-    "at the limit": [2**53, None, 2**53 - 1],
 }
 
 
@@ -249,46 +230,3 @@ def test_integers_beside_nulls_are_read_exactly(make, values) -> None:
     column = as_source(make(values)).column("x")
     assert column.values.tolist() == [value for value in values if value is not None]
     assert column.present.tolist() == [value is not None for value in values]
-
-
-FRAME = {
-    "whole": [3, None, 1],
-    "number": [0.5, 1.5, None],
-    "word": ["b", "a", "b"],
-    "gaps": ["b", None, "a"],
-    "day": [date(2020, 1, 1), None, date(2021, 1, 1)],
-    "truth": [True, False, True],
-}
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
-def test_kept_columns_are_those_of_the_frame(make) -> None:
-    source = as_source(make(FRAME))
-    kept = source.keeping_columns()
-    for name in FRAME:
-        plain = source.column(name)
-        for found in (kept.column(name), kept.column(name)):
-            assert found.values.tolist() == plain.values.tolist()
-            assert found.present.tolist() == plain.present.tolist()
-            assert (found.in_days, found.categorical) == (plain.in_days, plain.categorical)
-        assert kept.column(name) is kept.column(name)
-        assert kept.column_type(name) == source.column_type(name)
-        assert kept.ordered_categories(name) == source.ordered_categories(name)
-        assert str(kept.text_categories(name)) == str(source.text_categories(name))
-
-
-def test_large_frames_arrays_and_matrices_keep_no_columns(monkeypatch) -> None:
-    frame = pl.DataFrame({"x": [1, 2, 3], "y": [0, 1, 0]})
-    assert as_source(frame).keeping_columns().keeps_columns
-    monkeypatch.setattr(frames, "KEPT_CELLS", 5)
-    assert not as_source(frame).keeping_columns().keeps_columns
-    assert not as_source(frame.to_numpy()[:1]).keeping_columns().keeps_columns
-    assert not as_source(sp.csr_matrix(np.eye(2))).keeping_columns().keeps_columns
-
-
-@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int32, pl.UInt64])
-def test_integers_of_any_width_are_read_exactly(dtype) -> None:
-    largest = min(pl.select(dtype.max()).item(), 2**63 - 1)
-    column = as_source(pl.DataFrame({"x": pl.Series([largest, None, 0], dtype=dtype)})).column("x")
-    assert column.values.tolist() == [largest, 0]
-    assert column.present.tolist() == [True, False, True]

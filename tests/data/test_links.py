@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
-from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_link, as_names, as_template
+from sparsefield.data.links import OffsetLink, Template, as_link, as_names, as_template
 from sparsefield.errors import DataError
-
-
-def test_three_names_are_a_foreign_key() -> None:
-    assert as_link("subject", ("pair", "subject", "nation")) == ForeignKey("pair", "subject", "nation")
-    assert as_link("subject", ["pair", "subject", "nation"]) == ForeignKey("pair", "subject", "nation")
-
-
-def test_a_link_stays_itself() -> None:
-    for link in (ForeignKey("pair", "subject", "nation"), OffsetLink("token", by=-2)):
-        assert as_link("any", link) is link
 
 
 @pytest.mark.parametrize("given", ["abc", ("pair", "subject"), ("a", "b", 3), 5, None])
@@ -39,12 +28,6 @@ def test_one_column_may_be_named_without_a_list() -> None:
     assert hash(OffsetLink("token", within=["sentence"])) == hash(OffsetLink("token", within=("sentence",)))  # pyright: ignore
     assert as_names("one") == ("one",)
     assert as_names(["one", "two"]) == ("one", "two")
-
-
-def test_an_offset_may_be_a_numpy_integer() -> None:
-    step = OffsetLink("token", by=np.int64(2))  # pyright: ignore
-    assert step == OffsetLink("token", by=2)
-    assert type(step.by) is int
 
 
 def test_names_are_text() -> None:
@@ -109,23 +92,13 @@ def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
         ("beside nation", "of kind 'beside'; the kinds are within, across, shared, swapped, joined"),
         ("within", "'within' needs one table"),
         ("across a b", "'across a b' needs 1 link"),
-        ("shared a b c", "needs 1 or 2 link"),
-        ("swapped a", "'swapped a' needs 2 link"),
-        ("joined a", "needs 2 link"),
         ("joined a a", "'joined a a' needs two different links"),
-        ("swapped a a", "'swapped a a' needs two different links"),
-        (["across", 3], "'across': names is (3,); it must be a name or a list of names"),
-        ([["across"], "a"], "A template is of kind ['across']"),
         ({"kind": "across", "names": [3]}, "names is [3]; it must be a name or a list of names"),
-        ({"kind": "across", "names": None}, "names is None"),
         ({"kind": "across", "names": ["a"], "left": 3}, "left is 3; it must be a name or a list of names"),
-        ({"kind": "across", "names": ["a"], "right": [None]}, "right is [None]"),
         ({"kind": "across", "names": ["a"], "symmetric": "no"}, "symmetric is 'no'; it must be True or False"),
-        ({"kind": "within", "names": ["nation"], "symmetric": True}, "takes no further options"),
         ({"kind": "within", "names": ["nation"], "left": ["x"]}, "takes no further options"),
         ({"kind": "swapped", "names": ["a", "b"], "left": ["x"]}, "left and right variables must be the same"),
         ({"kind": "across", "names": ["a"], "side": "left"}, "has the keys kind, names, symmetric, left, right"),
-        ({"names": ["a"]}, "has the keys kind, names"),
         (5, "must be words such as 'across subject'"),
     ],
 )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
@@ -125,12 +122,6 @@ def test_the_same_values_in_any_array_have_the_same_codes(values, dtype) -> None
     assert not any(isinstance(label, (np.generic, float)) for label in labels)
 
 
-def test_gaps_have_no_code() -> None:
-    labels, codes = factorize(RawColumn("c", np.array([7, 5, 7]), np.array([True, False, True, True, False])))
-    assert labels == [5, 7]
-    assert codes.tolist() == [1, -1, 0, 1, -1]
-
-
 @pytest.mark.parametrize("observed", [[], ["x0"]])
 def test_what_to_do_about_an_identifier_is_said_for_every_kind_of_table(observed) -> None:
     with pytest.raises(
@@ -146,12 +137,3 @@ def test_a_table_without_rows_has_no_values_to_learn_from() -> None:
         learn_schema(source)
     schema = learn_schema(source, states={"x0": [0, 1], "x1": ["u", "v"]})
     assert [variable.frequencies for variable in schema.variables] == [(0.5, 0.5)] * 2
-
-
-def test_computed_arrays_are_not_pickled() -> None:
-    for schema in (learn_schema(as_source([[0, "a"], [1, "b"]])), learn_schema(as_source(sp.csr_matrix(np.eye(3))))):
-        assert schema.coding.state_offsets[-1] > 0
-        again = pickle.loads(pickle.dumps(schema))
-        assert "coding" not in vars(again)
-        assert again == schema
-        assert again.coding.indicator.tolist() == schema.coding.indicator.tolist()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import polars as pl
@@ -74,24 +71,6 @@ def test_a_link_into_its_own_table_never_pairs_a_row_with_itself(links, symmetri
     assert as_pairs(row_pairs(data, Template("across", ("boss",), symmetric=symmetric))) == expected
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_a_pair_that_is_listed_twice_counts_once(symmetric: bool) -> None:
-    template = Template("joined", ("who", "whom"), symmetric=symmetric)
-    once, twice = people([(0, 1), (2, 3)]), people([(0, 1), (2, 3), (0, 1)])
-    assert as_pairs(row_pairs(twice, template)) == as_pairs(row_pairs(once, template)) == [(0, 1), (2, 3)]
-
-
-def test_rows_of_two_tables_that_are_joined_twice_count_once() -> None:
-    visit = {"who": ["ann", "ann", "bob"], "where": ["rome", "rome", "rome"]}
-    tables = {"person": {"id": ["ann", "bob"]}, "city": {"id": ["oslo", "rome"]}, "visit": visit}
-    data = Relational(
-        {name: pl.DataFrame(table) for name, table in tables.items()},
-        keys={"person": "id", "city": "id"},
-        links={"who": ("visit", "who", "person"), "where": ("visit", "where", "city")},
-    )
-    assert as_pairs(row_pairs(data, Template("joined", ("who", "where")))) == [(0, 1), (1, 1)]
-
-
 def test_links_of_two_tables_may_share_a_third() -> None:
     data = Relational(
         {
@@ -130,26 +109,6 @@ def test_a_table_without_variables_joins_the_rows_it_links() -> None:
     assert [template.label for template in resolve_templates(data)] == ["within nation", "joined subject object"]
 
 
-@pytest.mark.slow
-def test_default_templates_come_in_the_same_order_in_every_process() -> None:
-    code = (
-        "import polars as pl\n"
-        "from sparsefield.data import Relational, resolve_templates\n"
-        "tables = {'p': pl.DataFrame({'id': [1], 'x': [0]})}\n"
-        "links = {}\n"
-        "for k in range(6):\n"
-        "    tables[f't{k}'] = pl.DataFrame({'a': [1], 'b': [1]})\n"
-        "    links |= {f'{c}{k}': (f't{k}', c, 'p') for c in 'ab'}\n"
-        "data = Relational(tables, keys={'p': 'id'}, links=links)\n"
-        "print([t.label for t in resolve_templates(data)][1:])\n"
-    )
-    expected = str([f"joined a{k} b{k}" for k in range(6)])
-    for seed in "12":
-        env = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-        assert done.stdout.strip() == expected
-
-
 def test_templates_come_from_the_call_else_from_the_data() -> None:
     data = nations(templates=["within pair"])
     assert [t.label for t in resolve_templates(data)] == ["within pair"]
@@ -182,12 +141,6 @@ def test_a_duplicate_template_is_refused() -> None:
     sided = Template("across", ("subject",), right=("rich",))
     with pytest.raises(DataError, match=r"'across subject \(right rich\)' is given twice"):
         resolve_templates(nations(), [sided, sided])
-
-
-def test_templates_of_one_link_may_differ_in_their_variables() -> None:
-    given = ["across subject", *(Template("across", ("subject",), right=(name,)) for name in ("rich", "area"))]
-    labels = [template.label for template in resolve_templates(nations(), given)]
-    assert labels == ["across subject", "across subject (right rich)", "across subject (right area)"]
 
 
 @pytest.mark.parametrize(

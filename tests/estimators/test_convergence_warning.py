@@ -19,8 +19,7 @@ def table(n_rows: int = 80) -> np.ndarray:
     return np.column_stack([np.where(rng.random(n_rows) < 0.8, first, 1 - first) for _ in range(4)])
 
 
-@pytest.mark.parametrize("certify", [True, False])
-@pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
+@pytest.mark.parametrize(("kind", "certify"), [(MarkovField, False), (CRFClassifier, True), (RelationalField, True)])
 def test_every_estimator_warns(kind, certify: bool) -> None:
     X, field = table(), kind(l1=0.1, solver=Solver(max_iter=2, certify=certify))
     linked = Relational({"a": pl.DataFrame(X, schema=list("abcd"))})
@@ -30,10 +29,9 @@ def test_every_estimator_warns(kind, certify: bool) -> None:
     assert not field.converged_
 
 
-@pytest.mark.parametrize("option", ["--certify", "--no-certify"])
-def test_commands_print_a_note(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pl.DataFrame(table(), schema=list("abcd")).write_csv(tmp_path / "t.csv")
-    words = [str(tmp_path / "t.csv"), "--l1", "0.1", "--max-iter", "2", option]
+    words = [str(tmp_path / "t.csv"), "--l1", "0.1", "--max-iter", "2"]
     assert run_app(app, "sparsefield", ["fit", *words, "-o", str(tmp_path / "m"), "--no-check"]) == 0
     assert "Note: The fit stopped after 2 iterations" in capsys.readouterr().err
     assert run_app(app, "sparsefield", ["evaluate", *words, "--folds", "2"]) == 0

@@ -11,7 +11,6 @@ import pytest
 from oracle import SlowField
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import (
     AIS,
@@ -26,7 +25,6 @@ from sparsefield import (
     Solver,
     load,
 )
-from sparsefield.app.pages.fit_summary import describe_convergence
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
 from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
@@ -228,63 +226,6 @@ def test_a_wide_component_keeps_the_weights_of_the_pseudo_likelihood(monkeypatch
     assert load(tmp_path / "m.safetensors").field_.record.likelihood == field.field_.record.likelihood
 
 
-def test_a_field_that_is_wide_everywhere_is_refitted_by_the_pseudo_likelihood(monkeypatch) -> None:
-    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 2)
-    table = as_text(chain_rows(150, 2))
-    with pytest.warns(WideComponentWarning, match="2 of 2 columns"):
-        field = MarkovField(l1=1.0, refit="ml").fit(table)
-    np.testing.assert_array_equal(field.field_.theta, MarkovField(l1=1.0, refit=True).fit(table).field_.theta)
-    said = describe_convergence(field.field_, field.get_params())
-    assert "too expensive for all columns" in said
-    assert "those of the exact likelihood" not in said
-
-
-def test_wide_candidates_are_selected_by_pseudo_likelihood(monkeypatch) -> None:
-    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 12)
-    table = as_text(chain_rows(150, 4))
-    field = MarkovField(objective="ml", l1=8.0, solver=EXACT).fit(table)
-    assert field.converged_
-    assert field.field_.record.likelihood.selected_by == "pl"
-    slow = Enumerated(field, table, field.field_.pairs)
-    theta = slow.theta_of(field)
-    slope = slow.loss(theta)[1][slow.n :] + theta[slow.n :]
-    assert slope == pytest.approx(-4.0 * np.sign(theta[slow.n :]), abs=1e-2)
-
-
-def test_a_first_stage_that_did_not_converge_counts(monkeypatch) -> None:
-    monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", 12)
-    solver = Solver(certify=False, tol=0.5, kkt_tol=1e-4)
-    with pytest.warns(ConvergenceWarning, match="optimality violation"):
-        field = MarkovField(objective="ml", l1=4.0, solver=solver).fit(as_text(chain_rows(150, 4)))
-    assert field.field_.record.likelihood.wide == ()
-    assert not field.converged_
-    assert field.kkt_violation_ > 4.0e-4  # l1 times kkt_tol
-
-
-def test_the_summary_claims_no_optimum_over_pairs_that_the_likelihood_has_not_seen(monkeypatch) -> None:
-    table = as_text(chain_rows(80, 4))
-    summaries = []
-    for max_cells in (2**16, 12):
-        monkeypatch.setattr(likelihood_evaluator, "MAX_CELLS", max_cells)
-        field = MarkovField(objective="ml", l1=8.0).fit(table)
-        summaries.append(describe_convergence(field.field_, field.get_params()))
-    assert "Converged: no left-out pair would improve the fit" in summaries[0]
-    assert "Converged: no other weights of the selected features would improve the fit" in summaries[1]
-
-
-def test_one_l1_suits_pseudo_likelihood_and_likelihood() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (700, 20))
-    for k in range(1, 20):
-        X[:, k] = np.where(rng.random(700) < 0.5, X[:, k - 1], X[:, k])
-    train, test = X[:200], X[200:]
-    fields = {name: MarkovField(objective=name, l1=9.0).fit(train) for name in ("pl", "ml")}
-    assert fields["ml"].field_.record.likelihood.selected_by == "pl"
-    scores = {name: field.log_likelihood(test).mean() for name, field in fields.items()}
-    assert scores["ml"] >= scores["pl"] - 0.005
-    assert len(fields["ml"].features_) >= 0.8 * len(fields["pl"].features_)
-
-
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
@@ -339,12 +280,6 @@ def _potential(field, row: pl.DataFrame) -> float:
     return float(log_likelihood._observed_potential(field.field_, block)[0])
 
 
-def test_a_numeric_column_has_a_density_per_standard_deviation() -> None:
-    x = np.random.default_rng(0).normal(3.0, 2.0, 600)
-    field = MarkovField(l1=1.0).fit(np.column_stack([x, x > 3.0]))
-    assert field.log_likelihood(np.array([[3.0, np.nan]]))[0] == pytest.approx(-0.5 * np.log(2 * np.pi), abs=0.2)
-
-
 def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
     table = as_text(chain_rows(60, 4))
     field = MarkovField(l1=0.5).fit(table)
@@ -358,19 +293,6 @@ def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
     assert details.method == "ais"
     np.testing.assert_array_equal(details.value, found)
     assert np.abs(found - exact).max() < 4.0 * details.standard_error.max()
-
-
-def test_few_hidden_cells_have_an_exact_likelihood_in_a_wide_field(monkeypatch) -> None:
-    table = as_text(chain_rows(60, 4))
-    visible = table.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in "ab")
-    field = MarkovField(l1=0.01).fit(table)
-    wanted = field.log_likelihood(table) - field.log_likelihood(visible)
-    monkeypatch.setattr(log_likelihood, "largest_table", lambda n_rows: 6)
-    assert field.log_partition().method == "ais"
-    found = log_likelihood_of_hidden(field, table, visible)
-    assert found.method == "exact"
-    assert not found.standard_error.any()
-    assert found.value == pytest.approx(wanted)
 
 
 def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> None:
@@ -388,13 +310,11 @@ def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> 
     ("options", "words"),
     [
         ({"objective": "mle"}, "objective must be one of 'pl', 'cd', 'ml'"),
-        ({"refit": "pl"}, "refit must be True, False or 'ml'"),
         ({"objective": "ml", "missing": "mean-field"}, "sums missing cells out: leave missing='auto'"),
         ({"objective": "ml", "max_order": 3}, "use objective='pl' with refit='ml' for max_order=3"),
         ({"objective": "ml", "selection": "ebic"}, "selection='ebic' is a criterion of objective='pl'"),
         ({"refit": "ml", "missing": EM(shift=[("a", "u", 1.0)])}, "leave EM\\(shift=...\\) out"),
         ({"objective": "ml", "latent": {"h": 2}}, "objective='ml' has no latent variables"),
-        ({"refit": "ml", "latent": {"h": 2}}, "refit='ml' is not possible with latent variables"),
     ],
 )
 def test_what_excludes_the_likelihood_is_refused(options, words) -> None:

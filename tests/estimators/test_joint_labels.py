@@ -96,13 +96,6 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
         model.predict(X, decode="both")
 
 
-@pytest.mark.parametrize("odd", ["a", 0, -1, 2.5, None])
-def test_odd_sizes_of_tables_are_refused(fitted, odd) -> None:
-    model, X, _ = fitted
-    with pytest.raises(ValueError, match="max_cells must be a whole number"):
-        model.predict(X, decode="joint", max_cells=odd)
-
-
 def test_weights_of_zero_are_refused_where_labels_are_scored(fitted) -> None:
     model, X, Y = fitted
     for ask in (model.score, model.evaluate):

@@ -40,22 +40,11 @@ def test_labels_of_any_kind(labels) -> None:
     assert np.array_equal(model.classes_[model.predict_proba(given).argmax(axis=1)], predicted)
 
 
-@pytest.mark.parametrize("cell", [None, np.nan])
-def test_gaps_in_a_list_of_words_are_gaps(cell) -> None:
-    labels = [["no", "yes"][int(v)] for v in np.nan_to_num(X[:, 0])]
-    labels[3] = cell
-    assert CRFClassifier(l1=2.0, n_jobs=1).fit(X[:, 1:], labels).classes_.tolist() == ["no", "yes"]
-
-
 def test_labels_of_mixed_types_come_back_as_they_were() -> None:
     labels = np.array([1, "no"], dtype=object)[np.nan_to_num(X[:, 0]).astype(int)]
     model = CRFClassifier(l1=2.0, n_jobs=1).fit(X[:, 1:], labels)
     assert model.score(X[:, 1:], labels) > 0.5
     assert model.classes_.tolist() == [1, "no"]
-
-
-def test_a_column_may_be_called_y_when_the_labels_have_no_name() -> None:
-    CRFClassifier(l1=2.0, n_jobs=1).fit(pd.DataFrame(X[:, 1:], columns=["y", "z"]), np.nan_to_num(X[:, 0]))
 
 
 def test_the_kinds_of_a_classifiers_columns_may_be_given_by_position() -> None:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from plain import learn_plain_schema
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
-from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, load
-from sparsefield.data import as_source, compile_table
-from sparsefield.errors import DataError, ModelFileError
-from sparsefield.estimators.latent_start import start_latent
-
-pytestmark = pytest.mark.grid(keep=2)
+from sparsefield import FixedGraph, MarkovField, Solver, load
+from sparsefield.errors import DataError
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
 TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
@@ -72,17 +66,6 @@ def test_beliefs_are_those_of_elimination(field) -> None:
     assert told["x3"][0] == pytest.approx(field.marginals(given)["x3"], abs=1e-9)
 
 
-def test_beliefs_beside_gaps_are_those_of_elimination(field) -> None:
-    row = TEST[:1].astype(float)
-    row[0, 4:8] = np.nan
-    exact = MarkovField.from_field(field.field_, inference="exact")
-    told = exact.predict_proba(row)
-    given = {f"x{k}": int(value) for k, value in enumerate(row[0]) if not np.isnan(value)}
-    expected = field.marginals(given)
-    for name in ("topic", "x5"):
-        assert told[name][0] == pytest.approx(expected[name], abs=1e-9)
-
-
 def test_several_latent_variables_differ_and_are_summed_together() -> None:
     field = fitted({"a": 2, "b": 2})
     told = field.predict_proba(TEST)
@@ -131,13 +114,6 @@ def test_a_saved_field_is_the_same(field, tmp_path) -> None:
     assert again.predict_proba(TEST)["topic"].tolist() == field.predict_proba(TEST)["topic"].tolist()
 
 
-def test_a_file_with_more_joint_states_than_can_be_summed_is_refused(field, tmp_path, monkeypatch) -> None:
-    field.save(tmp_path / "m.safetensors")
-    monkeypatch.setattr("sparsefield.config.MAX_LATENT_STATES", 2)
-    with pytest.raises(ModelFileError, match="too many joint states"):
-        load(tmp_path / "m.safetensors")
-
-
 def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.config.CELLS_FOR_THREADS", 0)
     same = fitted(n_jobs=2)
@@ -145,23 +121,6 @@ def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
     assert same.field_.pairs.tobytes() == field.field_.pairs.tobytes()
     assert fitted(random_state=5).field_.theta.tobytes() != field.field_.theta.tobytes()
     assert clone(field).latent == field.latent
-
-
-def test_the_start_tells_states_and_variables_apart() -> None:
-    source = as_source(TRAIN)
-    table = compile_table(source, learn_plain_schema(source))
-    schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
-    assert [variable.role for variable in schema.targets[-2:]] == ["latent", "latent"]
-    assert schema.order == (*source.names, "a", "b")
-    assert schema.input_names == source.names
-    weights = np.zeros((schema.n_target_columns, 16))
-    for (column, state), weight in zip(start.features, start.weights, strict=True):
-        if column < 16:
-            weights[state, column] = weight
-    a1, a2, b1 = weights[16:]
-    for one, other in ((a1, a2), (a1, b1), (a2, b1)):
-        assert np.abs(one).max() > 0.5
-        assert np.abs(one - other).max() > 0.5
 
 
 def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
@@ -178,13 +137,6 @@ def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
     assert field.predict_proba(frame)["topic"].shape == (400, 2)
 
 
-@pytest.mark.slow
-def test_gaps_beside_several_latent_variables_settle() -> None:
-    incomplete = TRAIN.astype(float)
-    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.1] = np.nan
-    assert fitted({"a": 2, "b": 2}, incomplete).converged_
-
-
 def test_cd_and_given_graphs_know_latent_variables_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -197,32 +149,10 @@ def test_cd_and_given_graphs_know_latent_variables_too() -> None:
     assert len(given.field_.pairs) > 16
 
 
-def test_networks_are_exported_with_the_latent_variable(field, tmp_path) -> None:
-    field.to_uai(tmp_path / "m.uai")
-    assert (tmp_path / "m.uai").read_text().split()[1] == "17"
-
-
-def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
-    class HaltError(Exception):
-        pass
-
-    def stop(step) -> None:
-        if step.iteration == 12:
-            raise HaltError
-
-    half: Any = MarkovField(latent={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, solver=Solver(checkpoint=tmp_path))
-    half.callbacks = FitCallbacks(on_iteration=stop)
-    with pytest.raises(HaltError):
-        half.fit(TRAIN)
-    half.callbacks = None
-    assert half.fit(TRAIN).field_.theta.tobytes() == field.field_.theta.tobytes()
-
-
 @pytest.mark.parametrize(
     ("latent", "told"),
     [
         ({"topic": 1}, "'topic' must have 2 states or more, got 1"),
-        ({"topic": 2.5}, "'topic' must have 2 states or more"),
         ({3: 2}, "names are text"),
         (["topic"], "latent must be None or a dict such as"),
         ({"a": 64, "b": 64}, "4,096 joint states"),
@@ -248,31 +178,10 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(l1=2.0, latent={"topic": 2}, max_order=3).fit(TRAIN)
 
 
-def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
-    assert field.score(sp.csr_matrix(TEST)) == pytest.approx(field.score(TEST), rel=1e-12)
-
-
-def test_mean_field_for_each_state_is_exact_where_the_latent_variable_ties_all() -> None:
-    field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, solver=Solver(max_iter=40, certify=False)).fit(
-        TRAIN
-    )
-    n = field.field_.layout.n_target_columns
-    ties = field.field_.pairs[:, 1] >= n - 2
-    plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])
-    rows = TEST[:20].astype(float)
-    rows[np.random.default_rng(0).random(rows.shape) < 0.5] = np.nan
-    told, exact = (
-        MarkovField.from_field(plain, inference=inference).predict_proba(rows) for inference in ("mean-field", "exact")
-    )
-    for name in ("topic", "x0", "x7"):
-        np.testing.assert_allclose(told[name], exact[name], atol=1e-6)
-
-
 def test_a_latent_variable_helps_to_fill_gaps() -> None:
     field, alone = (MarkovField(latent=latent, l1=10.0, random_state=0).fit(TRAIN) for latent in ({"topic": 3}, None))
-    incomplete = TEST.astype(float)
-    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.3] = np.nan
-    truth = TEST.astype(float)
+    truth = TEST[:300].astype(float)
+    incomplete = np.where(np.random.default_rng(0).random(truth.shape) < 0.3, np.nan, truth)
     found = field.conditional_log_likelihood(truth, incomplete)
     assert found > alone.conditional_log_likelihood(truth, incomplete)
     exact = MarkovField.from_field(field.field_, inference="exact").conditional_log_likelihood(truth, incomplete)

@@ -29,8 +29,7 @@ def coefficients(model, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     return weights, field.biases
 
 
-@pytest.mark.parametrize(("l1", "l2"), [(3.0, 1.0), (0.5, 0.0), (12.0, 2.0), (0.0, 1.0)])
-@pytest.mark.parametrize("induction", ["cfi", "full"])
+@pytest.mark.parametrize(("l1", "l2", "induction"), [(3.0, 1.0, "cfi"), (0.5, 0.0, "full"), (0.0, 1.0, "cfi")])
 def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, induction) -> None:
     rng = np.random.default_rng(0)
     z = numbers @ np.array([1.5, -1.0, 0.0, 0.4, 0.0, 0.05]) - 0.8
@@ -123,8 +122,7 @@ def base_coded_optimum(
     return (up - down)[:, 1:], (up - down)[:, 0], found.fun
 
 
-@pytest.mark.parametrize("penalize_biases", [True, False])
-@pytest.mark.parametrize(("l1", "l2"), [(2.0, 1.0), (0.3, 0.0)])
+@pytest.mark.parametrize(("l1", "l2", "penalize_biases"), [(2.0, 1.0, True), (0.3, 0.0, False)])
 def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, l2, penalize_biases) -> None:
     """scikit-learn's multinomial regression penalizes one vector per class, ours one per class but the base:
     penalized optima differ by construction, so the same objective, minimized by SciPy, is the reference."""

@@ -11,7 +11,7 @@ import pytest
 from small_tables import N, X, cells
 
 from sparsefield import MarkovField
-from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.errors import UnknownStateWarning
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")
@@ -34,39 +34,18 @@ def test_a_row_without_any_value_is_filled_and_adds_nothing_to_the_score() -> No
     assert field.score(table) * (N + 1) == pytest.approx(field.score(X) * N, rel=1e-12)
 
 
-@pytest.mark.parametrize("unit", ["ns", "ms", "D"])
-@pytest.mark.parametrize("observed", [False, True], ids=["target", "observed"])
-def test_dates_are_numbers_of_days_in_any_unit(unit, observed) -> None:
-    days = np.arange(40) * 3
-    when = np.datetime64("2020-01-01", unit) + days.astype("timedelta64[D]")
-    kind, position = (["when"], [1]) if observed else ([], [])
-    a = (days > 50).astype(int)
-    frames = pd.DataFrame({"a": a, "when": when}), pl.DataFrame({"a": a, "when": when})
-    fields = [MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=kind) for frame in frames]
-    objects = np.array([[one, day] for one, day in zip(a, when, strict=True)], dtype=object)
-    fields.append(MarkovField(l1=2.0, n_jobs=1).fit(objects, observed=position))
-    for field in fields:
-        variable = field.field_.schema.variables[1]
-        assert variable.kind == "numeric"
-        assert variable.states == tuple(18262.0 + days)
-        assert np.array_equal(field.field_.theta, fields[0].field_.theta)
-
-
 def present(table: np.ndarray) -> list[str]:
     """Return the values of a table as text: the categories of an Enum are states, even if they do not occur."""
     return sorted({str(value) for value in table.ravel()})
 
 
-@pytest.mark.parametrize("kind", ["array", "objects", "pandas", "category", "polars", "enum"])
+@pytest.mark.parametrize("kind", ["array", "category", "enum"])
 def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> None:
     table = np.nan_to_num(X[:6]).astype(int)
     table[2, 2] = 9
     make = {
         "array": lambda t: t.astype(float),
-        "objects": lambda t: np.array(["s%d" % v for v in t.ravel()], dtype=object).reshape(t.shape),  # noqa: UP031
-        "pandas": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str),
         "category": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str).astype("category"),
-        "polars": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]),
         "enum": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]).cast(pl.String).cast(pl.Enum(present(t))),
     }[kind]
     field = MarkovField(l1=2.0, n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
@@ -114,50 +93,9 @@ def test_states_known_to_exist_need_no_example() -> None:
         field.score(np.array([[0.0, 0.0, 5.0]]))
 
 
-def test_whole_numbers_with_few_values_are_ordinal_and_others_numbers() -> None:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "y": rng.integers(0, 2, 60),
-            "few": np.arange(60) % 10,
-            "many": np.arange(60) % 11,
-            "fractions": np.where(np.arange(60) % 2, 0.5, 1.0),
-            "words": np.where(np.arange(60) % 2, "u", "v"),
-            "truths": np.arange(60) % 2 == 0,
-            "incomplete": np.where(np.arange(60) % 5, np.arange(60) % 3, np.nan),
-        }
-    )
-    field = MarkovField(n_jobs=1, l1=5.0).fit(frame, observed=list(frame.columns[1:]))
-    numeric = {v.name: v.numeric for v in field.field_.schema.observed}
-    assert [name for name, flag in numeric.items() if flag] == ["many", "fractions"]
-    others = {v.name: v.kind for v in field.field_.schema.observed if not v.numeric}
-    assert others == {"few": "ordinal", "words": "nominal", "truths": "nominal", "incomplete": "ordinal"}
-    kinds = {"few": "numeric", "many": "nominal"}
-    forced = MarkovField(n_jobs=1, l1=5.0, kinds=kinds).fit(frame[["y", "few", "many"]], observed=["few", "many"])
-    assert [v.numeric for v in forced.field_.schema.observed] == [True, False]
-    with pytest.raises(DataError, match="'words' is read as numeric but holds text"):
-        MarkovField(l1=2.0, kinds={"words": "numeric"}).fit(frame[["y", "words"]], observed=["words"])
-
-
-def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.normal(3.0, 2.0, N)
-    y = (x + rng.normal(size=N) > 3.0).astype(float)
-    field = MarkovField(l1=2.0, n_jobs=1).fit(np.column_stack([y, x]), observed=[1])
-    at_mean = field.predict_proba(np.array([[np.nan, x.mean()]]))["x0"]
-    missing = field.predict_proba(np.array([[np.nan, np.nan]]))["x0"]
-    np.testing.assert_allclose(missing, at_mean, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("states", "penalize_biases"),
-    [
-        ([0, 1], True),
-        ([0, 1], False),
-        ([1, 2], True),
-        ([1, 2], False),
-        (["no", "yes"], False),
-    ],
+    [([0, 1], True), ([1, 2], False), (["no", "yes"], False)],
 )
 def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_biases) -> None:
     """Unpenalized, the weight against it would run off without end."""

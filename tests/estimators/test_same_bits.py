@@ -7,8 +7,6 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, Solver, config
 
-pytestmark = pytest.mark.grid(keep=3)
-
 
 def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(0)
@@ -20,14 +18,15 @@ def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
     return X
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-@pytest.mark.parametrize("objective", ["pl", "cd"])
-@pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
+@pytest.mark.parametrize(
+    ("induction", "objective", "missing"),
+    [("cfi", "pl", 0.1), ("grafting", "cd", 0.0), ("ideal-parent", "pl", 0.0), ("full", "cd", 0.1)],
+)
 def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, missing) -> None:
     X = table(missing=missing)
     assert len(X) > 2 * config.block_rows(len(X))
     outcomes = []
-    for n_jobs in (1, 2, 3):
+    for n_jobs in (1, 3):
         field = MarkovField(
             l1=2.0,
             objective=objective,
@@ -39,13 +38,12 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
         field.save(tmp_path / "field")
         answers = (field.score(X), field.predict_proba(X)["x4"].tobytes(), field.sample(600, burn_in=5).rows())
         outcomes.append(((tmp_path / "field").read_bytes(), *answers))
-    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
+def test_fitting_again_gives_the_same_bits(tmp_path) -> None:
     X = table(missing=0.1)
-    field = MarkovField(l1=2.0, n_jobs=n_jobs)
+    field = MarkovField(l1=2.0, n_jobs=2)
     field.fit(X).save(tmp_path / "first")
     first = field.field_
     field.fit(X).save(tmp_path / "second")
@@ -56,7 +54,7 @@ def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
 def test_saving_again_gives_the_same_bytes(tmp_path) -> None:
     field = MarkovField(l1=2.0, n_jobs=1).fit(table(300))
     files = set()
-    for _ in range(30):
+    for _ in range(3):
         field.save(tmp_path / "field")
         files.add((tmp_path / "field").read_bytes())
     assert len(files) == 1

@@ -9,11 +9,9 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, rows_of, violation
 from plain import fill
 
-from sparsefield import CFI, EM, MarkovField, Solver
+from sparsefield import CFI, EM, MarkovField, Solver, config
 from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
-
-pytestmark = pytest.mark.grid(keep=2)
 
 ALL_COMPLETIONS = EM(copies=96, max_copies=384, max_error=2e-3)
 """No row of `correlated` has more completions than 96: none is drawn."""
@@ -76,14 +74,7 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
 
 @pytest.mark.parametrize(
     ("l1", "l2", "penalize_biases"),
-    [
-        (2.0, 1.0, True),
-        (2.0, 1.0, False),
-        (0.0, 1.0, True),
-        (0.0, 0.5, False),
-        (1.0, 0.0, True),
-        (3.0, 0.0, False),
-    ],
+    [(2.0, 1.0, True), (0.0, 0.5, False), (3.0, 0.0, False)],
 )
 def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_biases) -> None:
     X = correlated(1)
@@ -114,7 +105,7 @@ def dense_weights(field: MarkovField) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES[:2])
 def test_row_weights_are_part_of_the_certificate(rule) -> None:
     X = correlated(2)
     weight = np.random.default_rng(0).uniform(0.0, 3.0, len(X))
@@ -133,10 +124,9 @@ def test_with_default_tolerances_the_certificate_holds(rule) -> None:
     assert candidates_violation(field, X) <= 0.01
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("penalize_biases", [True, False])
-@pytest.mark.parametrize("missing", [ALL_COMPLETIONS, "mean-field"], ids=["em", "clamped"])
-@pytest.mark.grid(keep=2)
+@pytest.mark.parametrize(
+    ("rule", "penalize_biases", "missing"), [("cfi", False, ALL_COMPLETIONS), ("grafting", True, "mean-field")]
+)
 def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_biases, missing) -> None:
     """Beliefs of hidden cells move until they change by less than 1e-3, so the certificate, taken with cells that have
     come all the way, is off by about that much per hidden cell. Completions, here all of them, are nearer to theirs."""
@@ -168,16 +158,13 @@ def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_of
 @pytest.mark.parametrize(
     "options",
     [
-        {"induction__steps_per_batch": "converge"},
         {"induction__steps_per_batch": 3, "induction__batch_size": 1},
-        {"solver__stages": 2},
         {
             "solver__stages": 2,
             "induction__batch_size": 7,
             "induction": "grafting",
             "induction__steps_per_batch": "converge",
         },
-        {"induction__threshold": 0.0},
         {"induction__threshold": (0.5, 0.05)},
         {"induction__threshold": 5.0},
     ],
@@ -190,6 +177,17 @@ def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> No
     assert there.converged_
     assert there.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)
+
+
+def test_a_large_table_ends_at_the_same_certified_optimum(monkeypatch) -> None:
+    """Large tables are evaluated in single precision until the certificate."""
+    X = correlated(6)
+    plain = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[5])
+    monkeypatch.setattr(config, "CELLS_FOR_SINGLE_PRECISION", 1)
+    large = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[5])
+    assert large.converged_
+    assert large.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+    assert candidates_violation(large, X) == pytest.approx(large.kkt_violation_, abs=1e-9)
 
 
 def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:

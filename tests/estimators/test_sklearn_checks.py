@@ -206,58 +206,20 @@ def test_set_output_gives_the_frame_that_was_asked_for(frame) -> None:
     assert isinstance(from_polars.transform(pl.from_pandas(frame)), pd.DataFrame)
 
 
-def test_names_out_are_the_names_that_came_in(frame) -> None:
-    assert MarkovField(l1=2.0, n_jobs=1).fit(frame).get_feature_names_out().tolist() == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"l1": -1.0}, "l1"),
-        ({"l2": float("nan")}, "l2"),
-        ({"solver__tol": float("inf")}, "tol"),
-        ({"solver__kkt_tol": -0.1}, "kkt_tol"),
         ({"induction": "magic"}, "induction must be one of .*'cfi'.*'magic'"),
-        ({"objective": "mle"}, "objective must be one of .*'pl'.*'mle'"),
-        ({"inference": "guess"}, "inference must be one of .*'mean-field'.*'guess'"),
         ({"inference": 3}, r"inference must be one of .*, or in Python an object such as Gibbs\(.*got 3"),
-        ({"induction": ["cfi"]}, r"induction must be one of .*'full', or .* such as CFI\(.*got \['cfi'\]"),
         ({"induction": CFI}, r"got the class CFI: write CFI\(\.\.\.\)"),
         (
             {"selection": Solver()},
             r"selection must be one of 'heldout', 'ebic', or .* EBIC\(.*got Solver\(",
         ),
         ({"solver": 3}, r"solver must be None, or a Solver such as Solver\(max_iter=5000\); got 3"),
-        ({"max_order": "3"}, r"max_order must be a whole number from 2 to 100, or a HigherOrder .*got '3'"),
-        ({"induction__threshold": -0.2}, "threshold"),
-        ({"induction__threshold": (0.2, -0.2)}, "threshold"),
-        ({"induction__batch_size": 0}, "batch_size"),
-        ({"solver__stages": 3}, "stages"),
-        ({"solver__max_iter": 0}, "max_iter"),
-        ({"n_jobs": 0}, "n_jobs"),
     ],
 )
-@pytest.mark.parametrize("kind", [MarkovField, CRFClassifier])
-def test_a_parameter_that_cannot_be_is_refused_by_name(kind, options, words) -> None:
-    X, y = [[0, 1], [1, 0], [1, 1]], [0, 1, 1]
+def test_a_parameter_that_cannot_be_is_refused_by_name(options, words) -> None:
     with pytest.raises(ValueError, match=words):
-        kind().set_params(**{"l1": 2.0, **options}).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"induction__batch_size": "many"},
-        {"induction__steps_per_batch": "many"},
-        {"induction__steps_per_batch": 0},
-        {"induction__threshold": float("nan")},
-    ],
-)
-def test_an_option_without_a_meaning_is_refused_by_name(options) -> None:
-    with pytest.raises(ValueError, match=next(iter(options)).partition("__")[2]):
-        MarkovField(l1=2.0).set_params(**options).fit([[0, 1], [1, 0], [1, 1]])
-
-
-def test_a_classifier_takes_its_labels_as_y_by_keyword() -> None:
-    """As meta-estimators pass them: fit(X, y=y)."""
-    CRFClassifier(l1=2.0, n_jobs=1).fit([[0.5, 1], [1, 0], [1, 1]], y=[0, 1, 1])
+        MarkovField().set_params(**{"l1": 2.0, **options}).fit([[0, 1], [1, 0], [1, 1]])

@@ -12,9 +12,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sparsefield import EM, CRFClassifier, FixedGraph, Grafting, HeldOut, Solver, load
+from sparsefield import EM, CRFClassifier, Grafting, HeldOut, Solver, load
 from sparsefield.compute import Threads
-from sparsefield.data import CovariateMatrix, CovariateSchema, DenseDataset, Schema
+from sparsefield.data import CovariateSchema, DenseDataset, Schema
 from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.table import Table, cut_into_blocks
 from sparsefield.errors import DataError, ModelFileError
@@ -80,15 +80,6 @@ def test_sparse_and_dense_columns_of_the_same_values_have_the_same_optimum(rule)
     np.testing.assert_array_equal(one.field.pairs, other.field.pairs)
     np.testing.assert_allclose(one.field.weights, other.field.weights, atol=1e-4)
     assert (one.field.pairs[:, 1] < schema.n_target_columns).any(), "a pair of labels"
-
-
-def test_binary_columns_are_learned_alike_from_an_array_and_from_a_matrix() -> None:
-    X, Y = make_rows()
-    X = (X != 0).astype(np.int8)
-    sparse = CRFClassifier(l1=3.0, solver=EXACT).fit(X, Y)
-    dense = CRFClassifier(l1=3.0, solver=EXACT).fit(X.toarray(), Y)
-    for one, other in zip(sparse.predict_proba(X), dense.predict_proba(X.toarray()), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
 
 
 def test_a_pipeline_with_tfidf_learns_several_labels_of_any_form() -> None:
@@ -169,9 +160,7 @@ def test_values_structure_and_labels_are_checked() -> None:
         ({"objective": "cd"}, "the objective is 'pl', not 'cd'"),
         ({"refit": "ml"}, "refit is False or True, not 'ml'"),
         ({"penalty": "group"}, "the penalty is 'l1', not 'group'"),
-        ({"max_order": 3}, "max_order must be 2"),
         ({"induction": "full"}, "induction='full' is for dense tables"),
-        ({"induction": FixedGraph(edges=[("y0", "y1")])}, "induction='graph' is for dense tables"),
         ({"kinds": {"x1": "ordinal"}}, "kinds= has 'x1', which is no label"),
     ],
 )
@@ -199,12 +188,3 @@ def test_findings_stability_and_pictures_work_with_covariates() -> None:
     assert "y0" in model.plot()._repr_html_()
     with pytest.raises(DataError, match="leave the table out"):
         model.write_report("report.html", X)
-
-
-def test_covariates_are_the_same_by_row_and_by_column() -> None:
-    X, _ = make_rows(n_rows=20)
-    matrix = CovariateMatrix.of(X)
-    np.testing.assert_array_equal(np.column_stack([matrix.column(k) for k in range(40)]), X.toarray())
-    mean, variance = matrix.moments(np.arange(20.0))
-    np.testing.assert_allclose(mean, np.average(X.toarray(), axis=0, weights=np.arange(20.0)))
-    assert (variance >= 0.0).all()

@@ -143,19 +143,9 @@ def test_means_and_quantiles_of_dates_are_dates(field: MarkovField) -> None:
     assert field.transform(cut)["day"][0] == posterior.mean["day"][0]
 
 
-def test_means_of_pandas_are_dates() -> None:
-    table = make_pandas()
-    model = MarkovField(l1=5.0, random_state=0).fit(table)
-    table.loc[0, "time"] = pd.NaT
-    mean = model.infer(table).mean
-    assert mean["time"].dtype == table["time"].dtype
-    assert mean["time"][0] == model.transform(table)["time"][0]
-    assert mean["rome"].dtype == table["rome"].dtype
-    assert (mean["time"][1:] == table["time"][1:]).all()
-
-
-def test_probabilities_of_ranges_of_dates(field: MarkovField) -> None:
-    table = make_table()
+def test_probabilities_of_ranges_of_dates() -> None:
+    table = make_table().select("late", "day", "clock")
+    field = MarkovField(l1=5.0).fit(table)
     late = dt.date(2020, 2, 15)
     after = float(field.probability({"day": f"> {late}"}))
     assert after == float(field.probability({"day": "> 2020-02-15"}))
@@ -166,7 +156,6 @@ def test_probabilities_of_ranges_of_dates(field: MarkovField) -> None:
     month = float(field.probability({"day": "2020-02-01 to 2020-02-29"}))
     before = float(field.probability({"day": "< 2020-02-01"}))
     assert month + before + float(field.probability({"day": ">= 2020-03-01"})) == pytest.approx(1.0)
-    assert 0.0 < float(field.probability({"time": "> 2020-02-15 12:00:00"})) < 1.0
     assert 0.0 < float(field.probability({"clock": "> 08:30"})) < 1.0
 
 
@@ -241,15 +230,6 @@ def test_numbers_written_as_text_are_filled_as_text_with_their_decimals() -> Non
         assert all(isinstance(age, str) and len(age.partition(".")[2]) == 1 for age in filled["age"].to_list())
 
 
-def test_set_output_to_pandas_keeps_the_types_of_polars() -> None:
-    rng = np.random.default_rng(0)
-    table = pl.DataFrame({"a": rng.integers(0, 50, 80), "f": rng.normal(size=80), "s": rng.choice(["u", "v"], 80)})
-    field = MarkovField(l1=10.0).fit(table).set_output(transform="pandas")
-    filled = field.transform(table.with_columns(pl.when(pl.int_range(80) > 5).then("f").alias("f")))
-    assert isinstance(filled, pd.DataFrame)
-    assert [filled[name].dtype.kind for name in "af"] == ["i", "f"]
-
-
 def test_labels_that_are_numbers_have_a_posterior() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=400)})
@@ -261,15 +241,8 @@ def test_labels_that_are_numbers_have_a_posterior() -> None:
     assert 0.72 < inside.mean() < 0.88
 
 
-@pytest.mark.parametrize("labels", [(5, 2**63), (-1, 2**63), (2**53 + 1, 10**30), (7, 10**30)])
+@pytest.mark.parametrize("labels", [(5, 2**63), (2**53 + 1, 10**30)])
 def test_integers_beyond_63_bits_are_drawn_beside_small_ones(labels) -> None:
     dtype = pl.UInt64 if labels == (5, 2**63) else pl.Int128
     table = pl.DataFrame({"a": pl.Series(labels * 8, dtype=dtype), "b": [0, 1] * 8})
     assert set(MarkovField(l1=1.0).fit(table).sample(40)["a"].to_list()) == set(labels)
-
-
-def test_unsigned_integers_of_pyarrow_are_drawn_as_such() -> None:
-    table = pa.table({"a": pa.array([5, 2**63] * 8, pa.uint64()), "b": [0, 1] * 8})
-    drawn = MarkovField(l1=1.0).fit(table).sample(40)
-    assert drawn["a"].type == pa.uint64()
-    assert set(drawn["a"].to_pylist()) == {5, 2**63}

@@ -38,6 +38,8 @@ def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None
         ([("x0", 7)], "7"),
         ([("x0", "x0")], "itself"),
         ([("x1", "x4")], "two observed columns"),
+        ([("x0", "x1", "x2")], "fixed graph"),
+        ([("x0", -1)], "fixed graph"),
     ],
 )
 def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None:

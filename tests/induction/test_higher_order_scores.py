@@ -10,7 +10,7 @@ import pytest
 from higher import evaluate, graphs_with, with_conjunctions
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import candidate_features, candidate_pairs, columns_of
+from oracle import candidate_features, columns_of
 
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
@@ -26,8 +26,6 @@ from sparsefield.induction import (
 )
 from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-
-pytestmark = pytest.mark.grid(keep=2)
 
 EXACT = (0.0, 0.0)
 NOBODY = np.empty(0, dtype=np.int64)
@@ -48,14 +46,7 @@ def features_of_order(schema, order: int) -> np.ndarray:
     return pad_features(np.array(candidate_features(schema, order)), order + 1)
 
 
-def test_all_expandable_are_all_candidate_pairs(make_problem) -> None:
-    problem = make_problem(0)
-    assert all_expandable(problem.layout, 2).tolist() == [list(pair) for pair in candidate_pairs(problem.schema)]
-    assert (all_expandable(problem.layout, 4)[:, 2:] == -1).all()
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("name", "missing"), [("pl", 0.3), ("cd", 0.0)])
 def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, small_pieces, name, missing) -> None:
     problem = with_conjunctions(make_problem(3, missing=missing), 4)
     assert len(problem.plain.table.blocks) > 1
@@ -81,25 +72,7 @@ def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-10)
 
 
-def test_pairs_and_triples_may_be_expanded_together(make_problem) -> None:
-    problem = with_conjunctions(make_problem(1), 2)
-    evaluator, _, _ = evaluate(problem, "pl")
-    expandable = np.array([[0, 1, -1, -1], [0, 1, 3, -1]])
-    found = score(evaluator.gradient_factors(), problem.layout, expandable)
-    owner = problem.schema.variable_of_column
-    expected = set()
-    for feature in expandable:
-        have = columns_of(feature)
-        others = [c for c in range(problem.schema.n_columns) if owner[c] not in owner[list(have)]]
-        expected |= {tuple(sorted((*have, c))) for c in others}
-    assert sorted(map(columns_of, found.features)) == sorted(expected)
-    n = problem.schema.n_target_columns
-    exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
-    np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("thresholds", [(0.2, 0.2), (0.05, 0.4), (0.0, 0.3), (0.3, 0.0)])
+@pytest.mark.parametrize(("name", "thresholds"), [("pl", (0.05, 0.4)), ("cd", (0.3, 0.0))])
 def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pieces, name, thresholds) -> None:
     problem = with_conjunctions(make_problem(5, missing=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
@@ -201,19 +174,6 @@ def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
     assert one.gradient.tobytes() == other.gradient.tobytes()
 
 
-def test_nothing_to_expand_is_no_trouble(make_problem) -> None:
-    problem = with_conjunctions(make_problem(8), 8)
-    factors = evaluate(problem, "pl")[0].gradient_factors()
-    found = score(factors, problem.layout, np.empty((0, 3), dtype=np.int64))
-    assert found.features.shape == (0, 3)
-    # Nor is a table of so few variables that nothing can join.
-    small = make_problem(1, states=(2, 2), observed_states=(), numbers=0)
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(small.sample, OBJECTIVES["pl"](), engine)
-        evaluator.evaluate(small.graphs, small.theta)
-        assert len(score(evaluator.gradient_factors(), small.layout, all_expandable(small.layout, 3))) == 0
-
-
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
@@ -246,19 +206,6 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
             n = layout.n_target_columns
             exact = evaluator.gradient(graphs_with(layout, found.features), n + len(found))[n:]
         np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
-
-
-def test_features_over_links_are_not_expanded() -> None:
-    sample = linked(None)
-    layout = sample.layout
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
-        evaluator.evaluate(graphs_with(layout, np.empty((0, 3), dtype=np.int64)), np.zeros(layout.n_target_columns))
-        over = np.flatnonzero(layout.variable_of_own_column < 0)
-        mine = layout.column_starts[layout.table_of_column[over]]
-        assert len(over) > 3
-        expandable = pad_features(np.column_stack([mine, over]), 3)
-        assert len(score(evaluator.gradient_factors(), layout, expandable)) == 0
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

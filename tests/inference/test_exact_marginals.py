@@ -15,7 +15,6 @@ from small_fields import Small, small_field
 
 from sparsefield import BeliefPropagation, ExactInference, MarkovField
 from sparsefield.errors import DataError
-from sparsefield.inference import elimination
 from sparsefield.inference.elimination import Shape, plan_elimination
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -36,14 +35,6 @@ def test_beliefs_are_those_of_enumeration(seed, structure, states, size, triples
     assert small.worst(answers.marginals[0]) < 1e-10
 
 
-def test_the_size_of_a_batch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = small_field(7, structure="all", rows=60, missing=0.5)
-    together = small.infer(ExactInference()).marginals[0]
-    for cells in (1, 100):
-        monkeypatch.setattr(elimination, "BATCH_CELLS", cells)
-        assert np.array_equal(small.infer(ExactInference()).marginals[0], together)
-
-
 def grid(side: int) -> Shape:
     number = {place: k for k, place in enumerate(itertools.product(range(side), repeat=2))}
     pairs = [(number[i, j], number[i + 1, j]) for i in range(side - 1) for j in range(side)]
@@ -60,29 +51,6 @@ def test_plans_have_the_treewidth_of_known_graphs() -> None:
     assert 5 <= plan_elimination(grid(5), 2**20).width <= 6
     star = Shape((2,) * 30, tuple((0, k) for k in range(1, 30)))
     assert plan_elimination(star, 100).width == 1
-
-
-@given(seed=SEEDS, n=st.integers(1, 9))
-def test_a_plan_is_an_elimination(seed, n) -> None:
-    """The clique of a step is the cell and its neighbors at that point; messages go to the first of these."""
-    rng = np.random.default_rng(seed)
-    factors = [f for f in itertools.combinations(range(n), 2) if rng.random() < 0.4]
-    shape = Shape(tuple(rng.integers(1, 4, n).tolist()), tuple(factors))
-    plan = plan_elimination(shape, 2**20)
-    neighbors = {g: {h for f in factors if g in f for h in f} - {g} for g in range(n)}
-    assert sorted(plan.order) == list(range(n))
-    for step, cell in enumerate(plan.order):
-        assert plan.cliques[step] == tuple(sorted({cell, *neighbors[cell]}))
-        for other in neighbors[cell]:
-            neighbors[other] = (neighbors[other] | neighbors[cell]) - {cell, other}
-        after = [plan.order.index(other) for other in plan.cliques[step] if other != cell]
-        assert plan.parents[step] == min(after, default=-1)
-    assert plan.table_size == max(int(np.prod([shape.states[g] for g in clique])) for clique in plan.cliques)
-    assert plan.width == max(map(len, plan.cliques)) - 1
-    assert plan.feasible
-    assert plan_elimination(shape, plan.table_size) == plan
-    if plan.table_size > 1:
-        assert not plan_elimination(shape, plan.table_size - 1).feasible
 
 
 def test_planning_ends_early_where_no_plan_is_feasible() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +10,7 @@ from small_fields import small_field
 
 from sparsefield.data import memory
 from sparsefield.errors import DataError
-from sparsefield.inference.factor_graph import build_factors, cells_of_components, normalize
+from sparsefield.inference.factor_graph import build_factors
 from sparsefield.inference.missing_problem import compile_problem
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -38,12 +35,6 @@ def energy(graph, codes) -> float:
     return float(total)
 
 
-def sets_of(graph) -> list[tuple[int, ...]]:
-    return [
-        tuple(graph.edge_cell[first:last].tolist()) for first, last in itertools.pairwise(graph.factor_offsets.tolist())
-    ]
-
-
 @given(seed=SEEDS, structure=STRUCTURES, triples=st.integers(0, 8), missing=st.sampled_from([0.3, 0.7, 1.0]))
 def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, structure, triples, missing) -> None:
     small = small_field(seed, states=(2, 3, 2, 3), structure=structure, triples=triples, rows=2, missing=missing)
@@ -62,63 +53,8 @@ def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, structure
         assert found == pytest.approx(wanted, abs=1e-9)
 
 
-@given(seed=SEEDS, structure=STRUCTURES, triples=st.integers(0, 8))
-def test_no_factor_is_a_subset_of_another(seed, structure, triples) -> None:
-    small = small_field(seed, structure=structure, triples=triples, rows=3, missing=0.9)
-    graph, _ = graph_of(small)
-    sets = sets_of(graph)
-    assert all(list(one) == sorted(set(one)) for one in sets)
-    for one, other in itertools.permutations(sets, 2):
-        assert not set(one) <= set(other)
-
-
-@given(seed=SEEDS, triples=st.integers(0, 3))
-def test_components_are_the_connected_components_of_the_factors(seed, triples) -> None:
-    small = small_field(seed, triples=triples, rows=4, missing=0.6)
-    graph, _ = graph_of(small)
-    together = {g: {g} for g in range(graph.n_missing)}
-    for one in sets_of(graph):
-        joined = set().union(*(together[g] for g in one))
-        together.update(dict.fromkeys(joined, joined))
-    components = [graph.component_cells[a:b].tolist() for a, b in itertools.pairwise(graph.component_offsets.tolist())]
-    assert sorted(tuple(sorted(component)) for component in components) == sorted(
-        {tuple(sorted(s)) for s in together.values()}
-    )
-    for k, (first, last) in enumerate(itertools.pairwise(graph.component_factor_offsets.tolist())):
-        for f in graph.component_factors[first:last]:
-            assert set(sets_of(graph)[f]) <= set(components[k])
-    assert graph.component_factor_offsets[-1] == len(sets_of(graph))
-    selected = np.zeros(graph.n_components, dtype=bool)
-    selected[-1:] = True
-    assert sorted(cells_of_components(graph, selected)) == sorted(components[-1] if components else [])
-
-
-def test_weights_of_zero_make_no_factor() -> None:
-    small = small_field(0, structure="all", missing=1.0)
-    without_weights = replace(small.field, weights=np.zeros_like(small.field.weights))
-    graph, _ = graph_of(small, without_weights)
-    assert sets_of(graph) == []
-    assert graph.n_components == graph.n_missing
-
-
-def test_keys_depend_on_cells_and_observed_values_but_not_on_weights() -> None:
-    small = small_field(0, structure="tree", rows=40, missing=0.5)
-    graph, _ = graph_of(small)
-    heavier, _ = graph_of(small, replace(small.field, weights=small.field.weights * 2))
-    assert np.array_equal(graph.component_keys, heavier.component_keys)
-    assert len(np.unique(graph.component_keys)) > 0.9 * graph.n_components
-
-
 def test_tables_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     small = small_field(0, structure="all", missing=1.0)
     monkeypatch.setattr(memory, "machine_memory", lambda: 100.0)
     with pytest.raises(DataError, match="tables of all missing cells"):
         graph_of(small)
-
-
-def test_probabilities_of_large_logits_are_finite() -> None:
-    small = small_field(0, structure="none", missing=1.0)
-    graph, _ = graph_of(small)
-    beliefs = normalize(graph, np.linspace(-1e4, 1e4, graph.offsets[-1]))
-    assert np.isfinite(beliefs).all()
-    np.testing.assert_allclose(np.add.reduceat(beliefs, graph.offsets[:-1]), 1.0)

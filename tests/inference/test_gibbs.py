@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from oracle import SlowField
@@ -63,22 +61,6 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     degrees = len(common) - 1
     assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
     assert degrees >= 2
-
-
-def test_a_wrong_field_fails_the_same_test() -> None:
-    """Samples of one field do not pass the test above for a field with slightly different weights."""
-    field = small_field()
-    other = replace(field, weights=field.weights * 0.85)
-    slow = SlowField(other.schema, other.biases, other.pairs, other.weights)
-    table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
-    with Threads(2) as engine:
-        (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
-    joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_target_columns :, 0].tolist())
-    counts = dict.fromkeys(joint, 0)
-    for assignment in map(tuple, codes.T.tolist()):
-        counts[assignment] += 1
-    chi = sum((counts[assignment] - 20000 * p) ** 2 / (20000 * p) for assignment, p in joint.items())
-    assert chi > len(joint) + 4.5 * np.sqrt(2 * len(joint))
 
 
 def test_observed_cells_stay_and_equal_seeds_give_equal_draws() -> None:
@@ -145,48 +127,27 @@ def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
         field.sample(0, given=given)
 
 
-def test_samples_of_a_learned_field_have_the_moments_of_its_data() -> None:
-    rng = np.random.default_rng(2)
-    a = rng.random(2000) < 0.3
-    X = np.column_stack([a, a ^ (rng.random(2000) < 0.1)]).astype(int)
-    drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, burn_in=60).to_numpy()
-    assert drawn.mean(axis=0) == pytest.approx(X.mean(axis=0), abs=0.03)
-    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)
-
-
 def sample_of_chains(field: Field, count: int) -> DenseDataset:
     """Return rows without values, each an independent chain; more than 256 rows are several blocks."""
     return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
 
 
-def test_a_chain_continues_from_its_last_state() -> None:
-    field = small_field()
-    sample = sample_of_chains(field, 300)
-    with Threads(1) as engine:
-        (often,) = draw_often(field, sample, count=4, sweeps=7, thin=3, seed=5, engine=engine)
-        apart = [draw(field, sample, sweeps=sweeps, seed=5, engine=engine)[0] for sweeps in (7, 10, 13, 16)]
-    assert often.shape == (4, 4, 300)
-    assert np.array_equal(often, np.stack(apart))
-
-
-def test_neither_threads_nor_kernel_calls_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_change_no_bit() -> None:
     field = small_field()
     sample = sample_of_chains(field, 700)
     found = []
-    for threads, cells in ((1, 10**9), (3, 10**9), (2, 1), (1, 2500)):
-        monkeypatch.setattr(gibbs, "CELLS_PER_CALL", cells)
+    for threads in (1, 3):
         with Threads(threads) as engine:
             found += draw_often(field, sample, count=3, sweeps=6, thin=4, seed=2, engine=engine)
     assert len({codes.tobytes() for codes in found}) == 1
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_progress_increases_up_to_the_total(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+def test_progress_increases_up_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     field = small_field()
     sample = sample_of_chains(field, 700)
     monkeypatch.setattr(gibbs, "CELLS_PER_CALL", 2000)
     calls: list[tuple[int, int]] = []
-    with Threads(threads) as engine:
+    with Threads(3) as engine:
         often = {"count": 5, "sweeps": 20, "thin": 9, "seed": 0, "engine": engine}
         draw_often(field, sample, **often, progress=lambda *call: calls.append(call))
     done, total = zip(*calls, strict=True)
@@ -196,8 +157,7 @@ def test_progress_increases_up_to_the_total(monkeypatch: pytest.MonkeyPatch, thr
     assert len(done) > 20
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains of 2 * 10^9 sweeps stop at their next kernel call, and those that wait never start."""
     field = small_field()
     sample = sample_of_chains(field, 700)
@@ -209,20 +169,9 @@ def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch, threads:
         if len(calls) == 6:
             raise KeyboardInterrupt
 
-    with Threads(threads) as engine:
+    with Threads(2) as engine:
         with pytest.raises(KeyboardInterrupt):
             draw_often(field, sample, count=2, sweeps=10**9, thin=10**9, seed=0, engine=engine, progress=progress)
-        assert len(calls) <= 6 + threads
+        assert len(calls) <= 6 + 2
         (codes,) = draw(field, sample, sweeps=2, seed=0, engine=engine)
     assert codes.min() >= 0, "the threads are available again"
-
-
-def test_rows_without_missing_cells_stay_and_take_no_sweeps() -> None:
-    field = small_field()
-    table = rows_like(field, [1, 2, 0, 1, 0.5], 300)
-    calls: list[int] = []
-    with Threads(2) as engine:
-        often = {"count": 3, "sweeps": 10**9, "thin": 10**9, "seed": 0, "engine": engine}
-        (codes,) = draw_often(field, DenseDataset.single(table), **often, progress=lambda *_: calls.append(1))
-    assert calls == []
-    assert np.array_equal(codes, np.stack([table.codes()] * 3))

@@ -10,8 +10,6 @@ from scipy.stats import t
 from small_fields import Small, slow_of, small_field
 
 from sparsefield import Gibbs
-from sparsefield.compute import Threads
-from sparsefield.inference import infer
 from sparsefield.inference.factor_graph import build_factors
 from sparsefield.inference.gibbs import ChainMeans, run_chains
 from sparsefield.inference.missing_problem import compile_problem
@@ -40,21 +38,13 @@ def too_far(distance: np.ndarray, error: np.ndarray) -> bool:
     return bool((np.abs(distance) > limit * error + 1e-9).any())
 
 
-@pytest.mark.parametrize("triples", [0, 5])
-@pytest.mark.parametrize("structure", ["tree", "loop", "all"])
+@pytest.mark.parametrize(("structure", "triples"), [("tree", 5), ("all", 0)])
 def test_means_are_within_their_standard_errors(structure, triples) -> None:
     small = small_field(21, structure=structure, triples=triples, size=0.8, rows=6, missing=0.8)
     distance, error = deviations(small, Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
     assert len(distance) > 20
     assert not too_far(distance, error)
     assert error.max() < 0.01
-
-
-def test_a_slightly_different_field_fails_the_same_test() -> None:
-    small = small_field(21, structure="all", size=0.8, rows=6, missing=0.8)
-    other = replace(small.field, weights=small.field.weights * 0.9)
-    distance, error = deviations(replace(small, field=other), Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
-    assert too_far(distance, error)
 
 
 def test_means_of_conditionals_vary_less_than_means_of_draws() -> None:
@@ -102,14 +92,6 @@ def test_r_hat_is_one_for_chains_that_agree_and_large_for_those_that_do_not() ->
     still = ChainMeans.of(np.full((8, 1), 50.0), np.full((8, 1), 5.0), np.full(8, 500))
     assert still.r_hat == pytest.approx(1.0)
     assert still.error == pytest.approx(0.0)
-
-
-def test_an_odd_number_of_sweeps_uses_all_of_them() -> None:
-    small = small_field(6, structure="all", rows=3, missing=1.0)
-    with Threads(1) as engine:
-        found = infer(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).marginals[0]
-    totals = np.add.reduceat(found, small.field.schema.coding.state_offsets[:-1])
-    np.testing.assert_allclose(totals, 1.0, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"chains": 1}, {"burn_in": -1}, {"sweeps": 3}, {"max_r_hat": 1.0}, {"seed": -1}])

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import fill
 
-from sparsefield import MarkovField
 from sparsefield.inference import MeanField
 
 
@@ -59,26 +58,7 @@ def test_one_sweep_is_that_of_the_oracle(make_problem, seed) -> None:
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
-def test_rows_that_do_not_converge_are_counted(make_problem) -> None:
-    problem = make_problem(3, missing=0.6, size=2.0)
-    _, unconverged = filled(problem, MeanField(tolerance=1e-12, max_sweeps=1))
-    assert unconverged > 0
-    assert filled(problem, MeanField(tolerance=1e-12, max_sweeps=5000))[1] == 0
-
-
 @pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_sweeps": 0}])
 def test_invalid_options_are_refused(options) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         MeanField(**options)
-
-
-def test_the_beliefs_of_a_row_do_not_depend_on_other_rows() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 3, 600)
-    X = np.column_stack([a, np.where(rng.random(600) < 0.7, a, 0), (a > 0) ^ (rng.random(600) < 0.2)]).astype(float)
-    X[rng.random(X.shape) < 0.3] = np.nan
-    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    everything = field.predict_proba(X)
-    for row in (0, 5, 599):
-        alone = field.predict_proba(X[[row]])
-        assert all(np.array_equal(alone[c][0], everything[c][row]) for c in alone)

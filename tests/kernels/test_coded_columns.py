@@ -17,7 +17,6 @@ from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference import INFERENCE, infer, predict_observed
 from sparsefield.inference.method import Filled, fill_blocks
 from sparsefield.kernels import row_draws
-from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.model import Field
 from sparsefield.objectives import DenseEvaluator, LatentEvaluator
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
@@ -203,18 +202,7 @@ def test_the_gradient_of_cd_is_that_of_the_oracle(kind, engine) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", TARGETS)
-def test_conditionals_are_those_of_the_oracle(kind) -> None:
-    problem = make(kind, 4)
-    found = np.empty((int(problem.schema.coding.state_offsets[-1]), problem.block.n_rows))
-    log_likelihood = predict_states(problem.block, problem.field.graphs[0], problem.field.theta, found)
-    for i, row in enumerate(problem.rows):
-        for v in range(len(row.codes)):
-            assert found[problem.states(v), i] == pytest.approx(problem.slow.update(v, row.q), abs=1e-12)
-    assert log_likelihood == pytest.approx(-problem.slow.pl_loss(problem.rows), rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ["auto", "exact", "bp", "gibbs"])
+@pytest.mark.parametrize("name", ["exact", "bp", "gibbs"])
 @pytest.mark.parametrize("kind", TARGETS)
 def test_missing_cells_get_the_marginals_of_enumeration(kind, name) -> None:
     """A row with two missing cells is a tree, on which belief propagation is exact."""
@@ -249,7 +237,7 @@ def test_mean_field_reaches_the_fixed_point_of_the_oracle(kind) -> None:
     block, filled = problem.fill("mean-field", tolerance=1e-11, max_sweeps=5000, damping=0.0)
     assert filled.unconverged == 0
     for i, row in enumerate(problem.rows):
-        assert block.beliefs[:, i] == pytest.approx(problem.slow.mean_field(row, 500), abs=1e-8)
+        assert block.beliefs[:, i] == pytest.approx(problem.slow.mean_field(row, 100), abs=1e-8)
     assert_beliefs_follow(problem, block, filled.probabilities[0])
 
 
@@ -308,10 +296,9 @@ def latent_conditional(problem: Problem, v: int, row: int) -> list[float]:
     return problem.slow.conditional(v, problem.block.codes[:, row].tolist(), problem.given(row))
 
 
-@pytest.mark.parametrize("latent", [(2,), (2, 3)])
 @pytest.mark.parametrize("kind", TARGETS)
-def test_latent_variables_are_summed_out_as_enumeration_does(kind, latent, engine) -> None:
-    problem = make(kind, 9, missing=0.0, latent=latent)
+def test_latent_variables_are_summed_out_as_enumeration_does(kind, engine) -> None:
+    problem = make(kind, 9, missing=0.0, latent=(2, 3))
     field, codes = problem.field, problem.block.codes
     n_visible = len(TARGETS[kind])
     wanted = 0.0
@@ -346,8 +333,7 @@ def test_the_gradient_with_latent_variables_is_the_derivative_of_the_loss(kind, 
         assert gradient[k] == pytest.approx((there - back) / 2e-5, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["auto", "mean-field"])
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize(("kind", "name"), [("all", "auto"), ("all", "mean-field"), ("numeric", "auto")])
 def test_missing_cells_beside_latent_variables(kind, name, engine) -> None:
     """Mean field within each latent state is exact where columns depend on each other through latent ones alone."""
     problem = make(kind, 11, missing=0.6, latent=(3,))
@@ -367,9 +353,8 @@ def test_missing_cells_beside_latent_variables(kind, name, engine) -> None:
 
 
 @pytest.mark.parametrize("kinds", [{}, {"x1": "ordinal", "x3": "ordinal"}, {"x1": "numeric", "x3": "numeric"}])
-@pytest.mark.parametrize("seed", range(3))
-def test_learned_schemas_give_the_gradients_of_the_oracle(make_problem, engine, seed, kinds) -> None:
-    problem = make_problem(seed, kinds=kinds, symmetric=True, n_rows=15)
+def test_learned_schemas_give_the_gradients_of_the_oracle(make_problem, engine, kinds) -> None:
+    problem = make_problem(0, kinds=kinds, symmetric=True, n_rows=15)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(problem.slow.pl_loss(problem.rows), rel=1e-12)

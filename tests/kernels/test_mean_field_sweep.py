@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import graphs_of
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
@@ -65,16 +64,3 @@ def test_the_hessian_of_biases_is_p_times_1_minus_p_over_observed_cells(make_pro
     out = np.empty(2)
     bias_hessian(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), np.zeros(2, dtype=bool), out)
     assert out.tolist() == [0.375, 0.0]
-
-
-def test_pairs_of_weight_0_change_nothing(make_problem, engine) -> None:
-    problem = make_problem(5, share=0.5)
-    n = problem.schema.n_target_columns
-    theta = problem.theta.copy()
-    theta[n::2] = 0.0
-    kept = np.flatnonzero(theta[n:])
-    evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
-    one, _ = evaluator.evaluate(problem.graphs, theta)
-    smaller = np.concatenate([theta[:n], theta[n:][kept]])
-    other, _ = evaluator.evaluate(graphs_of(problem.schema, problem.pairs[kept]), smaller)
-    assert one == other

@@ -35,16 +35,6 @@ def test_loss_is_never_negative(make_problem, seed, missing, size, n_rows) -> No
     assert loss >= -1e-12 * total
 
 
-def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> None:
-    problem = make_problem(12, missing=0.3)
-    _, _, factors = evaluate(problem)
-    n = problem.schema.n_target_columns
-    for i, row in enumerate(problem.rows):
-        q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
-        np.testing.assert_allclose(factors.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(factors.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
-
-
 def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() -> None:
     """Updated at once, both would jump to 1, and the loss would fall without end with their weight."""
     X = np.array([[0, 0]] * 8 + [[1, 0], [0, 1]])

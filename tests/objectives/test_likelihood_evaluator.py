@@ -64,7 +64,7 @@ class Problem:
         return total
 
 
-CASES = [{}, {"missing": 0.3}, {"observed": False}, {"observed": False, "missing": 0.3}]
+CASES = [{"missing": 0.3}, {"observed": False}]
 
 
 @pytest.mark.parametrize("case", [*CASES, {"missing": 0.3, "triples": True}])
@@ -117,14 +117,6 @@ def test_threads_and_equal_rows_change_no_bit(monkeypatch) -> None:
             loss, gradient = evaluator.evaluate(graph, problem.theta)
             found.append((loss, gradient.tobytes(), evaluator.bias_hessian().tobytes()))
     assert found[0] == found[1]
-
-
-def test_without_covariates_all_rows_share_one_partition_function() -> None:
-    problem = Problem(5, observed=False)
-    (group,) = missing_sums.free_rows(DenseDataset.single(problem.table))
-    ((_, block),) = group.members
-    assert block.n_rows == 1
-    assert block.weight[0] == pytest.approx(problem.weight.sum())
 
 
 def test_extreme_weights_keep_the_loss_finite() -> None:

@@ -37,8 +37,7 @@ def evaluate(problem, name: str):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("shape", "missing"), [*zip(SHAPES, [0.3, 0.0, 0.3, 0.0, 0.3], strict=True)])
 def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, missing) -> None:
     problem = make_problem(3, missing=missing, **SHAPES[shape])
     _, loss, gradient = evaluate(problem, name)
@@ -47,7 +46,7 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, mi
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("size", [1e-8, 30.0, 400.0])
+@pytest.mark.parametrize("size", [1e-8, 400.0])
 def test_extreme_weights_keep_their_digits(make_problem, name, size) -> None:
     problem = make_problem(11, size=size)
     _, loss, gradient = evaluate(problem, name)
@@ -93,15 +92,6 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None:
-    problem = make_problem(5)
-    contrast = evaluate(problem, name)[0].gradient_factors()
-    weights = np.concatenate([part.block.weight for part in contrast.local_blocks[0]])
-    expected = np.average(np.concatenate(contrast.expectations[0], axis=1), axis=1, weights=weights)
-    np.testing.assert_allclose(contrast.means[0], expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = make_problem(8, share=0.3)
     evaluator, _, _ = evaluate(problem, name)
@@ -111,38 +101,10 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_evaluating_twice_gives_the_same_bits_and_leaves_the_table_alone(make_problem, name) -> None:
-    problem = make_problem(9)
-    before = [block.beliefs.copy() for block in problem.table.blocks]
-    graphs = problem.graphs
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[name](), engine)
-        loss, gradient = evaluator.evaluate(graphs, problem.theta)
-        again, gradient_again = evaluator.evaluate(graphs, problem.theta)
-    assert loss == again
-    assert np.array_equal(gradient, gradient_again)
-    assert all(np.array_equal(b.beliefs, old) for b, old in zip(problem.table.blocks, before, strict=True))
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
-    problem = make_problem(4, n_rows=10)
-    block = problem.table.blocks[0]
-    silent = np.where(np.arange(10) % 3 == 0, 0.0, block.weight)
-    table = Table(problem.schema, (block._replace(weight=silent),), 10)
-    kept = [row for k, row in enumerate(problem.rows) if k % 3]
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[name](), engine)
-        loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
-    assert loss == pytest.approx(LOSS[name](problem.slow, kept), rel=1e-11)
-    np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, kept, problem.pairs), rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_row_three_times_is_a_row_of_weight_3(make_problem, name) -> None:
+def test_a_row_of_weight_k_is_that_row_k_times(make_problem, name) -> None:
     problem = make_problem(4, n_rows=10, missing=0.0)
     block = problem.table.blocks[0]
-    often = np.arange(10) % 3 + 1
+    often = np.arange(10) % 3  # some not at all
     weighted = block._replace(weight=often.astype(float))
     repeated = block._replace(
         codes=np.repeat(block.codes, often, axis=1),

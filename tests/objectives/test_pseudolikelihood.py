@@ -13,9 +13,8 @@ from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, missing) -> None:
-    problem = make_problem(seed, missing=missing, n_rows=15)
+def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, missing) -> None:
+    problem = make_problem(0, missing=missing, n_rows=15)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     graphs = problem.graphs
     _, gradient = evaluator.evaluate(graphs, problem.theta)
@@ -37,19 +36,6 @@ def test_loss_without_missing_cells_is_the_pseudo_likelihood_by_enumeration(make
             expected -= row.weight * math.log(problem.slow.conditional(v, row.codes, row.q[n:])[code])
     loss, _ = DenseEvaluator(problem.sample, PseudoLikelihood(), engine).evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_missing_cell_has_no_error(make_problem, engine) -> None:
-    problem = make_problem(7, missing=0.4)
-    evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
-    evaluator.evaluate(problem.graphs, problem.theta)
-    errors = evaluator.gradient_factors().errors[0][0]
-    codes = problem.table.codes()
-    offsets = problem.schema.target_offsets
-    for v in range(len(codes)):
-        assert not errors[offsets[v] : offsets[v + 1], codes[v] < 0].any()
-        assert errors[offsets[v] : offsets[v + 1], codes[v] >= 0].all()
-    assert (codes < 0).any()
 
 
 @pytest.mark.slow

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
+from plain import learn_plain_schema
 from sparse_tables import sparse_of, sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, SparseTable
+from sparsefield.data import DenseDataset, SparseTable, as_source, compile_sparse, compile_table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
-
-pytestmark = pytest.mark.grid(keep=2)
 
 SHAPES = {
     "binary": {"states": (2,) * 6, "observed_states": ()},
     "many states": {"states": (2, 3, 5, 2), "observed_states": (), "n_rows": 20},
     "observed": {"states": (3, 2), "observed_states": (2, 4)},
-    "binary observed": {"states": (2, 2, 2), "observed_states": (2, 2)},
-    "one target": {"states": (4,), "observed_states": (3,)},
     "a constant column": {"states": (2, 1, 3, 1), "observed_states": (1, 2)},
 }
 
@@ -57,7 +55,7 @@ def assert_equal(problem, engine, pairs=None, theta=None) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["binary", "a constant column"])
 @given(
     seed=st.integers(0, 2**32 - 1),
     size=st.sampled_from([0.1, 1.0, 6.0]),
@@ -79,8 +77,7 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, engine, shape) 
     np.testing.assert_allclose(gradient, problem.slow.pl_gradient(problem.rows, problem.pairs), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("states", [2, 3])
-@pytest.mark.parametrize("observed", [0, 1])
+@pytest.mark.parametrize(("states", "observed"), [(2, 1), (3, 0)])
 def test_hubs(make_problem, engine, states, observed) -> None:
     """One column that everything hangs on: a row in which it is on touches every variable."""
     problem = make_problem(
@@ -94,8 +91,26 @@ def test_hubs(make_problem, engine, states, observed) -> None:
     assert_equal(problem, engine, pairs, theta)
 
 
-@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
-@pytest.mark.parametrize("size", [50.0, 300.0])
+def test_rows_that_touch_more_states_than_buffers_hold_at_first(engine, monkeypatch) -> None:
+    """Buffers begin with 1024 states and 4096 arcs; the product of the normalizers, 2^1200, overflows a double."""
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
+    rng = np.random.default_rng(0)
+    source = as_source(sp.csr_matrix((rng.random((8, 1205)) < 0.5).astype(np.int8)))
+    schema = learn_plain_schema(source, observed=[f"x{k}" for k in range(1200, 1205)])
+    n = schema.n_target_columns
+    pairs = np.array([(state, covariate) for state in range(n) for covariate in range(n, schema.n_columns)])
+    theta = np.concatenate([np.zeros(n), 1e-3 * rng.normal(size=len(pairs))])
+    outcomes = []
+    for table in (compile_sparse(source, schema), compile_table(source, schema)):
+        sample = DenseDataset.single(table)
+        evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+        outcomes.append(evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta))
+    assert outcomes[0][0] == pytest.approx(outcomes[1][0], rel=1e-11)
+    assert outcomes[0][0] > 8 * 700
+    np.testing.assert_allclose(outcomes[0][1], outcomes[1][1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("shape", "size"), [("binary", 300.0), ("many states", 50.0)])
 def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) -> None:
     problem = problem_of(make_problem, 11, shape, size=size)
     assert_equal(problem, engine)
@@ -108,7 +123,7 @@ def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) ->
         assert all(np.isfinite(part).all() for part in (gradient, sparse.bias_hessian(), shared))
 
 
-@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
+@pytest.mark.parametrize("shape", ["many states", "observed"])
 def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> None:
     problem = problem_of(make_problem, 2, shape, n_rows=15)
     evaluator = SparseEvaluator(sparse_sample(problem), engine)
@@ -123,7 +138,7 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> 
         assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["many states", "observed"])
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.2, 0.6]))
 def test_gradients_of_pairs_outside_the_field_are_exact(make_problem, shape, seed, share) -> None:
     problem = problem_of(make_problem, seed, shape, share=share)
@@ -166,27 +181,7 @@ def test_arc_hessian_is_a_sum_over_rows_in_which_the_source_is_on(make_problem, 
     np.testing.assert_allclose(evaluator.arc_hessian(compiled), slow_shared(problem, arcs), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("share", [0.0, 0.4])
-def test_arcs_that_were_not_walked_are_taken_to_be_on_at_random(make_problem, engine, shape, share) -> None:
-    problem = problem_of(make_problem, 7, shape, share=share)
-    evaluator = SparseEvaluator(sparse_sample(problem), engine)
-    evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
-    pairs = np.array(candidate_pairs(problem.schema))[::-1]
-    arcs = problem.layout.arcs(pairs)
-    found = evaluator.arc_hessian(evaluator.compile(arcs))
-    exact, guess = (
-        np.array(slow_shared(problem, arcs)),
-        evaluator.moments()[0][arcs.source] * evaluator.bias_hessian()[arcs.target],
-    )
-    inside = set(map(tuple, problem.pairs.tolist()))
-    walked = np.array([tuple(pairs[f]) in inside for f in arcs.feature])
-    np.testing.assert_allclose(found[walked], exact[walked], rtol=0, atol=1e-11)
-    np.testing.assert_allclose(found[~walked], guess[~walked], rtol=0, atol=1e-11)
-    assert (found <= evaluator.bias_hessian()[arcs.target] * (1 + 1e-12)).all()
-
-
-@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
+@pytest.mark.parametrize("shape", ["binary", "observed"])
 def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
     problem = problem_of(make_problem, 8, shape, n_rows=80)
     others = problem.layout.arcs(np.array(candidate_pairs(problem.schema)))
@@ -202,23 +197,6 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
             parts = gradient, watched, evaluator.bias_hessian(), evaluator.arc_hessian(arcs)
             outcomes.append((loss, *(part.tobytes() for part in parts)))
     assert outcomes[0] == outcomes[1] == outcomes[2]
-
-
-def test_evaluating_twice_gives_the_same_bits_and_writes_to_no_table(make_problem, engine) -> None:
-    """A table may lie on disk, where it can only be read."""
-    problem = problem_of(make_problem, 9)
-    table = sparse_of(problem.table)
-    for array in (table.offsets, table.columns, table.weight):
-        array.setflags(write=False)
-    evaluator = SparseEvaluator(DenseDataset.single(table), engine)
-    arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
-    loss, gradient = evaluator.evaluate(arcs, problem.theta)
-    kept = gradient.copy()
-    gradient += 1.0  # what is handed out is the caller's
-    again, gradient_again = evaluator.evaluate(arcs, problem.theta)
-    assert loss == again
-    assert np.array_equal(kept, gradient_again)
-    np.testing.assert_allclose(evaluator.gradient(arcs, len(kept)), kept, rtol=0, atol=1e-11)
 
 
 def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:

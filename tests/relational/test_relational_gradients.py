@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import bias_names, by_column, compiled, ends_counted, layout_of, names_of, problem_of
+from relational_oracle import bias_names, by_column, ends_counted, names_of, problem_of
 from villages import TEMPLATES, relational, village
 
 from sparsefield import MeanField, config
@@ -19,8 +18,6 @@ from sparsefield.induction import all_pairs
 from sparsefield.inference import infer
 from sparsefield.model import compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-
-pytestmark = pytest.mark.grid(keep=2)
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
@@ -68,11 +65,10 @@ SMALL = (
 )
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_conditionals_are_those_of_the_joint_distribution_of_all_cells(seed) -> None:
+def test_conditionals_are_those_of_the_joint_distribution_of_all_cells() -> None:
     """One table of the probabilities of all assignments of all cells, from which every conditional is summed."""
-    data, rows = village(seed, persons=3, letters=3, missing=0.0, templates=SMALL, moods=3, loose=0.05)
-    problem = problem_of(data, rows, seed, share=1.0)
+    data, rows = village(0, persons=3, letters=3, missing=0.0, templates=SMALL, moods=3, loose=0.05)
+    problem = problem_of(data, rows, 0, share=1.0)
     slow, cells = problem.slow, problem.slow.cells()
     joint = slow.joint(cells)
     assert sum(joint.values()) == pytest.approx(1.0)
@@ -117,7 +113,7 @@ def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once()
 
 
 @given(seed=SEEDS, missing=st.sampled_from([0.0, 0.3]))
-@settings(max_examples=8)
+@settings(max_examples=3)
 def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, missing) -> None:
     data, rows = village(seed, missing=missing)
     problem = problem_of(data, rows, seed)
@@ -134,12 +130,10 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, m
         assert slope == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=2e-8)
 
 
-@pytest.mark.parametrize("block_rows", [1, 2, 256])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("objective", "block_rows"), [("pl", 1), ("cd", 256)])
 @given(
     seed=SEEDS, missing=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS
 )
-@pytest.mark.grid(keep=1)
 def test_losses_and_gradients_are_those_of_plain_loops(
     objective, block_rows, seed, missing, templates, persons, counts
 ) -> None:
@@ -156,28 +150,9 @@ def test_losses_and_gradients_are_those_of_plain_loops(
     assert gradient == pytest.approx(np.array(exact), abs=1e-11)
 
 
-@given(seed=SEEDS)
-@settings(max_examples=10)
-def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) -> None:
-    data, rows = village(seed, missing=0.0)
-    layout = layout_of(data)
-    for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
-        for row in rows[table]:
-            row.update(dict.fromkeys(columns))
-    problem = problem_of(relational(rows), rows, seed, size=0.3, layout=layout)
-    assert problem.slow.cd_loss() > 0.0
-    assert evaluated(problem, "cd")[0] > 0.0
-    problem.slow.q, _ = problem.slow.mean_field(1e-14, 5000)
-    settled = replace(problem, sample=compiled(problem.slow.data, layout, problem.slow))
-    loss, gradient, _ = evaluated(settled, "cd")
-    assert loss == pytest.approx(0.0, abs=1e-10)
-    assert gradient == pytest.approx(np.zeros(len(gradient)), abs=1e-10)
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=SEEDS, counts=COUNTS)
-@settings(max_examples=10)
-@pytest.mark.grid(keep=1)
+@settings(max_examples=5)
 def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
     data, rows = village(seed, missing=0.4, persons=5, letters=6)
     problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
@@ -232,8 +207,8 @@ def test_one_weight_is_shared_by_all_places_of_its_template() -> None:
 def test_every_template_has_a_pair_of_rows_somewhere() -> None:
     """Else the tests of this folder would test nothing."""
     counts = dict.fromkeys((template.label for template in TEMPLATES), 0)
-    for seed in range(20):
+    for seed in range(10):
         data, rows = village(seed)
         for label, pairs in problem_of(data, rows, seed).slow.pairs.items():
             counts[label] += len(pairs) > 0
-    assert min(counts.values()) >= 4, counts
+    assert min(counts.values()) >= 2, counts

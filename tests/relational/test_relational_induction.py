@@ -17,8 +17,6 @@ from sparsefield.errors import DataError
 from sparsefield.induction import RULES, FixedGraph, Grafting, IdealParent, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
-pytestmark = pytest.mark.grid(keep=1)
-
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
@@ -56,8 +54,9 @@ RULES_WITHOUT_THRESHOLDS = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES_WITHOUT_THRESHOLDS.values(), ids=RULES_WITHOUT_THRESHOLDS)
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("rule", "objective"), [("grafting", "pl"), ("cfi dense", "cd"), ("cfi sparse", "pl"), ("cfi auto", "cd")]
+)
 @given(
     seed=SEEDS,
     templates=SOME_TEMPLATES,
@@ -75,24 +74,11 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     slow = problem.slow
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "TILE_STATES", tile)
-        found = scores(rule, problem, factors_of(problem, objective))
+        found = scores(RULES_WITHOUT_THRESHOLDS[rule], problem, factors_of(problem, objective))
     _, exact = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
     assert set(found) <= set(exact)
     for name, gradient in exact.items():
         assert found.get(name, (0.0, 0.0)) == pytest.approx((gradient, abs(gradient)), abs=1e-11), name
-
-
-def test_all_candidates_of_a_village_are_looked_at_at_once() -> None:
-    problem = random_problem(11, persons=12, letters=12, missing=0.1)
-    contrast = factors_of(problem, "pl")
-    _, exact = problem.slow.pl_gradient(problem.slow.q)
-    assert {label for label, *_ in exact} == {template.label for template in TEMPLATES}
-    meets_itself = [name for name in exact if name[1] == name[2] and name[0] in ("across elder", "shared sender")]
-    assert meets_itself
-    for rule in RULES_WITHOUT_THRESHOLDS.values():
-        found = scores(rule, problem, contrast)
-        for name, gradient in exact.items():
-            assert found.get(name, (0.0,))[0] == pytest.approx(gradient, abs=1e-11)
 
 
 def by_hand(problem, contrast, threshold: float) -> dict:
@@ -113,8 +99,7 @@ def by_hand(problem, contrast, threshold: float) -> dict:
     return dict(zip(names_of(problem.slow, layout, candidates), estimate.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.3])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("objective", "threshold"), [("pl", 0.1), ("cd", 0.3)])
 @given(
     seed=SEEDS,
     templates=SOME_TEMPLATES,
@@ -137,12 +122,16 @@ def test_with_thresholds_both_products_leave_out_the_same(
             assert found.get(name, (0.0, 0.0)) == pytest.approx((estimate, abs(estimate)), abs=1e-4), (product, name)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", RULES)
 @given(
-    seed=SEEDS, cut=st.sampled_from([0.0, 0.3, 1.0]), known=st.floats(0.0, 1.0), templates=SOME_TEMPLATES, counts=COUNTS
+    objective=st.sampled_from(list(OBJECTIVES)),
+    seed=SEEDS,
+    cut=st.sampled_from([0.0, 0.3, 1.0]),
+    known=st.floats(0.0, 1.0),
+    templates=SOME_TEMPLATES,
+    counts=COUNTS,
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     name, objective, seed, cut, known, templates, counts
 ) -> None:
@@ -200,13 +189,6 @@ def test_an_edge_holds_all_features_of_its_variables_in_every_template(problem) 
     assert len({name[0] for name in found}) > 3
 
 
-def test_an_edge_may_name_its_template(problem) -> None:
-    label = "across receiver (left kind; right smokes, town)"
-    found = graph(problem, ("person.town", "letter.kind", label))
-    assert {name[0] for name in found} == {label}
-    assert {(name[1][1], name[2][1]) for name in found} == {("kind", "town")}
-
-
 def test_a_variable_may_meet_itself_over_a_named_template(problem) -> None:
     for label in ("across elder", "joined who whom"):
         found = graph(problem, ("person.mood", "person.mood", label))
@@ -218,13 +200,11 @@ def test_a_variable_may_meet_itself_over_a_named_template(problem) -> None:
     ("edge", "words"),
     [
         (("person.mood", "letter.nothing"), "'letter.nothing'"),
-        (("mood", "smokes"), "'mood'"),
         (("person.mood", "person.mood"), "itself"),
         (("person.mood", "letter.kind", "across nowhere"), "templates: 'within person'"),
         (("person.town", "person.age"), "two observed columns"),
         (("person.mood", "letter.kind", "across receiver (left kind; right smokes, town)"), "no template allows"),
         (("place.climate", "letter.kind"), "no template allows"),
-        ((0, 1), "column 0"),
     ],
 )
 def test_an_edge_that_no_template_allows_is_refused(problem, edge, words) -> None:

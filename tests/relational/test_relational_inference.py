@@ -55,7 +55,7 @@ def small_village(seed: int, templates):
 
 
 @given(seed=st.integers(0, 2**20), templates=st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_beliefs_and_completions_are_those_of_enumeration(seed, templates) -> None:
     problem = small_village(seed, templates)
     assert worst(problem, ExactInference()) < 1e-10
@@ -75,7 +75,7 @@ def test_beliefs_and_completions_are_those_of_enumeration(seed, templates) -> No
 
 
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_chains_of_rows_are_exact_by_belief_propagation(seed) -> None:
     """One column a row, each tied to the next: a tree over many rows."""
     rng = np.random.default_rng(seed)

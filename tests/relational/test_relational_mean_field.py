@@ -16,23 +16,18 @@ from relational_oracle import (
     problem_of,
     problem_over,
     random_field,
-    slow_over,
-    tell,
 )
 from scipy.stats import chi2
-from villages import TEMPLATES, relational, village
+from villages import relational, village
 
-from sparsefield import MarkovField, MeanField, RelationalField, config
+from sparsefield import MeanField, RelationalField
 from sparsefield.compute import Threads
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.induction import all_pairs
 from sparsefield.inference import infer
 from sparsefield.model import Field
 
-pytestmark = pytest.mark.grid(keep=2)
-
 SEEDS = st.integers(0, 2**32 - 1)
-COUNTS = st.sampled_from(["differs", "any"])
 NOWHERE: frozenset = frozenset()
 
 
@@ -47,86 +42,8 @@ def beliefs(problem, inference) -> tuple[dict, object]:
     return found, answers
 
 
-def assert_same(found: dict, wanted: dict, within: float = 1e-10) -> None:
-    for spot, belief in found.items():
-        assert belief == pytest.approx(wanted[spot], abs=within), spot
-
-
-@pytest.mark.slow
-@pytest.mark.grid(keep=3)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"tolerance": 0.1},
-        {"tolerance": 1e-3},
-        {"tolerance": 1e-9},
-        {"tolerance": 0.1, "damping": 0.4},
-        {"tolerance": 1e-6, "damping": 0.7},
-        {"tolerance": 0.0, "max_sweeps": 1},
-        {"tolerance": 0.0, "max_sweeps": 4, "damping": 0.2},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("block_rows", [2, 256])
-@given(seed=SEEDS, templates=st.lists(st.sampled_from(TEMPLATES[2:]), min_size=1, unique=True), counts=COUNTS)
-@settings(max_examples=8)
-def test_entities_are_visited_in_order_until_no_belief_moves_by_more(
-    options, block_rows, seed, templates, counts
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
-        data, rows = village(seed, missing=0.5, persons=5, letters=5, templates=templates)
-        counted = ends_counted(counts, data, rows, seed)
-        problem = problem_of(data, rows, seed, scatter=bool(seed % 2), counted=counted)
-    found, answers = beliefs(problem, MeanField(**options))
-    wanted, rounds = problem.slow.mean_field(**options)
-    assert_same(found, wanted)
-    assert answers.unconverged == 0 or rounds == options.get("max_sweeps", 500)
-
-
-@pytest.mark.slow
-def test_the_tolerance_says_in_which_round_linked_rows_stop() -> None:
-    """A round earlier or later the beliefs are others, so that the test above would see it."""
-    rounds, apart = [], []
-    for seed in range(12):
-        data, rows = village(seed, missing=0.7, persons=6, letters=6)
-        problem = problem_of(data, rows, seed, size=1.0 + seed % 3)
-        found, _ = beliefs(problem, MeanField(tolerance=0.1))
-        wanted, last = problem.slow.mean_field(0.1)
-        assert_same(found, wanted)
-        rounds.append(last)
-        for other in (last - 1, last + 1):
-            off, _ = problem.slow.mean_field(0.0, other)
-            apart.append(max((abs(found[spot] - off[spot]) for spot in found), default=0.0))
-    assert len(set(rounds)) > 1
-    assert sum(distance > 1e-4 for distance in apart) > 10
-
-
-def test_rows_that_see_each_other_go_on_together_and_others_never_matter_to_them() -> None:
-    """Two villages in one: each ends with the beliefs that it has alone, after as many rounds as it takes alone."""
-    # As many of each state in both, so that gaps start from the same frequencies.
-    calm, busy = [None, 1, 1, 0], [None, None, None, None, None, 1, 1, 0]
-
-    def settled(cells: list, village: list[int]) -> tuple[np.ndarray, int]:
-        data = chain(cells, village)
-        layout = layout_of(data, counted=NOWHERE)
-        field = Field(layout, np.array([-1.0]), all_pairs(layout), np.array([2.0]))
-        problem = problem_over(data, field, counted=NOWHERE)
-        found, _ = beliefs(problem, MeanField(tolerance=1e-4))
-        wanted, rounds = problem.slow.mean_field(1e-4)
-        assert_same(found, wanted)
-        return np.array(list(found.values())), rounds
-
-    together, _ = settled(calm + busy, [0] * 4 + [1] * 8)
-    one, few = settled(calm, [0] * 4)
-    other, many = settled(busy, [1] * 8)
-    assert few < many
-    assert np.array_equal(together, np.concatenate([one, other]))
-
-
-@pytest.mark.slow
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
     data, rows = village(seed, missing=0.5, persons=5, letters=5)
     problem = problem_of(data, rows, seed, size=0.5)
@@ -141,7 +58,7 @@ def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_seen_cells_are_predicted_from_other_seen_cells(seed) -> None:
     """Gaps are summed out by enumeration, and averaged out by draws: not replaced by beliefs that know the cell."""
     data, rows = village(seed, missing=0.3)
@@ -161,14 +78,6 @@ def test_seen_cells_are_predicted_from_other_seen_cells(seed) -> None:
                     assert p == pytest.approx(seen[cell][state], abs=0.04)
 
 
-def test_a_cap_on_sweeps_says_how_many_rows_have_not_settled() -> None:
-    data, rows = village(3, missing=0.7, persons=6, letters=6)
-    problem = problem_of(data, rows, 3)
-    missing = [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
-    _, answers = beliefs(problem, MeanField(tolerance=0.0, max_sweeps=2))
-    assert 0 < answers.unconverged <= len({cell[:2] for cell in missing})
-
-
 # -- close to the truth ------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +91,7 @@ def chain(says: list, sentence: list | None = None) -> Relational:
     )
 
 
-@pytest.mark.parametrize(("weight", "close"), [(0.0, 1e-12), (0.1, 2e-4), (0.3, 1e-3), (0.8, 0.03)])
+@pytest.mark.parametrize(("weight", "close"), [(0.0, 1e-12), (0.3, 1e-3)])
 def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
     """A tree: exact without weights, and off by 0.00007, 0.0002 and 0.013 with them."""
     says = [1, None, None, None, None, 0, None]
@@ -194,63 +103,6 @@ def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
     exact = problem.slow.marginals([("word", i, "says") for i, word in enumerate(says) if word is None])
     for cell, shares in exact.items():
         assert found[(*cell, 1)] == pytest.approx(shares[1], abs=close)
-
-
-@pytest.mark.parametrize(("size", "close"), [(0.05, 1e-3), (0.1, 5e-3)])
-@pytest.mark.parametrize("seed", range(2))
-def test_on_a_weak_field_beliefs_are_close_to_the_marginals(seed, size, close) -> None:
-    """All cells of all rows hidden, and many loops."""
-    data, rows = village(seed, missing=0.0, persons=3, letters=3, loose=0.0)
-    layout = layout_of(data)
-    for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
-        for row in rows[table]:
-            row.update(dict.fromkeys(columns))
-    problem = problem_of(relational(rows), rows, seed, size=size, layout=layout, share=1.0)
-    found, _ = beliefs(problem, MeanField(tolerance=1e-12))
-    exact = problem.slow.marginals(problem.slow.cells())
-    assert len(exact) == 9
-    off = [abs(found[(*c, s)] - shares[s]) for c, shares in exact.items() for s in problem.slow.states(c[0], c[2])]
-    assert 1e-6 < max(off) < close
-
-
-# -- a plain table -----------------------------------------------------------------------------------------------------
-
-
-def test_rows_without_links_stop_one_by_one() -> None:
-    """A row's beliefs are the same whether or not another row, slow to settle, is in the table."""
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 2, 60)
-    seen = pl.DataFrame({"a": a, "b": np.where(rng.random(60) < 0.95, a, 1 - a), "c": rng.integers(0, 2, 60)})
-    field = MarkovField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(seen)
-    missing = seen.cast(pl.Int64).with_columns(
-        a=pl.when(pl.int_range(60) % 2 == 0).then(None).otherwise("a"),
-        b=pl.when(pl.int_range(60) % 3 == 0).then(None).otherwise("b"),
-    )
-    alone = np.concatenate([field.predict_proba(missing[[k]])["a"] for k in range(60)])
-    assert np.array_equal(field.predict_proba(missing)["a"], alone)
-    # As one table of a Relational: the same bits.
-    data = Relational({"only": missing})
-    linked = RelationalField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(Relational({"only": seen}))
-    assert np.array_equal(linked.predict_proba(data)["only"]["a"], alone)
-
-
-@given(seed=SEEDS)
-@settings(max_examples=10)
-def test_each_row_of_a_plain_table_stops_as_plain_loops_do(seed) -> None:
-    data, rows = village(seed, missing=0.6, persons=6, templates=TEMPLATES[:1])
-    problem = problem_of(data, rows, seed, share=1.0, size=1.5)
-    assert not problem.sample.has_links
-    found, _ = beliefs(problem, MeanField(tolerance=0.1))
-    for k in range(6):
-        alone = slow_over(data, {**rows, "person": rows["person"][k : k + 1]}, problem.layout, counted=NOWHERE)
-        tell(alone, problem.field)
-        for spot in alone.q:
-            if spot[0] == "person":
-                alone.q[spot] = problem.slow.q["person", k, *spot[2:]]
-        q, _ = alone.mean_field(0.1)
-        for spot, belief in q.items():
-            if spot[0] == "person" and alone.is_target(spot[0], spot[2]):
-                assert found["person", k, *spot[2:]] == pytest.approx(belief, abs=1e-10)
 
 
 # -- Gibbs -------------------------------------------------------------------------------------------------------------
@@ -276,10 +128,9 @@ def copies(rows: dict[str, list[dict]], count: int) -> dict[str, list[dict]]:
     }
 
 
-@pytest.mark.grid(keep=1)
-@pytest.mark.parametrize("seed", [0, 4, 5])
-def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -> None:
+def test_draws_over_links_have_the_frequencies_of_the_joint_distribution() -> None:
     """Copies of one village are independent of each other, so each is a draw; all are one chain of linked rows."""
+    seed = 0
     _, rows = village(seed, missing=0.0, persons=2, letters=2, loose=0.0)
     for row in rows["letter"]:
         row.update(sender="p0", receiver="p1")

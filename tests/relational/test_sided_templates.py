@@ -49,7 +49,6 @@ def test_a_graph_names_a_template_by_its_words_or_its_label(data: Relational) ->
     ("edge", "words"),
     [
         (("sad", "place.wet"), "names column 'sad'; in linked tables .* 'table.column', such as 'person.sad'"),
-        (("person.sad", "id"), "names column 'id'; in linked tables .* such as 'place.wet' or 'place.cold' or"),
         ((0, 1), "names column 0; in linked tables a column is named 'table.column', such as 'place.wet'"),
         (("person.sad", "place.wet", "within place"), "names the template 'within place'; templates: 'across home "),
     ],

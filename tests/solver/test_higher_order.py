@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from higher import exclusive, graphs_with, triangle
 from oracle import SlowField, candidate_features, rows_of, violation
-from plain import learn_plain_schema
+from random_tables import hide
 from settled import clamped_loss, completed_loss
-from sklearn.base import clone
 
-from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
+from sparsefield import HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.parameters import CHECKPOINT_NAME
-from sparsefield.solver import Trainer, TrainingOptions, working_problem
-from sparsefield.solver.checkpoint import Checkpoint
-from sparsefield.solver.working_problem import WorkingProblem
-
-pytestmark = pytest.mark.grid(keep=2)
 
 TRIPLE = ("x0", "x1", "x2")
 L1 = 20.0
@@ -38,10 +29,6 @@ def triples_of(field: MarkovField) -> dict[tuple[str, ...], float]:
             key = row["variable_a"], row["variable_b"], row["variable_c"]
             found[key] = float(np.hypot(found.get(key, 0.0), row["weight"]))
     return found
-
-
-def with_missing(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
 def penalty_of(model: MarkovField) -> float:
@@ -79,10 +66,9 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
 # -- what is found -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("induction", ["cfi", "grafting"])
-def test_an_exclusive_or_is_found_where_all_pairs_are_expanded(induction) -> None:
+def test_an_exclusive_or_is_found_where_all_pairs_are_expanded() -> None:
     X, held_out = exclusive(320, 0), exclusive(160, 1)
-    options = {"l1": L1, "induction": induction, "n_jobs": 1}
+    options = {"l1": L1, "n_jobs": 1}
     scores = []
     for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "max_order__expand": "all"}):
         field = MarkovField(l1=2.0).set_params(**options, **more).fit(X)
@@ -126,9 +112,9 @@ def test_four_columns_grow_from_three() -> None:
 # -- the optimum -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("penalize_biases", [False, True])
-@pytest.mark.parametrize("induction", ["cfi", "grafting"])
-@pytest.mark.parametrize("make", [exclusive, triangle])
+@pytest.mark.parametrize(
+    ("penalize_biases", "induction", "make"), [(False, "cfi", exclusive), (True, "grafting", triangle)]
+)
 def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_biases, induction, make) -> None:
     X = make(160, 3)
     options = {"l1": 1.5, "max_order": 3, "max_order__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
@@ -153,8 +139,7 @@ def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
     assert worst_violation(model, X) > 50.0
 
 
-@pytest.mark.parametrize("penalize_biases", [False, True])
-@pytest.mark.parametrize("expand", ["active", "all"])
+@pytest.mark.parametrize(("penalize_biases", "expand"), [(False, "all"), (True, "active")])
 def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) -> None:
     X = triangle(200, 5)
     options = {
@@ -178,11 +163,10 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) 
         np.testing.assert_allclose(other.field_.theta, found[0].field_.theta, rtol=0, atol=2e-3)
 
 
-@pytest.mark.parametrize("missing", ["em", "mean-field"])
-@pytest.mark.parametrize("expand", ["active", "all"])
+@pytest.mark.parametrize(("missing", "expand"), [("em", "active"), ("mean-field", "all")])
 def test_with_missing_cells_the_fit_settles(expand, missing) -> None:
     """The objective is that of the completions, or of the beliefs, that the field itself has of missing cells."""
-    X = with_missing(triangle(300, 2), 0.15)
+    X = hide(triangle(300, 2), 0.15, seed=0)
     order = HigherOrder(max_order=3, expand=expand)
     model = MarkovField(l1=2.0, max_order=order, missing=missing, n_jobs=1).fit(X)
     assert model.converged_
@@ -202,153 +186,12 @@ def test_cd_learns_triples_too() -> None:
     assert np.mean(model.transform(asked)[:, 2] == X[:, 2]) > 0.9
 
 
-# -- features that come and go -----------------------------------------------------------------------------------------
-
-
-class Watched(WorkingProblem):
-    """After each change of the features, everything must be what a fresh evaluation says."""
-
-    def __init__(self, *parts):
-        super().__init__(*parts)
-        self.gone, self.back = set(), set()
-
-    def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
-        before = self._higher()
-        added = self._compare(lambda: super(Watched, self).add_features(features, min_gradient))
-        self.back |= (self._higher() - before) & self.gone
-        return added
-
-    def drop_inactive(self) -> None:
-        before = self._higher()
-        self._compare(super().drop_inactive)
-        self.gone |= before - self._higher()
-
-    def _higher(self):
-        return frozenset(
-            map(
-                tuple, self.working_set.features[self.working_set.have_higher_order(self.working_set.features)].tolist()
-            )
-        )
-
-    def _compare(self, change):
-        before, value = dict(self._weights()), self.point.value
-        biases = self.theta[: self.n_target_columns].copy()
-        outcome = change()
-        after = self._weights()
-        assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
-        np.testing.assert_allclose(self.theta[: self.n_target_columns], biases, rtol=0, atol=1e-12)
-        fresh, gradient = self._objective(self.point.coordinates)
-        assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
-        np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
-        n_columns, conjunctions = self.working_set.layout.n_columns, self.working_set.arcs.conjunctions
-        assert len(self.parametrization.means) == n_columns + len(conjunctions)
-        return outcome
-
-    def _weights(self):
-        return dict(
-            zip(map(tuple, self.working_set.features.tolist()), self.theta[self.n_target_columns :], strict=True)
-        )
-
-
-def train(X: np.ndarray, kind: type[WorkingProblem] = WorkingProblem, rule: CFI | None = None, **options):
-    source = as_source(X)
-    sample = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
-    with Threads(1) as engine:
-        made = Trainer(
-            sample,
-            rule=rule or CFI(),
-            objective=OBJECTIVES["pl"](),
-            missing=MeanField(),
-            options=TrainingOptions(max_order=3, **options),
-            engine=engine,
-        )
-        made.problem = kind(made.evaluator, made.problem.working_set, made.problem.penalty)
-        return made, made.run()
-
-
-@pytest.mark.parametrize("penalize_biases", [False, True])
-def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_biases, monkeypatch) -> None:
-    monkeypatch.setattr(working_problem, "MAX_INACTIVE", 0.0)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([triangle(150, 4), rng.integers(0, 3, (150, 2))])
-    # Small batches, one step after each, let in what has to go again.
-    options = {"l1": 0.5, "order_penalty": 1.0, "expand": "all"}
-    options |= {"penalize_biases": penalize_biases, "rule": CFI(batch_size=10, steps_per_batch=1)}
-    trainer, learned = train(X, Watched, **options)
-    assert learned.converged
-    assert trainer.problem.gone
-    assert trainer.problem.back
-    monkeypatch.setattr(working_problem, "MAX_INACTIVE", 1.0)
-    _, other = train(X, **options)
-    assert learned.objective == pytest.approx(other.objective, rel=1e-5)
-
-
-def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
-    trainer, _ = train(triangle(100, 0), l1=1e5, expand="all")
-    problem = trainer.problem
-    assert problem.add_features(np.array([[0, 1, 2], [0, 1, 3]])) == 2
-    problem.loss_gradient[problem.n_target_columns :] = 0.0
-    problem.drop_inactive()
-    assert len(problem.working_set) == 0
-    arrays = problem.state()
-    assert len(arrays["means"]) == len(arrays["variances"]) == trainer.layout.n_columns
-    saved = replace(problem.parametrization, means=arrays["means"], variances=arrays["variances"])
-    problem._moments.recall(saved, trainer.layout.arcs(arrays["pairs"]))
-    assert problem._moments.known == {}
-
-
 # -- the same bits -----------------------------------------------------------------------------------------------------
 
 
-class Killed(BaseException):
-    """Stands for a power cut."""
-
-
-def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovField:
-    """A fit that is killed every few iterations, and goes on from its checkpoint."""
-    stop = every
-    while True:
-        again = clone(field).set_params(solver__checkpoint=folder)
-
-        def progress(step, stop=stop) -> None:
-            if step.iteration == stop:
-                raise Killed
-
-        again.callbacks = FitCallbacks(on_iteration=progress)
-        try:
-            return again.fit(X)
-        except Killed:
-            stop += every
-
-
-SETTINGS = {
-    "plain": ({"max_order__expand": "active", "max_order": 3}, 0.0),
-    "all pairs, biases penalized": ({"max_order__expand": "all", "max_order": 3, "penalize_biases": True}, 0.0),
-    "gaps": ({"max_order__expand": "all", "max_order": 3}, 0.15),
-    "four columns": ({"max_order__expand": "active", "max_order": 4}, 0.0),
-    "cd": ({"max_order__expand": "active", "max_order": 3, "objective": "cd", "solver__certify": False}, 0.1),
-}
-
-
-@pytest.mark.grid(keep=1)
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    options, missing = SETTINGS[setting]
-    X = with_missing(triangle(150, 6), missing)
-    field = MarkovField(l1=0.7, induction=CFI(batch_size=4), n_jobs=1).set_params(**options).fit(X)
-    assert len(field.field_.conjunctions)
-    field.save(tmp_path / "straight")
-    for every in (2, 7):
-        stopped(field, X, tmp_path / "folder", every).save(tmp_path / "resumed")
-        assert (tmp_path / "resumed").read_bytes() == (tmp_path / "straight").read_bytes()
-        assert not (tmp_path / "folder" / CHECKPOINT_NAME).exists()
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_threads_change_no_bit(missing, tmp_path, monkeypatch) -> None:
+def test_threads_change_no_bit(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.config.MIN_BLOCK_ROWS", 16)
-    X = with_missing(triangle(100, 7), missing)
+    X = hide(triangle(100, 7), 0.1, seed=0)
     files = []
     for n_jobs in (1, 2):
         MarkovField(l1=0.7, max_order=HigherOrder(max_order=3, expand="all"), n_jobs=n_jobs).fit(X).save(tmp_path / "m")

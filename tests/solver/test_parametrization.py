@@ -65,21 +65,6 @@ def test_a_change_of_centers_is_the_way_over_plain_weights(make_problem, seed) -
     assert np.array_equal((move, gradient), kept)
 
 
-def test_a_change_to_the_same_centers_changes_nothing(make_problem) -> None:
-    problem, coordinates = setting(make_problem, 6)
-    for transform in coordinates.transforms_to(coordinates, problem.layout.arcs(problem.pairs)):
-        assert np.array_equal(transform(problem.theta), problem.theta)
-
-
-def test_pair_weights_and_plain_biases_stay_as_they_are(make_problem) -> None:
-    problem, coordinates = setting(make_problem, 3)
-    arcs = problem.layout.arcs(problem.pairs)
-    n = problem.schema.n_target_columns
-    place = coordinates.from_theta(problem.theta, arcs)
-    assert np.array_equal(place[n:], problem.theta[n:])
-    assert np.array_equal(place[:n][~coordinates.centered], problem.theta[:n][~coordinates.centered])
-
-
 def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
     """Eq. 13 without its last two terms."""
     problem = make_problem(4, missing=0.0)

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import FitCallbacks, HigherOrder, MarkovField, Solver
+from sparsefield import HigherOrder, MarkovField, Solver
 from sparsefield.objectives import RegressionHessian
 from sparsefield.objectives.curvature import MIN_DIAGONAL
-from sparsefield.solver.checkpoint import Checkpoint
 from sparsefield.solver.penalty import NonsmoothPenalty
-from sparsefield.solver.proximal_newton import MODEL_TOLERANCE, NewtonModel
+from sparsefield.solver.proximal_newton import NewtonModel
 from sparsefield.solver.working_problem import WorkingProblem
 
 
@@ -51,7 +50,7 @@ def minimum(hessian: np.ndarray, theta: np.ndarray, gradient: np.ndarray, streng
     return step
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_step_is_that_of_proximal_gradient_descent(seed, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.solver.proximal_newton.MODEL_TOLERANCE", 1e-7)
     model, hessian = shared_model(seed)
@@ -64,20 +63,6 @@ def test_the_step_is_that_of_proximal_gradient_descent(seed, monkeypatch) -> Non
     at_zero = np.abs(theta + expected) < 1e-12
     assert at_zero.any()
     np.testing.assert_allclose((theta + found)[at_zero], 0.0, rtol=0, atol=1e-15)
-
-
-def test_the_descent_ends_where_no_parameter_violates_optimality_by_more_than_the_tolerance() -> None:
-    rng = np.random.default_rng(0)
-    design = rng.normal(size=(60, 1)) + 0.3 * rng.normal(size=(60, 200))
-    matrix = (0.1 * design @ design.T).astype(np.float32)
-    none = np.empty((0, 60))
-    regression = RegressionHessian(np.arange(60), matrix, np.empty(0, dtype=np.int64), np.empty((0, 0)), none)
-    theta, gradient, ridge = np.where(np.arange(60) % 3, 0.0, 0.1), rng.normal(size=60), np.full(60, 0.01)
-    penalty = NonsmoothPenalty(np.full(60, 0.5))
-    for tolerance in (0.1, 0.01):
-        step = NewtonModel(theta, [regression]).step(theta, gradient, penalty, ridge, 10.0, tolerance)
-        slope = penalty.pseudo_gradient(theta + step, gradient + matrix @ step + ridge * step)
-        assert 0.0 < np.abs(slope).max() <= max(tolerance, MODEL_TOLERANCE * np.abs(gradient).max()) + 1e-6
 
 
 def test_no_parameter_changes_by_more_than_the_bound() -> None:
@@ -99,29 +84,3 @@ def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(mon
         assert field.converged_
         objectives.append(field.field_.record.objective)
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-7)
-
-
-def test_newton_steps_give_the_same_bits_on_threads_and_after_an_interruption(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(WorkingProblem, "_newton_cost", lambda self: 2.0)
-    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-
-    class Stopped(BaseException):
-        pass
-
-    def stop_at(count: int):
-        def stop(record) -> None:
-            if record.iteration == count:
-                raise Stopped
-
-        return stop
-
-    whole = MarkovField(l1=1.0, n_jobs=1).fit(table())
-    on_threads = MarkovField(l1=1.0, n_jobs=3).fit(table())
-    np.testing.assert_array_equal(on_threads.field_.theta, whole.field_.theta)
-    for count in (2, whole.n_iter_ // 2, whole.n_iter_ - 1):
-        again = MarkovField(l1=1.0, n_jobs=1, solver=Solver(checkpoint=tmp_path))
-        again.callbacks = FitCallbacks(on_iteration=stop_at(count))
-        with pytest.raises(Stopped):
-            again.fit(table())
-        again.callbacks = None
-        np.testing.assert_array_equal(again.fit(table()).field_.theta, whole.field_.theta)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from benchmarks import column_peers, dependent, glmnet_path
 from benchmarks.column_peers import measure_peer, sample_columns, score_columns
-from benchmarks.dependent_data import MissingDataError, SplitRows, find_cases
+from benchmarks.dependent_data import SplitRows, find_cases
 from benchmarks.glmnet import has_glmnet
-from benchmarks.measure import CutOffError
 from sparsefield import MarkovField
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 @pytest.fixture
@@ -103,34 +96,6 @@ def test_peers_that_are_worse_do_not_count_unless_all_are() -> None:
     assert dependent.compare_speed([cut_off, fast]) == "nothing to compare"
 
 
-def test_what_fails_or_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(function, *args, time_limit):
-        if function is dependent.fit_ours:
-            raise CutOffError("cut off after 9 s")
-        raise RuntimeError("Traceback\nValueError: no")
-
-    monkeypatch.setattr(dependent, "in_child", refuse)
-    rows = dependent.run_dependent(find_cases(["factors"], short=True), peers=["liblinear"], time_limit=9, report=quiet)
-    assert [row["status"] for row in rows] == ["cut off after 9 s", "failed: ValueError: no"]
-    assert rows[1]["times_ours"] is None
-    with pytest.raises(ValueError, match="no peer called 'wet'; there are skglm, celer, liblinear, glmnet"):
-        column_peers.is_installed("wet")
-
-
-@pytest.mark.usefixtures("here")
-def test_auto_is_compared_with_one_fit_and_with_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = glmnet_path.PathFits(4.0, 2.0, np.full(10, -0.25), 30)
-    monkeypatch.setattr(dependent, "is_installed", lambda name: True)
-    monkeypatch.setattr(dependent, "fit_paths", lambda data, chosen: paths)
-    heard: list[str] = []
-    auto, once, path = dependent.run_auto(find_cases(["factors"], short=True), columns=10, report=heard.append)
-    assert once["l1"] == auto["l1"] > 0
-    assert once["weights"] == pytest.approx(auto["weights"], rel=0.02)  # both end within the tolerance
-    assert (path["cpu_seconds"], path["wall_seconds"], path["weights"]) == (8.0, 16.0, 120)
-    assert path["score_compared"] == pytest.approx(-10.0)
-    assert any(line.startswith("  auto takes") and "one fit" in line for line in heard)
-
-
 def test_paths_of_glmnet_choose_a_value_for_each_column() -> None:
     if not has_glmnet():
         pytest.skip("no R with glmnet here")
@@ -140,26 +105,3 @@ def test_paths_of_glmnet_choose_a_value_for_each_column() -> None:
     assert found.weights > 0
     (fit,) = measure_peer("liblinear", data, 6.0, [0, 7, 21], budget=0.0)
     assert found.scores == pytest.approx(fit.scores(data.held_out), abs=0.05)
-
-
-@pytest.mark.usefixtures("here")
-def test_a_case_without_its_files_is_skipped_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(seed: int) -> SplitRows:
-        raise MissingDataError("plants is skipped: no files")
-
-    heard: list[str] = []
-    case = dependent.Case("plants", 7.0, missing, "plants")
-    assert dependent.run_dependent([case], report=heard.append) == []
-    assert dependent.run_auto([case], report=heard.append) == []
-    assert heard == ["plants is skipped: no files"] * 2
-
-
-def test_the_command_lists_its_cases_and_prints_rows(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = run("dependent", "--cases").out
-    for word in ("factors-1300", "16", "texts", "dna", "ising-1000"):
-        assert word in listed
-    row = dict.fromkeys(dependent.SHOWN) | {"data": "texts", "method": "skglm", "status": "done", "fitted_columns": 40}
-    monkeypatch.setattr(dependent, "run_dependent", lambda *_, **__: [row])
-    monkeypatch.setattr(dependent, "run_auto", lambda *_, **__: [row | {"method": "auto"}])
-    assert "scaled to all columns" in run("dependent", "--short").out
-    assert json.loads(run("dependent", "--auto", "--json").out)[0]["method"] == "auto"

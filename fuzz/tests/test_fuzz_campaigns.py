@@ -46,7 +46,6 @@ def test_seeded_cases_in_a_child_do_not_fail(child, name) -> None:
     assert [result for result in results if result.verdict == "failure"] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(FAILURES.glob("*.json")), ids=lambda path: path.stem)
 def test_what_once_failed_no_longer_does(child, path) -> None:
     result = child.run(Recipe.from_json(path.read_text(encoding="utf-8")))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -141,27 +138,6 @@ def test_every_kernel_has_a_row_and_a_bar() -> None:
 def test_too_many_cells_for_a_sparse_table_are_refused(engine) -> None:
     with pytest.raises(ValueError, match="too many for a sparse table"):
         kernels.make_planted(40, 50, 8.0, 0, engine)
-
-
-def test_the_command_prints_the_machine_the_kernels_and_how_they_are_counted(
-    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    row = {"kernel": "transpose", "data": "2 x 3", "what": "entries", "per_second": 5.0, "bytes_per_second": 120.0}
-    row |= {"limit": "copy 200 MB", "times_from_limit": 2.5}
-    machine = [{"figure": "copy 200 MB", "per_second": 12.5}]
-    monkeypatch.setattr(kernels, "run_kernels", lambda sizes, **_: asked.append(sizes) or (machine, [row]))
-
-    def call(*words: str) -> str:
-        done = run("kernels", *words, "--output", tmp_path)
-        assert done.code == 0
-        return done.out
-
-    out = call("--short")
-    for word in ("copy 200 MB", "12.5", "transpose", "times from limit", *kernels.NOTES):
-        assert word in out
-    assert json.loads(call("--json")) == {"machine": machine, "kernels": [row]}
-    assert asked == [kernels.SHORT, kernels.LONG]
 
 
 @pytest.mark.usefixtures("matplotlib")

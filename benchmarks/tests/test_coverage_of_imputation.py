@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -39,17 +37,3 @@ def test_methods_have_rows_of_bias_and_coverage() -> None:
     for row in rows:
         assert 0.0 <= row["coverage"] <= 1.0
         assert row["error"] > 0.0
-
-
-def test_without_mice_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imputation, "has_mice", lambda: False)
-    said: list[str] = []
-    imputation.run_coverage((), 2, methods=("mice (R)",), report=said.append)
-    assert "mice skipped" in said[0]
-
-
-def test_the_command_prints_rows(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"data": "simulated", "method": "sparsefield", "quantity": "mean of y", "coverage": 0.95}
-    monkeypatch.setattr(imputation, "run_coverage", lambda *_, **__: [row])
-    assert json.loads(run("imputation", "--json").out) == [row]
-    assert "mean of y" in run("imputation").out

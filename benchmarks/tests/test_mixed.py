@@ -98,9 +98,3 @@ def test_nodewise_regressions_of_r_find_a_mixed_graph() -> None:
     needs("glmnet")
     table, true = mixed.draw_mixed_graph((6, 3, 3), 1500, np.random.default_rng(0))
     assert mixed.edge_scores(mixed._regress_by_glmnet(table).result, true)["f1"] > 0.85
-
-
-def test_parts_are_run_by_name(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"data": "wages", "method": "sparsefield", "seconds": 0.5, "l1": 2.0, "weights": 7}
-    monkeypatch.setitem(mixed.PARTS, "wages", mixed.Part(lambda *_, **__: [row], mixed.PARTS["wages"].shown))
-    assert "sparsefield" in run("mixed", "--part", "wages").out

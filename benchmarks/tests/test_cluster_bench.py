@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from benchmarks import cluster
@@ -23,22 +20,6 @@ def test_fits_on_threads_and_workers_save_the_same_bytes() -> None:
     assert [row["kb_per_iteration"] is None for row in found] == [True, True, False, False]
     assert found[3]["kb_per_iteration"] > found[2]["kb_per_iteration"] > 0.0
     assert "2 worker(s) ..." in said
-
-
-def test_the_command_prints_a_table_or_json(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-    row = {"method": "2 worker(s)", "seconds": 12.5, "kb_per_iteration": 0.125, "same_bytes": True}
-
-    def run_cluster(columns: int, rows: int, **options: Any) -> list[dict[str, Any]]:
-        given.update(options, columns=columns, rows=rows)
-        return [row]
-
-    monkeypatch.setattr(cluster, "run_cluster", run_cluster)
-    args = ("cluster", "--columns", 12, "--rows", 1200, "--workers", 2)
-    out = run(*args).out
-    assert all(word in out for word in ("2 worker(s)", "12.5", "0.125", "True", "kb per iteration"))
-    assert (given["columns"], given["rows"], given["workers"]) == (12, 1200, [2])
-    assert json.loads(run(*args, "--json").out) == [row]
 
 
 def test_without_dask_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks import core_scaling
 from benchmarks.core_scaling import CoreFit, find_core_cases, print_scaling, thread_counts
-from benchmarks.measure import CutOffError
 
 
 @pytest.fixture
@@ -42,32 +41,3 @@ def test_other_bits_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     assert not print_scaling(find_core_cases(["factors"], short=True), [1, 2], write=lines.append)
     assert lines[-1] == "| factors | 2 | 4.00 | 2.00 | 8.00 | 5 (not certified) | NO (bbbbbbbb) |"
-
-
-def test_a_case_ends_when_its_seconds_are_over_and_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def child(function, *args, time_limit=None):
-        if function is core_scaling._save_table:
-            return args[-1]
-        if args[-1] == 1:
-            raise RuntimeError("Traceback\nMemoryError")
-        raise CutOffError("cut off after 1 s")
-
-    monkeypatch.setattr(core_scaling, "in_child", child)
-    found = list(core_scaling.measure_scaling(find_core_cases(["sparse"], short=True)[0], [1, 2, 4], 1.0))
-    assert found == [(1, "failed: MemoryError"), (2, "cut off: the case had 1 s")]
-
-
-def test_the_command_fails_where_bits_differ(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
-
-    def scaling(cases, counts, **options) -> bool:
-        asked.update(options, cases=[case.name for case in cases], counts=counts)
-        return False
-
-    monkeypatch.setattr("benchmarks.cores.print_scaling", scaling)
-    assert run("cores", "--case", "texts", "--threads", 3, "--seconds", 7).code == 1
-    assert asked == {"cases": ["texts"], "counts": [3], "seconds": 7.0, "seed": 0}
-    monkeypatch.setattr(core_scaling, "print_scaling", lambda *_, **__: True)
-    assert core_scaling.main(["--short", "--threads", "1"]) == 0
-    with pytest.raises(ValueError, match="no case called wet; there are factors, sparse"):
-        find_core_cases(["wet"], short=True)

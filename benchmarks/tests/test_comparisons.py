@@ -77,16 +77,6 @@ def test_features_on_either_state_give_the_same_conditionals() -> None:
         assert written + origin == pytest.approx(stated)
 
 
-def test_a_peer_that_is_not_installed_gets_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = nodewise.Solver("no_such_library", nodewise.l1_logistic, "C", True)
-    monkeypatch.setitem(nodewise.SOLVERS, "celer", missing)
-    monkeypatch.setattr(peers, "_ours", lambda *options: peers._peer("celer"))
-    lines: list[str] = []
-    table = peers.run_peers((8,), 60, 60, peers=["celer"], validation_rows=60, report=lines.append)
-    assert [row["status"] for row in table] == ["done", "not installed", "not installed", "not installed"]
-    assert lines[-1] == "  nodewise celer: not installed"
-
-
 def test_an_unknown_peer_is_refused() -> None:
     with pytest.raises(ValueError, match="no peer called 'plmc'; there are skglm, celer, liblinear"):
         peers.run_peers((8,), peers=["plmc"])

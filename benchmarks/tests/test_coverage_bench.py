@@ -42,15 +42,3 @@ def test_missing_cells_are_removed_and_intervals_pooled(monkeypatch: pytest.Monk
     assert found.imputed is not None
     assert found.imputed.m == 3
     assert coverage.run_coverage(["ising"], ["missing"], methods=["bootstrap"], repeats=2) == []
-
-
-def test_the_command_passes_its_options_on(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
-
-    def rows(fields, settings, **options):
-        asked.update(options, fields=fields)
-        return [{"data": "Ising", "setting": "true edges", "method": "godambe", "coverage": 0.9375}]
-
-    monkeypatch.setattr(coverage, "run_coverage", rows)
-    assert "0.9375" in run("coverage", "--short").out
-    assert (asked["fields"], asked["repeats"]) == (["ising"], 10)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import mice, missing, r_scripts
+from benchmarks import mice, missing
 from benchmarks.enumerated import EnumeratedField, random_field
 from benchmarks.fill import make_missing
 
@@ -53,13 +51,6 @@ def test_the_first_column_decides_what_is_missing() -> None:
     assert gaps[rows[:, 0] == 1.0, 1:].mean() == pytest.approx(0.6, abs=0.03)
     assert gaps[rows[:, 0] == 0.0, 1:].mean() == pytest.approx(0.1, abs=0.03)
     assert np.array_equal(found[~gaps], rows[~gaps])
-
-
-def test_without_r_there_is_no_mice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(r_scripts.shutil, "which", lambda name: None)
-    r_scripts.has_packages.cache_clear()
-    assert not mice.has_mice()
-    r_scripts.has_packages.cache_clear()
 
 
 def test_a_failure_of_r_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,16 +124,6 @@ def test_complete_cases_are_biased_where_cells_are_missing_at_random(monkeypatch
         assert row["mean_worst_sd"] >= row["mean_bias_sd"] > 0.0
 
 
-def test_mice_is_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    pooled = mice.PooledImputations(np.full(5, 0.5), np.zeros((5, 5)), 1.5)
-    monkeypatch.setattr(missing, "has_mice", lambda: True)
-    monkeypatch.setattr(missing, "impute_with_mice", lambda table, imputations, seed: pooled)
-    row = missing.run_mar(2, quiet, quick=True)[-1]
-    assert (row["method"], row["seconds"]) == ("mice (R)", 1.5)
-    weights = random_field(5, 5, np.random.default_rng(4)).weights
-    assert row["weight_bias"] == pytest.approx(np.abs(weights[np.triu_indices(5, 1)]).mean())
-
-
 def test_table_1_compares_the_methods_on_the_same_folds(public_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARSEFIELD_DATA", str(public_data))
     rows = missing.run_table1(1, quiet, quick=True)
@@ -151,31 +132,3 @@ def test_table_1_compares_the_methods_on_the_same_folds(public_data: Path, monke
     for row in rows:
         assert row["cll"] > row["frequency_cll"]
         assert 0.8 < row["ap"] < 1.0
-
-
-# -- the command ----------------------------------------------------------------------------------------------------
-
-
-def test_the_command_runs_the_parts_asked_for_and_says_what_it_skips(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def measure(seeds, report, *, quick):
-        asked.append((seeds, quick))
-        return [{"missing": "50%", "selection": "ebic", "method": "default", "edges_median": 1.5, "edges_max": 3}]
-
-    def fail(seeds, report, *, quick):
-        raise missing.DataError("no such file")
-
-    monkeypatch.setitem(missing.PARTS, "coins", replace(missing.PARTS["coins"], run=measure))
-    monkeypatch.setitem(missing.PARTS, "nltcs", replace(missing.PARTS["nltcs"], run=fail))
-    done = run("missing", "--part", "nltcs", "--part", "coins")
-    assert "nltcs: skipped: no such file" in done.err
-    for word in ("coins, seeds: 10", "edges median", "1.5", "ebic"):
-        assert word in done.out
-    run("missing", "--part", "coins", "--quick")
-    found = json.loads(run("missing", "--part", "coins", "--seeds", 4, "--json").out)
-    assert found["coins"][0]["edges_max"] == 3
-    assert asked == [(10, False), (2, True), (4, False)]
-    refused = run("missing", "--part", "dice")
-    assert refused.code != 0
-    assert "part must be one of simulation, coins, nltcs, mar, table1" in refused.err

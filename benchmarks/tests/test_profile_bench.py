@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -53,16 +52,6 @@ def test_a_fit_has_parts_functions_and_phases() -> None:
     assert sum(row["percent"] for row in found.part_rows()) == pytest.approx(100.0)
     assert len(found.function_rows(2)) == 2
     assert any(name.startswith("solver/trainer: ") for name in found.calls)
-
-
-def test_the_command_prints_both_tables(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "in_child", lambda function, *args: function(*args))
-    done = run("profile", "--short", "--functions", 3)
-    for word in ("40 columns, 300 rows, factors", "iterations (", "largest working set", "cpu seconds", "calls"):
-        assert word in done.out
-    (found,) = json.loads(run("profile", "--short", "--json").out)
-    assert found["case"] == "factors"
-    assert found["phases"]
 
 
 def test_a_case_without_its_files_is_skipped(run, monkeypatch: pytest.MonkeyPatch) -> None:

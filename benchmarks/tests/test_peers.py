@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks import glmnet, nodewise, peers, r_scripts
+from benchmarks import glmnet, nodewise, peers
 from benchmarks.binary_data import DRAW
 from benchmarks.planted import draw_planted
 
@@ -71,16 +71,6 @@ def test_both_kinds_of_data_are_compared(monkeypatch: pytest.MonkeyPatch) -> Non
         assert row["edge_roc"] > 0.7
 
 
-def test_a_peer_that_would_take_too_long_is_not_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = DRAW["dense"](12, (100, 50, 50), 0)
-    bench = peers._Bench(data, [1.0, 2.0], 1, 100.0, {"data": data.name, "kind": "dense", "nodes": 12}, 0)
-    monkeypatch.setattr(peers, "in_child", lambda *_, **__: (2.0, 1234.0))
-    row = bench.row(peers._peer("liblinear"))
-    assert row["status"] == "not run: would take about 1234 s (projected from 12 nodes)"
-    assert row["seconds"] is None
-    assert row["projected_seconds"] == 1234.0
-
-
 def test_the_projection_is_for_all_nodes() -> None:
     data = DRAW["sparse"](60, (300, 100, 50), 0)
     method = peers._peer("liblinear")
@@ -97,13 +87,6 @@ def test_unknown_data_are_refused() -> None:
 
 
 # -- glmnet, which is R's -------------------------------------------------------------------------------------
-
-
-def test_without_r_there_is_no_glmnet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(r_scripts.shutil, "which", lambda name: None)
-    r_scripts.has_packages.cache_clear()
-    assert not peers._peer("glmnet").installed
-    r_scripts.has_packages.cache_clear()
 
 
 def test_glmnet_is_called_with_its_files_and_its_answer_is_read(
