@@ -70,7 +70,7 @@ def test_a_change_without_damage_is_accepted(path: Path) -> None:
         ("city", {"reference": 3}),
         ("city", {"reference": True}),
         ("city", {"frequencies": [0.5, 0.5, -1.0]}),
-        ("answer", {"scores": [0.0, 1.0]}),
+        ("answer", {"scores": [0.0]}),
         ("answer", {"symmetric": True}),
         ("answer", {"role": "latent"}),
         ("income", {"cuts": [1.5, 6.0, 3.0]}),
