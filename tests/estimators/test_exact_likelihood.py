@@ -26,10 +26,10 @@ from sparsefield import (
     Solver,
     load,
 )
+from sparsefield.analysis.hidden_cells import joint_log_likelihood
 from sparsefield.app.pages.fit_summary import describe_convergence
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
-from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
 from sparsefield.induction import all_pairs
 from sparsefield.objectives import likelihood_evaluator, log_likelihood
 
@@ -367,7 +367,7 @@ def test_few_hidden_cells_have_an_exact_likelihood_in_a_wide_field(monkeypatch) 
     wanted = field.log_likelihood(table) - field.log_likelihood(visible)
     monkeypatch.setattr(log_likelihood, "largest_table", lambda n_rows: 6)
     assert field.log_partition().method == "ais"
-    found = log_likelihood_of_hidden(field, table, visible)
+    found = joint_log_likelihood(field, table, visible)
     assert found.method == "exact"
     assert not found.standard_error.any()
     assert found.value == pytest.approx(wanted)
@@ -376,7 +376,7 @@ def test_few_hidden_cells_have_an_exact_likelihood_in_a_wide_field(monkeypatch) 
 def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> None:
     data, visible = sentences(), sentences(hide_first=True)
     field = RelationalField(l1=0.5).fit(data)
-    found = log_likelihood_of_hidden(field, data, visible)
+    found = joint_log_likelihood(field, data, visible)
     assert found.value == pytest.approx(field.log_likelihood(data) - field.log_likelihood(visible))
     assert found.value < 0.0
 

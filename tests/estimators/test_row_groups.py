@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, regularization_path
 from sparsefield.errors import DataError
 
 
@@ -46,7 +46,7 @@ def test_classifiers_and_paths_take_groups() -> None:
     X, y = visits.drop("patient", "q0"), visits["q0"]
     model = CRFClassifier().fit(X, y, groups=visits["patient"])
     assert model.l1_ == CRFClassifier().fit(X.with_columns(visits["patient"]), y, groups="patient").l1_
-    path = CRFClassifier().regularization_path(X, y, groups=visits["patient"])
+    path = regularization_path(CRFClassifier(), X, y, groups=visits["patient"])
     assert path.filter("selected")["l1"].item() == model.l1_
 
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem
 
 
@@ -31,7 +32,7 @@ def single() -> tuple[MarkovField, np.ndarray]:
 def test_a_renewed_problem_is_the_compiled_one(make) -> None:
     estimator, data = make()
     field = estimator.fit(data).field_
-    sample = estimator._compile_with_schema(data, None, None)
+    sample = compile_rows(estimator, data)
     members = list(sample.blocks())
     compiled = compile_problem(sample, field.graphs, members)
     empty = compile_problem(

@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from sparsefield import MarkovField, Relational, RelationalField, compare
+from sparsefield import MarkovField, Relational, RelationalField, compare, confidence_intervals
 
 rng = np.random.default_rng(0)
 X = rng.integers(0, 3, (300, 8)).astype(float)
@@ -40,7 +40,7 @@ fits = {
 }
 found = compare(X, np.arange(300) % 2, l1=2.0, l1_difference=2.0, permutations=5)
 print("compare", hashlib.sha256(found.results[0].drawn.tobytes()).hexdigest())
-drawn = fits["pl"][0].fit(X).confidence_intervals(X, method="bootstrap", n=5, selections=0).draws
+drawn = confidence_intervals(fits["pl"][0].fit(X), X, method="bootstrap", n=5, selections=0).draws
 print("bootstrap", hashlib.sha256(drawn.tobytes()).hexdigest())
 for name, (field, data) in fits.items():
     print(name, hashlib.sha256(field.fit(data).field_.theta.tobytes()).hexdigest())

@@ -148,7 +148,7 @@ def parse_conll(
     *,
     separator: str | None = None,
     comment: str | None = COMMENT,
-    encoding: str | None = None,
+    encoding: str = "utf-8",
 ) -> ConllText:
     """Return the text of a CoNLL file.
 
@@ -158,17 +158,16 @@ def parse_conll(
     name : of the file, for messages
     separator : what divides columns; by default a tab in files that have tabs between tokens, and blanks otherwise
     comment : how comments begin; None if there are none. Lines within a sentence that have all columns are tokens
-    encoding : found by default
+    encoding : that of the file, in which it is also written; a byte order mark is kept
     """
-    from sparsefield.app.tables.text_encoding import find_encoding
-
-    encoding = find_encoding(data, name).name if encoding is None else encoding
     if codecs.lookup(encoding).name == "utf-8-sig":
         encoding = "utf-8"  # the other name would add a byte order mark to each text that is written
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: not {encoding} text ({error.reason}): give its encoding.") from None
+        raise DataError(
+            f"{name}: not {encoding} text ({error.reason}, byte {error.start:,}): give its encoding, such as cp1252."
+        ) from None
     parts = LINE_END.split(text.removeprefix("\ufeff"))
     lines, ends = tuple(parts[::2]), (*parts[1::2], "")
     if separator is None and any("\t" in line for line in lines if not line.startswith(comment or "\0")):

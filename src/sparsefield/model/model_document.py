@@ -1,4 +1,4 @@
-"""This module reads the JSON of a model file without numpy, so that a file that is no model is refused at once."""
+"""The JSON of a model file, read without numpy, so that a file that is no model is refused at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sparsefield.app.tables.file_kinds import HEAD_BYTES, KINDS, kind_of
 from sparsefield.errors import ModelFileError
 
 FORMAT = "sparsefield"
@@ -95,17 +94,7 @@ def _metadata_and_document(path: Path) -> tuple[dict[str, Any], bytes]:
             file.seek(start + first)
             return dict(metadata), file.read(end - first)
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise ModelFileError(_describe_no_model(path)) from error
-
-
-def _describe_no_model(path: Path) -> str:
-    """Return what a file is that holds no model; a table may be there because two arguments are swapped."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    kind = KINDS[kind_of(head, path)]
-    if (b"\n" not in head and kind.title == "CSV") or kind.remedy:
-        return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
-    return (
-        f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "
-        "both, MODEL comes before DATA.)"
-    )
+        raise ModelFileError(
+            f"{path}: not a complete sparsefield model (truncated, or another kind of file): give a model that 'fit' "
+            "wrote. (If the command takes both, MODEL comes before DATA.)"
+        ) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -76,35 +75,10 @@ def test_rare_items_are_left_out(orders, tmp_path, run) -> None:
     run(*fit, "1000").one_error("orders.csv: no item is in 1,000 or more", "--min-support")
 
 
-def test_items_are_recommended_for_named_baskets(shop, run) -> None:
-    found = run("recommend", shop, "--basket", "bread, jam", "-n", "2")
-    assert found.code == 0
-    expected = load(shop).recommend(["bread", "jam"], 2)
-    rows = [line.split() for line in found.out.splitlines() if line.strip()][1:]
-    assert [row[0] for row in rows] == expected["item"].to_list()
-    assert rows[0] == ["butter", f"{expected['probability'][0]:.1%}", f"{expected['lift'][0]:.2f}"]
-    both = run("recommend", shop, "--basket", "bread", "--basket", "tea", "-n", "1", "--exclude", "butter")
-    assert [line.split()[0] for line in both.out.splitlines()[1:] if line.strip()] == ["bread", "tea"]
-    assert "butter" not in both.out
-
-
-def test_items_are_recommended_for_the_baskets_of_a_file(shop, orders, tmp_path, run) -> None:
-    new, output = tmp_path / "new.csv", tmp_path / "next.csv"
-    new.write_text("order,item\nb1,tea\nb2,bread\nb1,jam\n")
-    found = run("recommend", shop, new, "--long", "order,item", "-n", "2", "-o", output)
-    assert (found.code, found.out) == (0, f"Up to 2 items for each of 2 baskets; wrote {output}.\n")
-    table = pl.read_csv(output)
-    assert table.columns == ["basket", "rank", "item", "probability", "lift"]
-    expected = load(shop).recommend({"b1": ["tea", "jam"], "b2": ["bread"]}, 2)
-    assert table.select("basket", "rank", "item").equals(expected.select("basket", "rank", "item"))
-    np.testing.assert_allclose(table["probability"], expected["probability"])
-
-
 def test_other_commands_read_orders(shop, orders, tmp_path, run) -> None:
     long = ("--long", "order,item")
     page = tmp_path / "r.html"
     assert run("report", shop, "--data", orders, *long, "-o", page).code == 0
-    assert all(f">{title}<" in page.read_text() for title in ("support", "lift"))
     assert run("stability", shop, orders, *long, "--resamples", "2").code == 0
     assert run("path", orders, *long, "-o", tmp_path / "p.csv", "--selection", "ebic").code == 0
 
@@ -120,21 +94,13 @@ def test_other_commands_read_orders(shop, orders, tmp_path, run) -> None:
         (("fit", "orders.csv", "--columns", "names.txt"), ("--columns", ".npz")),
         (("fit", "m.npz", "--long", "order,item"), ("--long", "matrix")),
         (("fit", "schema.toml", "--long", "order,item"), ("--long", "linked tables")),
-        (("recommend", "shop.safetensors"), ("DATA", "--basket")),
-        (("recommend", "shop.safetensors", "--basket", "gin,tea,rum"), ("'gin', 'rum'", "--ignore-unknown")),
-        (("recommend", "shop.safetensors", "orders.csv"), ("--long",)),
         (("report", "shop.safetensors", "--long", "order,item"), ("--data",)),
     ],
 )
 def test_bad_options_are_refused_in_one_line(shop, orders, run, monkeypatch, args, words) -> None:
     monkeypatch.chdir(orders.parent)
-    output = {"fit": "m.safetensors", "recommend": "r.csv", "report": "r.html"}[args[0]]
+    output = {"fit": "m.safetensors", "report": "r.html"}[args[0]]
     found = run(*args, "-o", output)
     errors = [line for line in found.err.splitlines() if line.startswith("Error: ")]
     assert (found.code, found.out, len(errors)) == (2, "", 1)
     assert all(word in errors[0] for word in words)
-
-
-def test_ignored_items_change_nothing(shop, run) -> None:
-    plain = run("recommend", shop, "--basket", "tea")
-    assert run("recommend", shop, "--basket", "tea,gin", "--ignore-unknown").out == plain.out

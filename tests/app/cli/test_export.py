@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField, load
+from sparsefield import MarkovField, load, write_uai
 from sparsefield.app.tables.uai import read_uai
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.model import Field
@@ -46,7 +46,7 @@ def test_a_distribution_by_the_suffix_and_back(run, weather: Path, tmp_path: Pat
     assert json.loads(names.read_text()) == {"mood": ["bad", "fair", "good"], "wet": [0, 1]}
     truth = read_uai(net, names=json.loads(names.read_text()))
     direct = tmp_path / "direct.uai"
-    load(weather).to_uai(direct, given={"heat": 30.0, "season=x": 2})
+    write_uai(load(weather), direct, given={"heat": 30.0, "season=x": 2})
     assert direct.read_bytes() == net.read_bytes()
     done = run("import", net, "-o", back, "--names", names)
     assert done.code == 0, done.err

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import MarkovField, load
+from sparsefield import MarkovField, load, regularization_path
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) ->
     sp.save_npz(tmp_path / "x.npz", matrix)
     done = run("path", tmp_path / "x.npz", "-o", tmp_path / "p.csv", "--selection", "ebic")
     assert done.code == 0, done.err
-    path = MarkovField(l1=2.0, selection="ebic", random_state=0).regularization_path(matrix)
+    path = regularization_path(MarkovField(l1=2.0, selection="ebic", random_state=0), matrix)
     np.testing.assert_allclose(pl.read_csv(tmp_path / "p.csv")["score"], path["score"])
 
 

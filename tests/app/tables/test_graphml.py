@@ -74,7 +74,7 @@ def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None
 
 def test_it_needs_no_networkx_and_declares_every_attribute_with_its_type(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
-    MarkovField.from_field(one_table()).to_graphml(tmp_path / "net.graphml")
+    write_graphml(MarkovField.from_field(one_table()), tmp_path / "net.graphml")
     root = ET.parse(tmp_path / "net.graphml").getroot()
     space = "{http://graphml.graphdrawing.org/xmlns}"
     keys = {key.get("id"): key.attrib for key in root.iter(f"{space}key")}

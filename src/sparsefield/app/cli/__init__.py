@@ -30,7 +30,6 @@ from sparsefield.app.cli import (
     path,
     plot,
     predict,
-    recommend,
     report,
     sample,
     stability,
@@ -65,7 +64,6 @@ app.command("confidence")(confidence.confidence)
 app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("impute")(impute.impute)
-app.command("recommend")(recommend.recommend)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)

@@ -84,12 +84,10 @@ def read_orders(data: Path, reading: ReadOptions, baskets: BasketOptions) -> Bas
 
 def orders_of_model(data: Path, reading: ReadOptions, baskets: BasketOptions, field: Any) -> Any:
     """Read a long table as a matrix over the items of a model."""
-    from sparsefield.estimators.pair_rules import item_names
-
     check_basket_options(data, baskets)
     if field.kind_ != "sparse":
         raise DataError(f"{data}: --long needs a model that was learned with --long or from a sparse matrix.")
-    return read_orders(data, reading, baskets).select(item_names(field.field_.schema)).matrix
+    return read_orders(data, reading, baskets).select(field.field_.schema.input_names).matrix
 
 
 def _two_columns(words: str, columns: list[str], data: Path) -> tuple[str, str]:

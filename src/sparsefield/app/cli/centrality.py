@@ -108,8 +108,10 @@ def centrality(
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading, orders)
     field = saved.load(jobs)
+    from sparsefield.analysis import centrality as analysis
+
     with StatusLine("Computing centrality"):
-        found = _as_table(field.centrality(rows, given, standardized=standardized))
+        found = _as_table(analysis.centrality(field, rows, given, standardized=standardized))
     if output is not None:
         write_table(found, output)
     if as_json:

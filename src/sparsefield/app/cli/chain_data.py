@@ -228,7 +228,7 @@ def _read_text(data: Path, reading: ReadOptions) -> ConllText:
             name = "no-header" if option == "header" else option
             raise DataError(f"{data}: --{name} is for tables; CoNLL files do not have it: remove it.")
     content = read_content(data)
-    return parse_conll(content.bytes(), content.name, separator=reading.separator, encoding=reading.encoding)
+    return parse_conll(content.bytes(), content.name, separator=reading.separator, encoding=reading.encoding or "utf-8")
 
 
 def _read_table(data: Path, reading: ReadOptions, sequence: str) -> TableTokens:

@@ -66,23 +66,26 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
+    from sparsefield import write_uai
+    from sparsefield.app.tables.graph_export import write_graphml
+
     field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
-        field.to_graphml(output)
+        write_graphml(field, output)
         show(f"Wrote {output}: {_size(field)}.")
         return
-    written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
+    written = write_uai(field, output, given=_values(field.field_, given or ()), names=names)
     also = f"; the names are in {names}" if names else ""
     show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
 
 
 def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
     """Convert a UAI file to a model for 'sample', 'predict', 'export', 'explore' and 'info'."""
-    from sparsefield import MarkovField
+    from sparsefield import MarkovField, read_uai
 
     check_output(output)
     refuse_overwriting_inputs([output], [network, names])
-    field = MarkovField.from_uai(network, names=names)
+    field = MarkovField.from_field(read_uai(network, names=names))
     field.save(output)
     show(f"Wrote {output}: {_size(field)}.")
 

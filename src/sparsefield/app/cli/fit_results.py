@@ -84,7 +84,7 @@ def _findings(field: AnyField, given: InputData) -> list[str]:
     from sparsefield.app.pages.findings import findings
 
     in_memory = given.linked or not _is_on_disk(given)
-    return field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
+    return findings(field, given.X if in_memory and has_features(field) else None)
 
 
 def _is_on_disk(given: InputData) -> bool:

@@ -102,9 +102,12 @@ def impute(
     others = None if learn_from is None else _read_prepared(learn_from, reading, saved)
     weights = None if fixed_weights else read_weights_for_model(learn_from or data, reading, saved)
     field = saved.load(jobs)
+    from sparsefield.analysis.multiple_imputation import impute as draw_imputations
+
     missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
     with ProgressBar(f"Imputing {missing}, {imputations:,} times") as meter:
-        drawn = field.impute(
+        drawn = draw_imputations(
+            field,
             prepared.table,
             imputations,
             seed=seed,

@@ -53,10 +53,12 @@ def path(
     refuse_overwriting_inputs([output], [data, baskets.column_names, *linked_inputs(data)])
     given = read_any_data(data, reading, replace(columns, weight=weight, group=group), baskets)
     learning["selection"] = learning["selection"] or "heldout"
+    from sparsefield import regularization_path
+
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)
     with StatusLine(f"Learning from {count(given.rows, 'row')}") as watch:
         field.callbacks = opt.report_to(watch)
-        found = field.regularization_path(given.X, **given.roles)
+        found = regularization_path(field, given.X, **given.roles)
     rows = _write(found, output, f"Regularization path of {data.name}")
     if as_json:
         show_json({"data": str(data), "output": str(output), "criterion": rows[0]["criterion"], "path": rows})
