@@ -120,7 +120,7 @@ def test_warnings_are_given_also_where_a_later_table_is_refused(monkeypatch: pyt
     X = equal_columns()
     field = MarkovField(l1=4.0).fit(X)
     tables = [*impute(field, X, 2), X[:2, :2]]
-    monkeypatch.setattr(field, "impute", lambda *_, **__: tables)
+    monkeypatch.setattr("sparsefield.analysis.weight_intervals.impute", lambda *_, **__: tables)
     with pytest.warns(PenaltyWarning), pytest.raises(ValueError, match="2 features"):
         confidence_intervals(field, X, imputations=3)
 

@@ -105,7 +105,7 @@ def cross_validate_labels(
     done = []
     for train, test in KFold(folds, shuffle=True, random_state=seed).split(np.empty(n_rows)):
         parts = [None if weights is None else weights[rows] for rows in (train, test)]
-        fitted = clone(estimator)
+        fitted: Any = clone(estimator)
         fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train), sample_weight=parts[0])
         done.append(evaluate_labels(fitted, _safe_indexing(X, test), _safe_indexing(y, test), sample_weight=parts[1]))
         if progress is not None:

@@ -58,7 +58,8 @@ def regularization_path(estimator: FieldEstimator, X: Any, y: Any = None, **opti
     >>> list(path.columns), len(path) > 8
     (['l1', 'features', 'score', 'error', 'selected', 'criterion'], True)
     """
-    searching = clone(estimator).set_params(l1="auto", solver__checkpoint=None)
+    searching: Any = clone(estimator)
+    searching.set_params(l1="auto", solver__checkpoint=None)
     selection, kind = follow_path(searching, X, y, patience=LONG_PATIENCE, **options)
     return path_frame(selection.rows(), selection.criterion, kind)
 

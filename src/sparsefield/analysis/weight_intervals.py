@@ -125,7 +125,7 @@ def confidence_intervals(
     if imputations is not None:
         _check_imputations(field, imputations, method, drop_incomplete)
         rows = dense_rows(field, X, y, sample_weight)
-        if rows.tables[0].has_missing:
+        if rows.tables[0].has_missing and isinstance(field, MarkovField):
             return _pooled_intervals(field, X, rows, imputations, level, seed, sample_weight, progress)
     rows, problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete, intervals=True)
     estimate, *own = _estimate_again(field.field_, problem)
@@ -175,7 +175,7 @@ def _check_imputations(field: FieldEstimator, imputations: Any, method: Method, 
 
 
 def _pooled_intervals(
-    field: FieldEstimator,
+    field: MarkovField,
     X: Any,
     rows: DenseDataset,
     imputations: int,

@@ -136,7 +136,8 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> f
 
 def copy_with_field(estimator: EstimatorT, field: Field, **params: Any) -> EstimatorT:
     """Return a fitted copy of a fitted estimator that has another field over the same columns, and other parameters."""
-    copy: EstimatorT = clone(estimator).set_params(**params)
+    copy: Any = clone(estimator)
+    copy.set_params(**params)
     named = hasattr(estimator, "feature_names_in_")
     copy._restore(field, {"kind": estimator.kind_, "named": named, **estimator._extra()})
     return copy

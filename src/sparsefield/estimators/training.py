@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -158,8 +158,11 @@ def training_options(estimator: FieldEstimator, l1: float | None = None) -> Trai
     )
 
 
-def train(estimator: FieldEstimator, data: TrainingData) -> None:
-    """Learn from compiled tables, select l1 if it is "auto", and keep the result."""
+def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Trainer] | None = None) -> None:
+    """Learn from compiled tables, select l1 if it is "auto", and keep the result.
+
+    ``make`` returns the trainer of the fit to all rows; None is `make_trainer`.
+    """
     _check_targets(data.dataset)
     dataset = data.dataset
     merged = deduplicate_rows(dataset)
@@ -170,7 +173,8 @@ def train(estimator: FieldEstimator, data: TrainingData) -> None:
             selection = _select_l1(estimator, data, engine, checkpoint=saved)
             options = replace(options, l1=selection.l1)
             start = start or _selected_start(estimator, dataset, selection)
-        trainer = make_trainer(estimator, merged, options, engine, estimator.resolve("solver").checkpoint, start)
+        checkpoint = estimator.resolve("solver").checkpoint
+        trainer = (make or make_trainer)(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, trainer, trainer.run(), engine)
     result = finished.fit
     if saved is not None:

@@ -58,15 +58,6 @@ def test_stability_has_the_frequencies_of_all_features(run, weather: Path, tmp_p
     assert found["features"][0]["terms"][0].keys() == {"table", "variable", "state"}
 
 
-def test_recommendations_are_rows(run, tmp_path: Path) -> None:
-    lines = ["order,item"] + [f"{k},{item}" for k in range(40) for item in (("tea", "milk") if k % 2 else ("jam",))]
-    (tmp_path / "orders.csv").write_text("\n".join(lines))
-    assert run("fit", tmp_path / "orders.csv", "--long", "order,item", "-o", tmp_path / "m", "--l1", "1").code == 0
-    done = run("recommend", tmp_path / "m", "--basket", "tea", "-n", "1", "--json")
-    (row,) = json.loads(done.out)["recommendations"]
-    assert (row["rank"], row["item"]) == (1, "milk")
-
-
 def test_every_command_that_prints_a_table_has_the_option() -> None:
     """The result of the others is a file, a page or a folder."""
     without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export", "import"}

@@ -112,7 +112,7 @@ def impute(
             imputations,
             seed=seed,
             iterations=iterations,
-            edges=edges,
+            edges=edges.value,
             proper=not fixed_weights,
             learn_from=others,
             sample_weight=weights,
