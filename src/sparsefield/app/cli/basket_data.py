@@ -15,10 +15,10 @@ from sparsefield.app.cli.input_data import (
     read_data,
     refuse_roles_of_matrix,
 )
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.files import list_columns, read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.app.tables.baskets import Baskets

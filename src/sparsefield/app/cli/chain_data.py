@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.table_files import STANDARD_OUTPUT, find_columns, write_table
 from sparsefield.app.cli.table_writers import COMPRESSION_OF_SUFFIX, compress
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.files import SourceTable, list_columns, read_content, read_source
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.chain.conll_text import ConllText, parse_conll
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl

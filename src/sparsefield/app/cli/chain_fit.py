@@ -20,9 +20,9 @@ from sparsefield.app.cli.chain_data import (
 )
 from sparsefield.app.cli.chain_results import LabelingScores, score_labelings, show_chain_fit, show_chain_fit_as_json
 from sparsefield.app.cli.console import StatusLine, inform, note, show
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.parameters import CHECKED_SHARE
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield import ChainCRF

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import new_table, show, show_json
-from sparsefield.app.pages.fit_summary import count, format_violation
+from sparsefield.app.pages.fit_summary import format_violation
 from sparsefield.app.pages.visible_text import visible
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield import ChainCRF

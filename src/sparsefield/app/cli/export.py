@@ -11,9 +11,9 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import show
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.estimators import FieldEstimator

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sparsefield.app.cli.console import new_table, show, show_json
 from sparsefield.app.cli.info import describe_estimator, model_content, show_features
-from sparsefield.app.pages.fit_summary import count, describe_convergence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.column_evaluation import ColumnEvaluation

@@ -14,11 +14,11 @@ from sparsefield.app.cli.model_input import OpenModel, open_model, require_estim
 from sparsefield.app.cli.remembered_reading import read_for_model, read_weights_for_model, spellings_of_fit
 from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.app.cli.table_filling import TableToFill, fill_table, prepare_table
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,7 +112,7 @@ def impute(
             imputations,
             seed=seed,
             iterations=iterations,
-            edges=edges.value,
+            edges=edges,  # pyright: ignore[reportArgumentType]  # which the function checks
             proper=not fixed_weights,
             learn_from=others,
             sample_weight=weights,

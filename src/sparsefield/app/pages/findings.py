@@ -17,7 +17,6 @@ from sparsefield.analysis.calibration import ColumnGains, Gain, count_clear_gain
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.edge_summary import count_edges, describe_no_features, nothing_found
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.observed_states import FeatureEnd, read_ends
 from sparsefield.data.column_types import family_of
 from sparsefield.data.dataset import LocalDataset
@@ -25,6 +24,7 @@ from sparsefield.data.schema import Variable
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.model import Field
+from sparsefield.text import count
 
 MAX_EXAMPLES = 5
 MAX_EDGES = 300

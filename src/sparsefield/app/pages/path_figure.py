@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparsefield.app.pages.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_panels
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.html_page import Figure, make_page
 from sparsefield.app.pages.palette import ORANGE
 from sparsefield.solver.model_selection import PATIENCE
+from sparsefield.text import count
 
 Row = Mapping[str, Any]
 """l1, features, score, error, selected."""

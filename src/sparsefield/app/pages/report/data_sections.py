@@ -12,7 +12,6 @@ from sparsefield.analysis.calibration import Calibration
 from sparsefield.analysis.scored_rows import ScoredRows
 from sparsefield.app.pages.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
 from sparsefield.app.pages.findings import describe_gains
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.app.pages.palette import BLUE, GREY, INK, PALE, WHITE, blend
 from sparsefield.app.pages.report.column_quality import MAX_SCORES, render_columns, variables_by_name
@@ -20,6 +19,7 @@ from sparsefield.app.pages.report.repeat_fit import FitDescription
 from sparsefield.app.pages.short_names import shorten_all
 from sparsefield.app.pages.svg import Drawing
 from sparsefield.data import BinarySchema, DenseDataset
+from sparsefield.text import count
 
 MAX_MISSING_COLUMNS = 36
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."

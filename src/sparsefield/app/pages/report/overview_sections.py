@@ -12,11 +12,12 @@ import numpy as np
 from sparsefield.analysis import calibration
 from sparsefield.analysis.calibration import ColumnScore
 from sparsefield.app.pages.findings import tell_findings
-from sparsefield.app.pages.fit_summary import count, describe_kinds
+from sparsefield.app.pages.fit_summary import describe_kinds
 from sparsefield.app.pages.html_page import bullets, paragraph, section
 from sparsefield.app.pages.network_view import NetworkView
 from sparsefield.app.pages.report.data_sections import ScoredRows, describe_if_no_gain
 from sparsefield.app.pages.report.repeat_fit import FitDescription
+from sparsefield.text import count
 
 UNKNOWN = "\u2013"
 _FIGURE = re.compile(r"\d[\d.,]*%|-?\d[\d.,]*(?= on average| overall)|(?<=rank correlation )\S+(?=\))")

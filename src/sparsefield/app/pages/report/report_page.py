@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, list_features
 from sparsefield.analysis.scored_rows import ScoredRows
 from sparsefield.app.pages.figure_options import FigureOptions
-from sparsefield.app.pages.fit_summary import count, describe_convergence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.pages.html_page import TableCell, bullets, document, fold, paragraph, render_table, section
 from sparsefield.app.pages.network_figure import NetworkFigure
 from sparsefield.app.pages.network_plot import render_network
@@ -24,6 +24,7 @@ from sparsefield.app.pages.report.method_sections import render_certificate, ren
 from sparsefield.app.pages.report.overview_sections import render_findings, render_tiles
 from sparsefield.app.pages.report.repeat_fit import FitDescription
 from sparsefield.app.pages.report.stability_text import describe_stability
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.centrality import Centrality

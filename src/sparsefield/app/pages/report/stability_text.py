@@ -10,8 +10,8 @@ import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, list_features
 from sparsefield.analysis.network import selection_frequencies
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.model import Field, StabilityRecord
+from sparsefield.text import count
 
 COLUMN_TITLE = "stability"
 
