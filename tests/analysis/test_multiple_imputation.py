@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from sparsefield import EM, FixedGraph, MarkovField, impute, load
+from sparsefield.analysis.multiple_imputation import field_to_draw_from
 from sparsefield.errors import DataError
 from sparsefield.estimators.compiled_rows import compile_densely
 
@@ -176,8 +177,8 @@ def test_a_given_graph_stays_as_it_is() -> None:
     X[::2, 2] = np.nan
     field = MarkovField(l1=0.5, induction=FixedGraph(edges=[("x0", "x1")])).fit(X)
     rows = compile_densely(field, X).tables[0]
-    assert len(field._field_to_draw_from(rows, "auto", proper=True).pairs) == 1
-    assert len(field._field_to_draw_from(rows, "all", proper=True).pairs) == 3
+    assert len(field_to_draw_from(field, rows, "auto", proper=True).pairs) == 1
+    assert len(field_to_draw_from(field, rows, "all", proper=True).pairs) == 3
 
 
 def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> None:

@@ -104,7 +104,7 @@ def impute(
     shifts = missing.bias_shifts(field.field_.layout) if isinstance(missing, EM) else None
     options = ImputationOptions(int(m), int(iterations), int(seed), refit_l2(field), proper=proper, shifts=shifts)
     with Threads(field.n_jobs) as engine:
-        drawn_from = _field_to_draw_from(field, rows, edges, proper)
+        drawn_from = field_to_draw_from(field, rows, edges, proper)
         codes = draw_imputations(drawn_from, rows, options, engine, progress)[:, :, -table.n_rows :]
     return Imputations(X, learned_source(field, X), _label_cells(table.schema, cells, codes, options), int(m))
 
@@ -120,7 +120,7 @@ def _check_field(field: Field, proper: bool) -> None:
         )
 
 
-def _field_to_draw_from(field: MarkovField, rows: Table, edges: Edges, proper: bool) -> Field:
+def field_to_draw_from(field: MarkovField, rows: Table, edges: Edges, proper: bool) -> Field:
     """Return the field, with all edges if these are wanted and can be estimated."""
     fixed = isinstance(field.resolve("induction"), FixedGraph)
     enough = not fixed and supports_all_edges(field.field_, rows.n_rows)

@@ -400,7 +400,7 @@ def test_usage_files_and_options_give_one_line(run, csv: Path, model: Path, tmp_
     one_error(run("fit", csv, *ROLES, *out, "--induction", "magic"), "'magic'", "'cfi'")
     one_error(run("fit", csv, *ROLES, *out, "--batch-size", "many"), "--batch-size")
     one_error(run("evaluate", csv, "--folds", "1"), "--folds")
-    one_error(run("info", csv), "weather.csv: this is a table (CSV), not a model")
+    one_error(run("info", csv), "weather.csv: not a complete sparsefield model")
     one_error(run("info", tmp_path / "nope"), "there is no such file")
     (tmp_path / "half").write_bytes(model.read_bytes()[:-10])
     one_error(run("predict", tmp_path / "half", csv, *out), "truncated")

@@ -58,7 +58,6 @@ sample m -o new.csv --given absent.csv
 sample m -o new.csv --given other.csv
 sample truncated -o new.csv
 stability m absent.csv
-recommend newer --basket a
 info absent
 info text
 export text -o new.uai

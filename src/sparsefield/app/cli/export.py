@@ -66,10 +66,10 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
+    field = open_model(model).load()
     from sparsefield import write_uai
     from sparsefield.app.tables.graph_export import write_graphml
 
-    field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
         write_graphml(field, output)
         show(f"Wrote {output}: {_size(field)}.")

@@ -216,9 +216,9 @@ def _table_lines(source: SourceRecord) -> str:
     """Return lines of Python that read ``table`` from its file."""
     options = _read_options(source)
     if options == ReadOptions():
-        return f"from sparsefield.io import read_table\n\ntable = read_table({source.file!r})\n"
+        return f"from sparsefield.app.tables.files import read_table\n\ntable = read_table({source.file!r})\n"
     call = f"read_table({source.file!r}, {as_expression(options)})"
-    return f"from sparsefield.io import ReadOptions, read_table\n\ntable = {call}\n"
+    return f"from sparsefield.app.tables.files import ReadOptions, read_table\n\ntable = {call}\n"
 
 
 def list_versions(field: Field) -> dict[str, str]:
