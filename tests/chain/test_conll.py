@@ -97,7 +97,7 @@ def test_each_line_has_its_own_end(text, words) -> None:
     assert parsed.encode() == text.encode()
 
 
-@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-8-sig", "UTF_8_SIG"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "UTF_8_SIG"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_a_byte_order_mark_is_written_if_it_was_read(encoding, mark) -> None:
     data = mark + "é X\n".encode()

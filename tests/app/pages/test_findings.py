@@ -96,7 +96,7 @@ def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model
 
 def test_the_first_sentence_counts_pairs_of_columns_and_features(model, answers) -> None:
     edges, features = len(model.edges_), len(model.features_)
-    (first,) = findings(model.field_)
+    (first,) = findings(model)
     assert first == f"{edges} of 28 pairs of columns go together given all other columns ({features} features)."
     assert findings(model, answers, most=2)[0] == first
     assert len(findings(model, answers, most=2)) == 3

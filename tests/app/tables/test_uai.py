@@ -219,9 +219,8 @@ def test_a_zero_is_less_likely_than_anything_else_in_its_table(folder) -> None:
 
 
 def test_an_estimator_from_a_file_gives_exact_posteriors(folder) -> None:
-    field = MarkovField.from_field(
-        read_uai(written(folder, "BAYES 2 2 2 2  1 0  2 0 1   2 0.3 0.7   4 0.9 0.1 0.2 0.8"), n_jobs=1)
-    )
+    network = read_uai(written(folder, "BAYES 2 2 2 2  1 0  2 0 1   2 0.3 0.7   4 0.9 0.1 0.2 0.8"))
+    field = MarkovField.from_field(network, n_jobs=1)
     found = field.predict_proba(np.array([[0.0, np.nan], [1.0, np.nan]]))
     np.testing.assert_allclose(found["x1"], [[0.9, 0.1], [0.2, 0.8]], atol=1e-6)
     write_uai(field, folder / "again.uai")

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 
 from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField, write_report
+from sparsefield.analysis import scored_rows
 from sparsefield.app.pages.report.report_page import SECTIONS
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.estimators import output_methods
 from sparsefield.model import Field
 
 ODD = """</script><script>alert(1)</script><!-- & 'x' "y" <b>"""
@@ -364,7 +364,7 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
 
 def test_of_very_many_rows_only_some_are_used(learned, tmp_path, monkeypatch) -> None:
     model, data = learned
-    monkeypatch.setattr(output_methods, "MOST_CELLS", 50 * model.field_.schema.n_columns)
+    monkeypatch.setattr(scored_rows, "MOST_CELLS", 50 * model.field_.schema.n_columns)
     for kind in (data, data.to_pandas()):
         write_report(model, kind, tmp_path / "r.html")
         words = read_page(tmp_path / "r.html")[0].words
