@@ -356,7 +356,7 @@ def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, incomplete) 
     with pytest.raises(DataError, match="nothing to score"):
         conditional_log_likelihood(fitted, data, data)
     shorter = {**truth, "letter": truth["letter"][:-1]}
-    with pytest.raises(DataError, match="'letter' has 35 rows in data_true, 36 in data_missing"):
+    with pytest.raises(DataError, match="'letter': X_true has 35 rows, X_missing 36"):
         conditional_log_likelihood(fitted, relational(shorter), data)
 
 
