@@ -14,6 +14,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.measure import Report
+from sparsefield import confidence_intervals
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals, Method
 from sparsefield.app.cli.console import print_message
 from sparsefield.data import Layout
@@ -159,7 +160,8 @@ class Setting:
     ) -> ConfidenceIntervals:
         """Return the intervals of a fitted field; those of a table with missing cells are pooled."""
         imputations = IMPUTATIONS if self.missing else None
-        return field.confidence_intervals(
+        return confidence_intervals(
+            field,
             table,
             method=cast(Method, method),
             n=resamples,

@@ -17,7 +17,7 @@ from benchmarks.command_line import Json, Seed, choose_parts, print_rows
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice
 from benchmarks.mixed_peers import draw_with_mice
-from sparsefield import MarkovField, pool
+from sparsefield import MarkovField, impute, pool
 from sparsefield.analysis.pooling import PooledEstimates
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_mixed
@@ -198,7 +198,7 @@ def _impute(source: Population, shown: Array, task: Repetition) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         field = MarkovField(l1=source.l1, kinds=dict(enumerate(source.kinds)), n_jobs=1).fit(shown)
-    return field.impute(shown, task.imputations, seed=task.number)
+    return impute(field, shown, task.imputations, seed=task.number)
 
 
 def _intervals(pooled: PooledEstimates, truth: dict[str, float], method: str, seconds: float) -> Iterator[Interval]:

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
+from sparsefield import conditional_log_likelihood
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads
@@ -110,7 +111,7 @@ def run_learned(
                         "data": f"{name}, N = {nodes}, {states} states",
                         "method": f"fit: {method}, answers: {answered}",
                         "seconds": seconds,
-                        "cll": field.conditional_log_likelihood(made.samples, incomplete),
+                        "cll": conditional_log_likelihood(field, made.samples, incomplete),
                     }
                 )
     return found

@@ -22,6 +22,7 @@ from benchmarks.measure import Report
 from benchmarks.mice import has_mice, impute_with_mice
 from benchmarks.peers import read_field
 from reproduction.table1 import DATA, SETTINGS
+from sparsefield import conditional_log_likelihood
 from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.app.datasets import load_dataset
@@ -70,7 +71,7 @@ class Fit:
 
     def log_likelihood(self, truth: Array, incomplete: Array) -> float:
         """Return the mean log-likelihood of the missing cells, by exact inference."""
-        return self.field.set_params(inference="exact").conditional_log_likelihood(truth, incomplete)
+        return conditional_log_likelihood(self.field.set_params(inference="exact"), truth, incomplete)
 
     def completed_means(self, incomplete: Array) -> Array:
         """Return column means of rows whose missing cells count as their probability of a 1, by exact inference."""

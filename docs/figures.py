@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, regularization_path
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.app.pages.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.app.pages.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
@@ -77,7 +77,7 @@ def draw_loop() -> str:
 
 def draw_path() -> str:
     """Draw the held-out score and the number of features along the regularization path."""
-    rows = MarkovField(random_state=0).regularization_path(_made().samples).to_dicts()
+    rows = regularization_path(MarkovField(random_state=0), _made().samples).to_dicts()
     chosen = [row for row in rows if row["selected"]]
 
     def curves(key: str, error: str | None = None) -> list[Curve]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sparsefield import MarkovField, RelationalField
+from sparsefield import MarkovField, RelationalField, plot_network
 from sparsefield.app.datasets import load_dataset, load_mixed
 from sparsefield.app.pages.network_plot import NetworkPlot
 
@@ -40,7 +40,7 @@ def _learn_items(rows: pl.DataFrame, l1: float) -> MarkovField:
 def draw_bfi() -> NetworkPlot:
     """Draw the items of a personality test, colored by the trait that each measures."""
     field = _learn_items(_items(), 60.0)
-    return field.plot(communities=_traits(), width_mm=150)
+    return plot_network(field, communities=_traits(), width_mm=150)
 
 
 def draw_men() -> NetworkPlot:
@@ -55,14 +55,14 @@ def draw_women() -> NetworkPlot:
 
 def _draw_gender(code: int, title: str) -> NetworkPlot:
     field = _learn_items(_items().filter(pl.col("gender") == code), 30.0)
-    return field.plot(
+    return plot_network(field,
         title=title, layout=draw_bfi(), communities=_traits(), legend=False, width_mm=100, max_edges=60
     )  # fmt: skip
 
 
 def draw_chile() -> NetworkPlot:
     """Draw a table of numbers, categories and ordered answers, with the weights of its edges."""
-    return MarkovField(l1=20.0).fit(load_mixed("Chile")).plot(edge_labels=True, width_mm=130)
+    return plot_network(MarkovField(l1=20.0).fit(load_mixed("Chile")), edge_labels=True, width_mm=130)
 
 
 def draw_digits() -> NetworkPlot:
@@ -73,12 +73,14 @@ def draw_digits() -> NetworkPlot:
     field = MarkovField(l1=20.0).fit(dark)
     places = {f"x{k}": (k % 8, k // 8) for k in range(64)}
     same = dict.fromkeys(places, "pixel")
-    return field.plot(layout=places, communities=same, width_mm=110, height_mm=110, names="inside", max_edges=150)
+    return plot_network(
+        field, layout=places, communities=same, width_mm=110, height_mm=110, names="inside", max_edges=150
+    )
 
 
 def draw_nations() -> NetworkPlot:
     """Draw the attributes of nations and the relations between them, colored by table."""
-    return RelationalField(l1=3.0).fit(load_dataset("nations").open_world()).plot(width_mm=180, max_edges=60)
+    return plot_network(RelationalField(l1=3.0).fit(load_dataset("nations").open_world()), width_mm=180, max_edges=60)
 
 
 PICTURES: dict[str, Callable[[], NetworkPlot]] = {

@@ -1,6 +1,6 @@
 """Recover the network behind a table whose network is known, and write it as a page."""
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, plot_network
 from sparsefield.app.datasets import make_markov_field
 
 made = make_markov_field(50, 2000, neighbors=3.0, weights=(-2.0, 2.0), biases="balanced", burn_in=500, thin=10, seed=0)
@@ -10,5 +10,5 @@ true = {frozenset(edge) for edge in made.edges}
 found = {frozenset(edge) for edge in zip(field.edges_["variable_a"], field.edges_["variable_b"], strict=True)}
 print(f"{len(true)} true edges, {len(found)} found, {len(found & true)} of these true.")
 
-field.plot().save("network.html")
+plot_network(field).save("network.html")
 print("Wrote network.html.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeVar
@@ -10,7 +9,6 @@ from typing import Any, TypeVar
 from sparsefield.analysis.hold_out import hold_out
 from sparsefield.data import Label, Relational
 from sparsefield.estimators import MarkovField, RelationalField
-from sparsefield.solver import TrainingOptions
 
 __all__ = ["CHOICES", "PENALTIES", "ChosenPenalties", "ChosenPenalty"]
 
@@ -47,12 +45,13 @@ class ChosenPenalty(RelationalField):
         """Choose l1, which becomes ``l1_``, and fit the field."""
         params = self.get_params(deep=False)
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
-        self._picked = _best(CHOICES, lambda l1: RelationalField(**{**params, "l1": l1}), data, [seed])
-        super().fit(data, y, states=states)
+        given = self.l1
+        try:
+            self.l1 = _best(CHOICES, lambda l1: RelationalField(**{**params, "l1": l1}), data, [seed])
+            super().fit(data, y, states=states)
+        finally:
+            self.l1 = given
         return self
-
-    def _training_options(self) -> TrainingOptions:
-        return dataclasses.replace(super()._training_options(), l1=getattr(self, "_picked", self.l1))
 
 
 class ChosenPenalties(MarkovField):
@@ -68,11 +67,13 @@ class ChosenPenalties(MarkovField):
         params = self.get_params(deep=False)
         first = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
         seeds = range(first, first + HOLD_OUTS)
-        self._picked = _best(PENALTIES, lambda pair: MarkovField(**{**params, "l1": pair[0], "l2": pair[1]}), X, seeds)
-        super().fit(X, y, **roles)
-        self.l2_ = self._picked[1]
+        given = self.l1, self.l2
+        try:
+            self.l1, self.l2 = _best(
+                PENALTIES, lambda pair: MarkovField(**{**params, "l1": pair[0], "l2": pair[1]}), X, seeds
+            )
+            super().fit(X, y, **roles)
+            self.l2_ = self.l2
+        finally:
+            self.l1, self.l2 = given
         return self
-
-    def _training_options(self) -> TrainingOptions:
-        l1, l2 = getattr(self, "_picked", (self.l1, self.l2))
-        return dataclasses.replace(super()._training_options(), l1=l1, l2=l2)

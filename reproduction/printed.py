@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparsefield.estimators import MarkovField, RelationalField
+from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
+from sparsefield.estimators.likelihood_training import objective_of_structure
+from sparsefield.estimators.training import check_parameters, train
 from sparsefield.model import Field
-from sparsefield.solver import TrainingOptions
+from sparsefield.solver import FitCallbacks, TrainingOptions
 from sparsefield.solver.fit_state import FitResult, WarmStart
 from sparsefield.solver.trainer import Trainer
 
@@ -167,19 +169,26 @@ class _AsPrinted:
     how: PrintedOptions
     started: float
     trainer: PrintedTrainer
-    _resolve: Callable[[str], Any]
-    _callbacks: Callable[[], Any]
-    _objective_of_structure: Callable[[Any], Any]
+    _open_training_data: Callable[..., Any]
 
-    def _make_trainer(self, dataset: Any, options: TrainingOptions, engine: Any, *_: Any, **__: Any) -> PrintedTrainer:
+    def fit(self, X: Any, y: Any = None, **roles: Any) -> Any:
+        check_parameters(self)  # pyright: ignore[reportArgumentType]
+        with self._open_training_data(X, y, **roles) as data:
+            train(self, data, self._make_trainer)  # pyright: ignore[reportArgumentType]
+        return self
+
+    def _make_trainer(
+        self, estimator: FieldEstimator, dataset: Any, options: TrainingOptions, engine: Any, *_: Any
+    ) -> PrintedTrainer:
+        rule = estimator.resolve("induction")
         self.trainer = PrintedTrainer(
             dataset,
-            rule=self._resolve("induction"),
-            objective=self._objective_of_structure(dataset),
-            missing=self._resolve("missing"),
+            rule=rule,
+            objective=objective_of_structure(estimator.objective, dataset, rule),
+            missing=estimator.resolve("missing"),
             options=options,
             engine=engine,
-            callbacks=self._callbacks(),
+            callbacks=estimator.callbacks or FitCallbacks(),
             how=self.how,
             started=self.started,
         )

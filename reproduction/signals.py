@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset
+from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, GradientFactors
 
@@ -67,8 +67,7 @@ def _blocks(factors: GradientFactors) -> list[tuple[Array, Array, Array]]:
 
 def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
     """Return errors and expectations at the weights of the field, with missing cells imputed."""
-    compiled = estimator._compile(X)
-    sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
+    sample = compile_densely(estimator, X)
     given = estimator.missing
     inference = given if isinstance(given, InferenceMethod) else INFERENCE[given]()
     field = estimator.field_

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import sparsefield
+from sparsefield.estimators import ESTIMATORS, FieldEstimator
+from sparsefield.parameters import FieldParameters
 
 HOME = Path(sparsefield.__file__).parent
 FILES = sorted(HOME.glob("**/*.py"))
@@ -130,6 +132,14 @@ def test_analysis_and_application_use_public_names_only() -> None:
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparsefield"):
                 wrong += [f"{module_of(path)} imports {name.name}" for name in node.names if name.name.startswith("_")]
     assert wrong == []
+
+
+def test_estimators_have_no_bases_of_their_own_but_one() -> None:
+    """What else one asks of a fitted field is a function of it; `FieldParameters` has no methods."""
+    for kind in ESTIMATORS.values():
+        own = [base for base in kind.__mro__ if base.__module__.startswith("sparsefield")]
+        assert own == [kind, FieldEstimator, FieldParameters]
+    assert [name for name in vars(FieldParameters) if callable(getattr(FieldParameters, name)) and name[0] != "_"] == []
 
 
 def test_files_import_each_other_in_no_cycle() -> None:

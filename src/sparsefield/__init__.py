@@ -12,14 +12,28 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparsefield.analysis.case_dropping import centrality_stability
+    from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.group_comparison import GroupComparison, compare
+    from sparsefield.analysis.hidden_cells import conditional_log_likelihood
     from sparsefield.analysis.imputations import Imputations
+    from sparsefield.analysis.label_evaluation import evaluate_labels
+    from sparsefield.analysis.multiple_imputation import impute
     from sparsefield.analysis.pooling import PooledEstimates, pool
+    from sparsefield.analysis.predictability import predictability
+    from sparsefield.analysis.stability import regularization_path, stability
+    from sparsefield.analysis.weight_intervals import confidence_intervals
+    from sparsefield.app.pages.findings import findings
+    from sparsefield.app.pages.plot import plot_network
+    from sparsefield.app.pages.report.write import write_report
     from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
+    from sparsefield.app.tables.field_factors import to_pgmpy
+    from sparsefield.app.tables.graph_export import to_networkx
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
+    from sparsefield.app.tables.uai import read_uai, write_uai
     from sparsefield.chain.conll import read_conll
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
@@ -65,18 +79,48 @@ __all__ = [
     "Template",
     "__version__",
     "calendar_parts",
+    "centrality",
+    "centrality_stability",
     "compare",
+    "conditional_log_likelihood",
+    "confidence_intervals",
+    "evaluate_labels",
+    "findings",
+    "impute",
     "inspect",
     "load",
+    "plot_network",
     "pool",
+    "predictability",
     "read_baskets",
     "read_conll",
     "read_database",
     "read_schema",
     "read_triples",
+    "read_uai",
+    "regularization_path",
+    "stability",
+    "to_networkx",
+    "to_pgmpy",
+    "write_report",
+    "write_uai",
 ]
 
 _NAMES_OF_MODULE = {
+    "analysis.case_dropping": ("centrality_stability",),
+    "analysis.centrality": ("centrality",),
+    "analysis.hidden_cells": ("conditional_log_likelihood",),
+    "analysis.label_evaluation": ("evaluate_labels",),
+    "analysis.multiple_imputation": ("impute",),
+    "analysis.predictability": ("predictability",),
+    "analysis.stability": ("regularization_path", "stability"),
+    "analysis.weight_intervals": ("confidence_intervals",),
+    "app.pages.findings": ("findings",),
+    "app.pages.plot": ("plot_network",),
+    "app.pages.report.write": ("write_report",),
+    "app.tables.field_factors": ("to_pgmpy",),
+    "app.tables.graph_export": ("to_networkx",),
+    "app.tables.uai": ("read_uai", "write_uai"),
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from known_tables import several_kinds, two_by_two
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, confidence_intervals
 from sparsefield.analysis import bootstrap, resampled_selection
 from sparsefield.analysis.bootstrap import Resampling, StepMemory, dropped_rows, resampled_rows
 from sparsefield.analysis.godambe import minimize
+from sparsefield.analysis.refit_rows import compile_refit
 from sparsefield.kernels.elementary import exp_nonpositive_narrow
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
@@ -24,7 +25,7 @@ def mixed() -> MarkovField:
 
 
 def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
-    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
     estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
     draw = resampled_rows(problem.n_rows, 3)
     found = Resampling(problem, estimate, draw).draw(5, 1)
@@ -35,7 +36,7 @@ def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
 
 
 def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: MarkovField) -> None:
-    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
     estimate, draw = minimize(problem, mixed.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
     resampling = Resampling(problem, estimate, draw)
     weights = np.stack([draw(number) for number in range(24)], axis=1)
@@ -47,7 +48,7 @@ def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: Mar
 
 
 def test_states_without_rows_have_no_probability_at_the_start(mixed: MarkovField) -> None:
-    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
     estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
     codes = problem.block.codes[:3]  # of columns whose states have biases of their own
     weights = np.ones((problem.n_rows, 1 + len(codes)))
@@ -98,7 +99,7 @@ def collinear() -> np.ndarray:
 def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable[[], np.ndarray], l1: float) -> None:
     X, count = make(), 32
     field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)
-    _, problem, _ = field._refit_problem(X, None, None)
+    _, problem, _ = compile_refit(field, X, None, None)
     estimate, draw = minimize(problem, field.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
     found = Resampling(problem, estimate, draw).draw(count, 1)
     exact = np.array([minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(count)])
@@ -119,7 +120,7 @@ def test_exponentials_in_single_precision_are_exact_to_rounding() -> None:
 def test_draws_spread_as_the_standard_errors_say() -> None:
     X, counts = two_by_two()
     field = MarkovField(l1=1.0, l2=0.0).fit(X)
-    found = field.confidence_intervals(X, method="bootstrap", n=400, selections=5)
+    found = confidence_intervals(field, X, method="bootstrap", n=400, selections=5)
     assert found.standard_errors[0] == pytest.approx(np.sqrt((1.0 / counts).sum()), rel=0.12)
     row = found.weights.row(0, named=True)
     assert row["low"] < row["estimate"] < row["high"]
@@ -130,7 +131,7 @@ def test_threads_change_no_bit(mixed: MarkovField) -> None:
     table, results = several_kinds(), []
     for n_jobs in (1, 3):
         mixed.n_jobs = n_jobs
-        results.append(mixed.confidence_intervals(table, method="bootstrap", n=70, selections=3, seed=2))
+        results.append(confidence_intervals(mixed, table, method="bootstrap", n=70, selections=3, seed=2))
     one, three = results
     assert np.array_equal(one.draws, three.draws)
     assert np.array_equal(one.frequencies, three.frequencies)
@@ -145,7 +146,7 @@ def test_an_interrupted_bootstrap_continues_with_the_same_result(
     X = two_by_two()[0]
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)
     options = {"method": "bootstrap", "n": 20, "selections": 5, "checkpoint": tmp_path}
-    whole = field.confidence_intervals(X, **options)
+    whole = confidence_intervals(field, X, **options)
     assert list(tmp_path.iterdir()) == []
 
     def interrupt_at(limit: int):
@@ -158,23 +159,23 @@ def test_an_interrupted_bootstrap_continues_with_the_same_result(
 
     for limit, files in ((16, 1), (23, 2)):
         with pytest.raises(KeyboardInterrupt):
-            field.confidence_intervals(X, **options, progress=interrupt_at(limit))
+            confidence_intervals(field, X, **options, progress=interrupt_at(limit))
         assert len(list(tmp_path.iterdir())) == files
     seen = []
-    again = field.confidence_intervals(X, **options, progress=lambda done, _: seen.append(done))
+    again = confidence_intervals(field, X, **options, progress=lambda done, _: seen.append(done))
     assert seen == [23, 24, 25]
     assert np.array_equal(again.draws, whole.draws)
     assert np.array_equal(again.frequencies, whole.frequencies)
     with pytest.raises(KeyboardInterrupt):
-        field.confidence_intervals(X, **options, progress=interrupt_at(16))
+        confidence_intervals(field, X, **options, progress=interrupt_at(16))
     with pytest.raises(ValueError, match="belongs to a fit of other data or options"):
-        field.confidence_intervals(X, **options, seed=1)
+        confidence_intervals(field, X, **options, seed=1)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
 def test_a_model_without_features_has_empty_frames(columns: int) -> None:
     X = np.random.default_rng(0).integers(0, 2, (60, columns))
-    found = MarkovField(l1=1e4, n_jobs=1).fit(X).confidence_intervals(X, method="bootstrap", n=3, selections=2)
+    found = confidence_intervals(MarkovField(l1=1e4, n_jobs=1).fit(X), X, method="bootstrap", n=3, selections=2)
     assert found.draws is not None
     assert found.draws.shape == (3, 0)
     assert [len(frame) for frame in (found.weights, found.edges, found.differences())] == [0, 0, 0]
@@ -182,7 +183,7 @@ def test_a_model_without_features_has_empty_frames(columns: int) -> None:
 
 
 def test_rows_of_weight_0_do_not_change_a_refit(mixed: MarkovField) -> None:
-    _, problem, _ = mixed._refit_problem(several_kinds(), None, None)
+    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
     weight = np.where(np.arange(problem.n_rows) % 3 == 0, 1.0, 0.0)
     rows = np.flatnonzero(weight)
     part, theta = problem.subset(rows), mixed.field_.theta

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import CRFClassifier, MarkovField, centrality, predictability
 from sparsefield.analysis import calibration
 from sparsefield.analysis.predictability import find_predictability
+from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
@@ -19,7 +20,7 @@ def test_r_squared_of_a_gaussian_pair_is_the_squared_correlation() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)
     table = pl.DataFrame({"x": x, "y": 0.8 * x + 0.6 * rng.normal(size=2000)})
-    found = MarkovField(l1=1.0).fit(table[:1200]).predictability(table[1200:])
+    found = predictability(MarkovField(l1=1.0).fit(table[:1200]), table[1200:])
     rho = np.corrcoef(table["x"][1200:], table["y"][1200:])[0, 1]
     np.testing.assert_allclose(found["r_squared"], rho**2, atol=0.02)
     # The gain of a Gaussian pair is its mutual information.
@@ -38,7 +39,7 @@ def given_pair(weight: float) -> MarkovField:
 def test_accuracy_and_gain_computed_by_hand() -> None:
     """Of ten rows, eight are equal; a is 1 in six, and b in four."""
     rows = [(1, 1)] * 4 + [(0, 0)] * 4 + [(1, 0)] * 2
-    found = given_pair(np.log(81.0)).predictability(pl.DataFrame(rows, schema=["a", "b"], orient="row"))
+    found = predictability(given_pair(np.log(81.0)), pl.DataFrame(rows, schema=["a", "b"], orient="row"))
     assert list(found["column"]) == ["a", "b"]
     assert list(found["cells"]) == [10, 10]
     np.testing.assert_allclose(found["accuracy"], [0.8, 0.8])
@@ -48,7 +49,7 @@ def test_accuracy_and_gain_computed_by_hand() -> None:
 
 
 def test_a_constant_column_has_no_normalized_accuracy() -> None:
-    found = given_pair(1.0).predictability(pl.DataFrame({"a": [1, 1], "b": [1, 0]}))
+    found = predictability(given_pair(1.0), pl.DataFrame({"a": [1, 1], "b": [1, 0]}))
     assert np.isnan(found["normalized_accuracy"][0])
     assert not np.isnan(found["normalized_accuracy"][1])
 
@@ -56,7 +57,7 @@ def test_a_constant_column_has_no_normalized_accuracy() -> None:
 def test_a_column_without_edges_is_predicted_no_better_than_by_its_frequencies() -> None:
     """Also if another state is the most frequent one in the rows."""
     table = pl.DataFrame({"a": ["x", "x", "y", "z"] * 20, "b": [0, 1] * 40})
-    found = MarkovField(l1=1000.0).fit(table).predictability(pl.DataFrame({"a": ["y", "y", "x"], "b": [0, 1, 1]}))
+    found = predictability(MarkovField(l1=1000.0).fit(table), pl.DataFrame({"a": ["y", "y", "x"], "b": [0, 1, 1]}))
     assert found["accuracy"][0] == pytest.approx(1 / 3)
     assert found["normalized_accuracy"][0] == 0.0
     assert found["gain"][0] == pytest.approx(0.0, abs=1e-6)
@@ -79,9 +80,9 @@ def field(survey: pl.DataFrame) -> MarkovField:
 
 
 def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.DataFrame) -> None:
-    scored = field._score_rows(survey[300:])
+    scored = score_rows(field, survey[300:])
     scores = {score.name: score for score in calibration.score_columns(scored.sample, scored.answers)}
-    found = field.predictability(survey[300:])
+    found = predictability(field, survey[300:])
     assert set(found["column"]) == {"age", "mood"}
     for row in found.iter_rows(named=True):
         assert row["cells"] == scores[row["column"]].cells
@@ -93,27 +94,27 @@ def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.
 
 
 def test_shares_are_between_0_and_1(field: MarkovField, survey: pl.DataFrame) -> None:
-    found = find_predictability(field.field_, field._score_rows(survey[300:]))
+    found = find_predictability(field.field_, score_rows(field, survey[300:]))
     assert found.by_column["age"] == pytest.approx(float(found.r_squared[found.names.index("age")]))
-    noise = find_predictability(field.field_, field._score_rows(survey[300:].with_columns(age=pl.col("age").reverse())))
+    noise = find_predictability(field.field_, score_rows(field, survey[300:].with_columns(age=pl.col("age").reverse())))
     assert np.nanmin(noise.r_squared) < 0.0
     assert all(0.0 <= share <= 1.0 for share in noise.by_column.values())
 
 
 def test_the_order_of_columns_and_rows_changes_nothing(field: MarkovField, survey: pl.DataFrame) -> None:
-    here = field.predictability(survey[300:]).sort("column")
-    there = field.predictability(survey[300:].select("mood", "age", "town").reverse()).sort("column")
+    here = predictability(field, survey[300:]).sort("column")
+    there = predictability(field, survey[300:].select("mood", "age", "town").reverse()).sort("column")
     for name in ("r_squared", "accuracy", "normalized_accuracy", "gain"):
         np.testing.assert_allclose(here[name], there[name], atol=1e-9)
 
 
 def test_rows_of_training_are_warned_about(field: MarkovField, survey: pl.DataFrame) -> None:
     with pytest.warns(UserWarning, match="300 rows, as many as .* probably the training rows"):
-        field.predictability(survey[:300])
+        predictability(field, survey[:300])
 
 
 def test_centrality_with_a_table_has_both(field: MarkovField, survey: pl.DataFrame) -> None:
-    both, alone = field.centrality(survey[300:]), field.predictability(survey[300:])
+    both, alone = centrality(field, survey[300:]), predictability(field, survey[300:])
     assert list(both["column"]) == ["town", "age", "mood"]
     assert both["cells"][0] == 0  # a covariate is not predicted
     assert np.isnan(both["gain"][0])
@@ -125,8 +126,8 @@ def test_centrality_with_a_table_has_both(field: MarkovField, survey: pl.DataFra
 def test_the_table_of_a_classifier_has_its_labels(survey: pl.DataFrame) -> None:
     known = survey.drop_nulls()
     model = CRFClassifier(l1=1.0).fit(known[:300].drop("mood"), known[:300]["mood"])
-    found = model.predictability(known[300:])
+    found = predictability(model, known[300:])
     assert list(found["column"]) == ["mood"]
     assert found["normalized_accuracy"][0] > 0.2
     with pytest.raises(DataError, match="mood"):
-        model.predictability(known.drop("mood"))
+        predictability(model, known.drop("mood"))

@@ -9,7 +9,7 @@ from known_tables import several_kinds
 from scipy.stats import kstest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import CRFClassifier, MarkovField, centrality_stability, confidence_intervals
 from sparsefield.analysis import godambe
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
@@ -29,7 +29,7 @@ def field(samples: np.ndarray) -> MarkovField:
 
 @pytest.fixture(scope="module")
 def found(field: MarkovField, samples: np.ndarray) -> ConfidenceIntervals:
-    return field.confidence_intervals(samples)
+    return confidence_intervals(field, samples)
 
 
 def test_an_edge_of_one_weight_has_the_interval_of_this_weight(found: ConfidenceIntervals) -> None:
@@ -46,7 +46,7 @@ def test_an_edge_of_one_weight_has_the_interval_of_this_weight(found: Confidence
 @pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
 def test_an_edge_of_several_weights_has_the_norm_of_its_estimates() -> None:
     table = several_kinds()
-    found = MarkovField(l1=4.0, penalty="group").fit(table).confidence_intervals(table)
+    found = confidence_intervals(MarkovField(l1=4.0, penalty="group").fit(table), table)
     edges = {(r["variable_a"], r["variable_b"]): r for r in found.edges.iter_rows(named=True)}
     mine = found.weights.filter(variable_a="yes", variable_b="letter")
     assert len(mine) == 3
@@ -62,13 +62,13 @@ def test_p_values_of_all_states_are_uniform_under_independence_and_tiny_under_de
     table = pl.DataFrame({"a": first, "b": np.where(rng.random(300) < 0.5, first, noise)})
     field = MarkovField(l1=0.05, penalty="group", n_jobs=1).fit(table)
     assert len(field.field_.weights) == 9
-    assert field.confidence_intervals(table).edges["p_value"][0] < 1e-12
-    few = field.confidence_intervals(table, method="bootstrap", n=3, selections=0)
+    assert confidence_intervals(field, table).edges["p_value"][0] < 1e-12
+    few = confidence_intervals(field, table, method="bootstrap", n=3, selections=0)
     assert few.edges["p_value"][0] < 1e-12
     found = []
     for _ in range(25):
         apart = table.with_columns(b=pl.Series(rng.permutation(table["b"].to_numpy())))
-        found.append(field.confidence_intervals(apart).edges["p_value"][0])
+        found.append(confidence_intervals(field, apart).edges["p_value"][0])
     assert kstest(found, "uniform").pvalue > 0.01
     assert np.mean(np.array(found) < 0.05) < 0.2
 
@@ -77,11 +77,11 @@ def test_columns_of_a_frame_are_found_by_name() -> None:
     table = several_kinds()
     field = MarkovField(l1=4.0).fit(table)
     wider = table.select(reversed(table.columns)).with_columns(extra=0.0)
-    assert field.confidence_intervals(wider).weights.equals(field.confidence_intervals(table).weights)
-    one, two = (field.centrality_stability(each, n=2, shares=[0.1]).correlations for each in (wider, table))
+    assert confidence_intervals(field, wider).weights.equals(confidence_intervals(field, table).weights)
+    one, two = (centrality_stability(field, each, n=2, shares=[0.1]).correlations for each in (wider, table))
     assert np.array_equal(one, two)
     classifier = CRFClassifier(l1=4.0).fit(table.drop("yes"), table["yes"])
-    intervals = [classifier.confidence_intervals(each, table["yes"]).weights for each in (wider, table.drop("yes"))]
+    intervals = [confidence_intervals(classifier, each, table["yes"]).weights for each in (wider, table.drop("yes"))]
     assert intervals[0].equals(intervals[1])
 
 
@@ -104,7 +104,7 @@ def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: Con
 
 
 def test_bootstrap_draws_give_the_limits_of_differences(field: MarkovField, samples: np.ndarray) -> None:
-    found = field.confidence_intervals(samples, method="bootstrap", n=100, selections=0, level=0.8)
+    found = confidence_intervals(field, samples, method="bootstrap", n=100, selections=0, level=0.8)
     assert "frequency" not in found.weights.columns
     rows = found.differences()
     inside = (rows["low"] <= rows["difference"]) & (rows["difference"] <= rows["high"])
@@ -133,7 +133,7 @@ def test_weights_that_the_penalty_determines_are_named() -> None:
     X = np.column_stack([column, column])
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)
     with pytest.warns(PenaltyWarning, match="l2 = 1 determines the weights of x0=1 & x1=1 more than the rows do"):
-        field.confidence_intervals(X)
+        confidence_intervals(field, X)
 
 
 def test_estimates_that_did_not_converge_are_said(
@@ -141,7 +141,7 @@ def test_estimates_that_did_not_converge_are_said(
 ) -> None:
     monkeypatch.setattr(godambe, "MAX_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="estimates without L1 did not converge"):
-        field.confidence_intervals(samples)
+        confidence_intervals(field, samples)
 
 
 def test_a_constant_reference_has_no_correlation() -> None:
@@ -149,7 +149,7 @@ def test_a_constant_reference_has_no_correlation() -> None:
     rng = np.random.default_rng(1)
     letters = rng.choice(["x", "y", "z"], 100)
     table = pl.DataFrame({"a": letters, "b": np.where(rng.random(100) < 0.5, letters, "x")})
-    found = MarkovField(l1=2.0, n_jobs=1).fit(table).centrality_stability(table, n=3, shares=[0.2])
+    found = centrality_stability(MarkovField(l1=2.0, n_jobs=1).fit(table), table, n=3, shares=[0.2])
     assert np.isnan(list(found.coefficients.values())).all()
     assert found.undefined == {
         "strength": "it is the same for all columns",
@@ -159,13 +159,13 @@ def test_a_constant_reference_has_no_correlation() -> None:
 
 
 def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.ndarray) -> None:
-    few = field.centrality_stability(samples, n=10, shares=[0.05, 0.9])
+    few = centrality_stability(field, samples, n=10, shares=[0.05, 0.9])
     assert few.values[:, 0].min() > 0.9
     assert few.values[0, 1].mean() < few.values[0, 0].mean()
-    again = field.centrality_stability(samples, n=3, shares=[0.05], select=True)
+    again = centrality_stability(field, samples, n=3, shares=[0.05], select=True)
     assert again.values.min() > 0.7
     with pytest.raises(ValueError, match=r"shares must be ascending .* probability must be"):
-        field.centrality_stability(samples, shares=[0.5, 0.2], probability=95)
+        centrality_stability(field, samples, shares=[0.5, 0.2], probability=95)
 
 
 def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, samples: np.ndarray) -> None:
@@ -173,7 +173,7 @@ def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, sampl
         three=pl.Series(np.random.default_rng(0).integers(0, 3, 150)).cast(pl.String)
     )
     own = MarkovField(l1=0.5).fit(table)
-    found = own.confidence_intervals(table, method="bootstrap", n=4, selections=4)
+    found = confidence_intervals(own, table, method="bootstrap", n=4, selections=4)
     assert found.selected is not None
     for row, mine in zip(found.edges.iter_rows(named=True), found._members, strict=True):
         assert row["frequency"] == np.mean([any(draw[k] for k in mine) for draw in found.selected])
@@ -182,7 +182,7 @@ def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, sampl
 
 
 def test_representations_are_one_line(field: MarkovField, samples: np.ndarray, found: ConfidenceIntervals) -> None:
-    stability = field.centrality_stability(samples, n=2, shares=[0.1])
+    stability = centrality_stability(field, samples, n=2, shares=[0.1])
     assert "edges from 400 rows: godambe" in repr(found)
     assert "1 shares of 400 rows, 2 resamples each" in repr(stability)
     assert all(len(repr(one)) < 160 and "array" not in repr(one) for one in (found, stability))
@@ -190,4 +190,4 @@ def test_representations_are_one_line(field: MarkovField, samples: np.ndarray, f
 
 def test_another_table_is_noticed(field: MarkovField, samples: np.ndarray) -> None:
     with pytest.warns(OtherTableWarning, match=r"\(200 rows, and 400 in training\)"):
-        field.confidence_intervals(samples[:200])
+        confidence_intervals(field, samples[:200])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from known_tables import several_kinds, two_by_two
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import CRFClassifier, MarkovField, confidence_intervals
 from sparsefield.analysis.godambe import minimize, sandwich, solve
 from sparsefield.analysis.refit_problem import RefitProblem, densify
+from sparsefield.analysis.refit_rows import compile_refit
 from sparsefield.data import DenseDataset, SparseDataset, compile_table
 from sparsefield.data.frames import as_source
 from sparsefield.data.sparse_table import SparseTable, read_nonzero_cells
@@ -24,7 +25,7 @@ def mixed() -> MarkovField:
 
 @pytest.fixture(scope="module")
 def problem(mixed: MarkovField) -> RefitProblem:
-    return mixed._refit_problem(several_kinds(), None, None)[1]
+    return compile_refit(mixed, several_kinds(), None, None)[1]
 
 
 def numeric_gradient(function, theta: np.ndarray, step: float = 1e-5) -> np.ndarray:
@@ -34,7 +35,7 @@ def numeric_gradient(function, theta: np.ndarray, step: float = 1e-5) -> np.ndar
 
 def test_the_weight_of_two_binary_columns_is_the_log_odds_ratio_with_its_standard_error() -> None:
     X, counts = two_by_two()
-    found = MarkovField(l1=1.0, l2=0.0).fit(X).confidence_intervals(X)
+    found = confidence_intervals(MarkovField(l1=1.0, l2=0.0).fit(X), X)
     assert found.estimates[0] == pytest.approx(np.log(120 * 90 / (40 * 50)), rel=1e-3)  # a refit has l2 = 0.01
     assert found.standard_errors[0] == pytest.approx(np.sqrt((1.0 / counts).sum()), rel=3e-3)
     row = found.weights.row(0, named=True)
@@ -73,23 +74,23 @@ def test_the_covariance_is_that_of_a_sandwich_from_finite_differences(problem: R
 def test_the_estimates_of_an_l1_fit_are_the_weights_of_its_refit(mixed: MarkovField) -> None:
     table = several_kinds()
     refitted = MarkovField(l1=6.0, refit=True).fit(table)
-    found = mixed.confidence_intervals(table)
+    found = confidence_intervals(mixed, table)
     assert found.estimates == pytest.approx(refitted.field_.weights, abs=5e-3)
-    again = refitted.confidence_intervals(table)
+    again = confidence_intervals(refitted, table)
     assert again.standard_errors == pytest.approx(found.standard_errors, rel=1e-4)
 
 
 def test_a_row_of_weight_two_counts_as_one_row_with_two_votes() -> None:
     X, _ = two_by_two()
     field = MarkovField(l1=1.0, l2=0.0).fit(X)
-    plain, twice = field.confidence_intervals(X), field.confidence_intervals(X, sample_weight=np.full(len(X), 2.0))
+    plain, twice = confidence_intervals(field, X), confidence_intervals(field, X, sample_weight=np.full(len(X), 2.0))
     assert twice.standard_errors == pytest.approx(plain.standard_errors, rel=1e-3)
 
 
 def test_labels_of_a_classifier_have_intervals() -> None:
     table = several_kinds()
     field = CRFClassifier(l1=3.0).fit(table.drop("yes"), table["yes"])
-    found = field.confidence_intervals(table.drop("yes"), table["yes"]).weights
+    found = confidence_intervals(field, table.drop("yes"), table["yes"]).weights
     assert found.columns[-5:] == ["weight", "estimate", "standard_error", "low", "high"]
     assert len(found) == len(field.features_)
     assert (found["low"] < found["high"]).all()
@@ -111,11 +112,11 @@ def test_missing_cells_and_other_objectives_are_refused_with_a_reason() -> None:
     table = several_kinds()
     field = MarkovField(l1=6.0).fit(table)
     with pytest.raises(DataError, match=r"3 of 200 rows have missing cells \(columns 'letter'\)"):
-        field.confidence_intervals(table.with_columns(letter=table["letter"].scatter([0, 5, 9], None)))
+        confidence_intervals(field, table.with_columns(letter=table["letter"].scatter([0, 5, 9], None)))
     with pytest.raises(DataError, match="objective='pl'"):
-        MarkovField(l1=6.0, refit="ml").fit(table[:50]).confidence_intervals(table[:50])
+        confidence_intervals(MarkovField(l1=6.0, refit="ml").fit(table[:50]), table[:50])
     with pytest.raises(ValueError, match=r"method must be .* level must be .* n must be"):
-        field.confidence_intervals(table, method="jackknife", level=95, n=1)
+        confidence_intervals(field, table, method="jackknife", level=95, n=1)
 
 
 def test_rounding_errors_beyond_the_curvature_leave_a_step_downhill() -> None:

@@ -11,8 +11,9 @@ from sparsefield.analysis.group_refits import SubsetProblem, undetermined_biases
 from sparsefield.analysis.group_statistics import CandidateEdges, GroupStatistics
 from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.compute import Threads
-from sparsefield.data import Layout, compile_table
+from sparsefield.data import Layout
 from sparsefield.data.table import join_blocks
+from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.kernels.coded_regressions import CodedRows, newton_system
 
@@ -30,7 +31,7 @@ def mixed_rows(n_rows: int = 300) -> np.ndarray:
 def problem() -> tuple[SubsetProblem, np.ndarray, MarkovField]:
     X = mixed_rows()
     estimator = MarkovField(l1=6.0).fit(X)
-    table = compile_table(estimator._read(X), estimator.field_.schema)
+    table = compile_densely(estimator, X).tables[0]
     layout = Layout.single(table.schema)
     return SubsetProblem(complete_once(table, estimator.field_, 0), layout, all_pairs(layout), 1.0), X, estimator
 
@@ -100,7 +101,7 @@ def test_rows_with_missing_cells_are_completed_and_keep_their_weight() -> None:
     X = mixed_rows(60)
     X[::5, 0] = np.nan
     estimator = MarkovField(l1=6.0).fit(X)
-    table = compile_table(estimator._read(X), estimator.field_.schema)
+    table = compile_densely(estimator, X).tables[0]
     rows = complete_once(table, estimator.field_, 0)
     assert rows.block.n_rows == 48 + 12 * COPIES
     np.testing.assert_allclose(np.bincount(rows.owner, rows.block.weight), 1.0)

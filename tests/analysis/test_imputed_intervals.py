@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.stats import f
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CRFClassifier, FixedGraph, MarkovField, pool
+from sparsefield import CRFClassifier, FixedGraph, MarkovField, centrality_stability, confidence_intervals, impute, pool
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.errors import DataError, PenaltyWarning, UnknownStateWarning
@@ -36,8 +36,8 @@ def field(table: pl.DataFrame) -> MarkovField:
 
 
 def test_intervals_are_pooled_as_those_of_each_imputed_table(table: pl.DataFrame, field: MarkovField) -> None:
-    found = field.confidence_intervals(table, imputations=4, level=0.9, seed=3)
-    each = [field.confidence_intervals(one).weights for one in field.impute(table, 4, seed=3)]
+    found = confidence_intervals(field, table, imputations=4, level=0.9, seed=3)
+    each = [confidence_intervals(field, one).weights for one in impute(field, table, 4, seed=3)]
     estimates, errors = (np.array([one[name].to_numpy() for one in each]) for name in ("estimate", "standard_error"))
     expected = pool(estimates, errors, confidence=0.9)
     names = {"estimate": "estimate", "standard_error": "standard_error", "low": "low", "high": "high"}
@@ -49,7 +49,7 @@ def test_intervals_are_pooled_as_those_of_each_imputed_table(table: pl.DataFrame
 
 
 def test_edges_and_differences_have_the_variance_between_imputations(table: pl.DataFrame, field: MarkovField) -> None:
-    found = field.confidence_intervals(table, imputations=5)
+    found = confidence_intervals(field, table, imputations=5)
     assert found.imputed is not None
     assert (found.covariance.diagonal() > found.imputed.within.diagonal()).all()
     edges = {frozenset(row[:2]): row for row in found.edges.rows()}
@@ -79,9 +79,9 @@ def test_several_weights_are_tested_by_the_statistic_of_li_raghunathan_and_rubin
 def test_a_complete_table_has_the_usual_intervals(table: pl.DataFrame) -> None:
     complete = table.fill_null(0.0)
     field = MarkovField(l1=8.0).fit(complete)
-    found = field.confidence_intervals(complete, imputations=5)
+    found = confidence_intervals(field, complete, imputations=5)
     assert found.imputed is None
-    assert found.weights.equals(field.confidence_intervals(complete).weights)
+    assert found.weights.equals(confidence_intervals(field, complete).weights)
 
 
 def test_an_edge_of_one_weight_is_significant_where_its_interval_excludes_0() -> None:
@@ -107,22 +107,22 @@ def equal_columns() -> np.ndarray:
 def test_a_warning_of_many_imputed_tables_is_given_once_and_points_to_the_caller() -> None:
     X = equal_columns()
     field = MarkovField(l1=4.0).fit(X)
-    for one in field.impute(X, 3):
+    for one in impute(field, X, 3):
         with pytest.warns(PenaltyWarning) as caught:
-            field.confidence_intervals(one)
+            confidence_intervals(field, one)
         assert [one.filename for one in caught if one.category is PenaltyWarning] == [__file__]
     with pytest.warns(PenaltyWarning) as caught:
-        field.confidence_intervals(X, imputations=3)
+        confidence_intervals(field, X, imputations=3)
     assert [one.filename for one in caught if one.category is PenaltyWarning] == [__file__]
 
 
 def test_warnings_are_given_also_where_a_later_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = equal_columns()
     field = MarkovField(l1=4.0).fit(X)
-    tables = [*field.impute(X, 2), X[:2, :2]]
-    monkeypatch.setattr(field, "impute", lambda *_, **__: tables)
+    tables = [*impute(field, X, 2), X[:2, :2]]
+    monkeypatch.setattr("sparsefield.analysis.weight_intervals.impute", lambda *_, **__: tables)
     with pytest.warns(PenaltyWarning), pytest.raises(ValueError, match="2 features"):
-        field.confidence_intervals(X, imputations=3)
+        confidence_intervals(field, X, imputations=3)
 
 
 def test_a_refit_that_stopped_early_points_to_the_caller(
@@ -130,9 +130,9 @@ def test_a_refit_that_stopped_early_points_to_the_caller(
 ) -> None:
     monkeypatch.setattr("sparsefield.analysis.godambe.MAX_STEPS", 0)
     for estimate in (
-        lambda: field.confidence_intervals(table, drop_incomplete=True),
-        lambda: field.centrality_stability(table, drop_incomplete=True, n=2, shares=[0.5]),
-        lambda: field.confidence_intervals(table, imputations=2),
+        lambda: confidence_intervals(field, table, drop_incomplete=True),
+        lambda: centrality_stability(field, table, drop_incomplete=True, n=2, shares=[0.5]),
+        lambda: confidence_intervals(field, table, imputations=2),
     ):
         with pytest.warns(ConvergenceWarning) as caught:
             estimate()
@@ -143,14 +143,14 @@ def test_too_few_rows_are_refused_also_if_cells_are_imputed() -> None:
     X = np.array([[0.0, 1.0, np.nan, 1.0], [1.0, 0.0, 1.0, 0.0]])
     field = MarkovField(l1=0.01).fit(X)
     with pytest.raises(DataError, match="at least 4 complete rows; there are 2"):
-        field.confidence_intervals(X, imputations=3)
+        confidence_intervals(field, X, imputations=3)
 
 
 def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
     table: pl.DataFrame, field: MarkovField
 ) -> None:
     with pytest.raises(DataError, match=r"399 rows, .* learned from 400.*drop_incomplete=True") as refused:
-        field.confidence_intervals(table[:-1], imputations=3)
+        confidence_intervals(field, table[:-1], imputations=3)
     assert "learn_from" not in str(refused.value)
     assert "proper" not in str(refused.value)
     unknown = table.with_columns(b=pl.when(pl.int_range(400) == 7).then(5.0).otherwise("b"))
@@ -158,14 +158,14 @@ def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
         pytest.raises(DataError, match=r"'b'.*\(such as 5.* in 'b'\).*correct or empty"),
         pytest.warns(UnknownStateWarning),
     ):
-        field.confidence_intervals(unknown, imputations=3)
+        confidence_intervals(field, unknown, imputations=3)
 
 
 def test_refusals_name_the_ways_that_there_are(table: pl.DataFrame, field: MarkovField) -> None:
     with pytest.raises(DataError, match=r"rows have missing cells \(columns .*imputations=20 .*drop_incomplete=True"):
-        field.confidence_intervals(table)
+        confidence_intervals(field, table)
     with pytest.raises(DataError) as refused:
-        field.centrality_stability(table)
+        centrality_stability(field, table)
     assert "drop_incomplete=True" in str(refused.value)
     assert "tables of impute" in str(refused.value)
     assert "interval" not in str(refused.value)
@@ -175,11 +175,11 @@ def test_refusals_name_the_ways_that_there_are(table: pl.DataFrame, field: Marko
         ({"imputations": 5, "drop_incomplete": True}, "remove one"),
     ):
         with pytest.raises(ValueError, match=what):
-            field.confidence_intervals(table, **options)
+            confidence_intervals(field, table, **options)
     complete = table.fill_null(0.0)
     labels = CRFClassifier(l1=8.0).fit(complete.drop("d"), complete["d"])
     with pytest.raises(ValueError, match="for a MarkovField"):
-        labels.confidence_intervals(complete.drop("d"), complete["d"], imputations=5)
+        confidence_intervals(labels, complete.drop("d"), complete["d"], imputations=5)
 
 
 @pytest.mark.slow
@@ -195,12 +195,12 @@ def test_pooled_intervals_cover_the_truth_where_cells_are_missing_at_random() ->
         X = states[rng.choice(len(states), 300, p=shares)]
         X[rng.random(X.shape) < 0.15] = np.nan
         field = MarkovField(l1=0.0, induction=FixedGraph(edges)).fit(X)
-        found = field.confidence_intervals(X, imputations=10, seed=seed).weights
+        found = confidence_intervals(field, X, imputations=10, seed=seed).weights
         for row in found.iter_rows(named=True):
             truth = weights[edges.index((int(row["variable_a"][1:]), int(row["variable_b"][1:])))]
             covered.append(row["low"] <= truth <= row["high"])
             widths.append(row["high"] - row["low"])
-        dropped = field.confidence_intervals(X, drop_incomplete=True).weights
+        dropped = confidence_intervals(field, X, drop_incomplete=True).weights
         complete_widths += (dropped["high"] - dropped["low"]).to_list()
     assert 0.92 <= np.mean(covered) <= 0.98  # the standard error of this share is about 0.9 percentage points
     assert np.mean(widths) < 0.9 * np.mean(complete_widths)  # incomplete rows have information

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, hamming_loss, log_loss
 
-from sparsefield import CRFClassifier
+from sparsefield import CRFClassifier, evaluate_labels
 from sparsefield.analysis.label_evaluation import cross_validate_labels
 from sparsefield.errors import DataError, UnknownStateWarning
 
@@ -25,7 +25,7 @@ def make_labels(n_rows: int = 240) -> tuple[np.ndarray, np.ndarray]:
 def test_scores_of_both_decodings_are_those_of_scikit_learn() -> None:
     X, Y = make_labels()
     model = CRFClassifier(l1=2.0).fit(X[:160], Y[:160])
-    found, truth = model.evaluate(X[160:], Y[160:]), Y[160:]
+    found, truth = evaluate_labels(model, X[160:], Y[160:]), Y[160:]
     for decoding in ("marginal", "joint"):
         predicted, scores = model.predict(X[160:], decode=decoding), getattr(found, decoding)
         assert scores.hamming_loss == pytest.approx(hamming_loss(truth, predicted), abs=1e-12)
@@ -46,17 +46,17 @@ def test_a_label_that_training_never_had_is_wrong_and_a_positive() -> None:
     X, Y = make_labels()
     Y[:160, 1] = 0
     model = CRFClassifier(l1=2.0).fit(X[:160], Y[:160])
-    found, predicted = model.evaluate(X[160:], Y[160:]), model.predict(X[160:])
+    found, predicted = evaluate_labels(model, X[160:], Y[160:]), model.predict(X[160:])
     assert found.marginal.micro_f1 == pytest.approx(f1_score(Y[160:], predicted, average="micro"), abs=1e-12)
     with pytest.raises(DataError, match="Label column 'y1' has missing values, first in row 2"):
-        model.evaluate(X[:5], np.where(np.arange(10).reshape(5, 2) == 5, np.nan, Y[:5]))
+        evaluate_labels(model, X[:5], np.where(np.arange(10).reshape(5, 2) == 5, np.nan, Y[:5]))
 
 
 def test_numeric_labels_have_columns_and_no_label_scores() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 2))
     y = pd.DataFrame({"size": X[:, 0] + 0.2 * rng.normal(size=150)})
-    found = CRFClassifier(l1=1.0, kinds={"size": "numeric"}).fit(X, y).evaluate(X, y)
+    found = evaluate_labels(CRFClassifier(l1=1.0, kinds={"size": "numeric"}).fit(X, y), X, y)
     assert np.isnan(found.joint.subset_accuracy)
     assert found.columns[0].error < 0.5 * found.columns[0].baseline_error
 

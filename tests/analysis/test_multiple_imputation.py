@@ -11,8 +11,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield import EM, FixedGraph, MarkovField, load
+from sparsefield import EM, FixedGraph, MarkovField, impute, load
+from sparsefield.analysis.multiple_imputation import field_to_draw_from
 from sparsefield.errors import DataError
+from sparsefield.estimators.compiled_rows import compile_densely
 
 
 def incomplete_table(n: int = 120) -> pd.DataFrame:
@@ -46,7 +48,7 @@ def field(table: pd.DataFrame) -> MarkovField:
 
 @pytest.fixture(scope="module")
 def imputations(field: MarkovField, table: pd.DataFrame):
-    return field.impute(table, 3, seed=1, iterations=2)
+    return impute(field, table, 3, seed=1, iterations=2)
 
 
 def test_observed_cells_types_and_index_are_those_of_the_table(imputations, table: pd.DataFrame) -> None:
@@ -63,16 +65,16 @@ def test_numbers_are_drawn_within_the_range_and_are_not_levels_only() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 2))
     X[::2, 1] = np.nan
-    drawn = MarkovField(l1=200.0).fit(X).impute(X, 2, iterations=1)[0][::2, 1]
+    drawn = impute(MarkovField(l1=200.0).fit(X), X, 2, iterations=1)[0][::2, 1]
     assert len(np.unique(drawn)) > 150
     assert np.nanmin(X[:, 1]) <= drawn.min() < drawn.max() <= np.nanmax(X[:, 1])
 
 
 def test_imputations_differ_and_a_seed_fixes_them(field: MarkovField, table: pd.DataFrame, imputations) -> None:
-    again = field.impute(table, 3, seed=1, iterations=2).to_frame()
+    again = impute(field, table, 3, seed=1, iterations=2).to_frame()
     pd.testing.assert_frame_equal(again, imputations.to_frame())
     assert not imputations[0].equals(imputations[1])
-    assert not field.impute(table, 2, seed=2, iterations=1)[0].equals(imputations[0])
+    assert not impute(field, table, 2, seed=2, iterations=1)[0].equals(imputations[0])
 
 
 def clone_with_threads(field: MarkovField, n_jobs: int) -> MarkovField:
@@ -83,13 +85,13 @@ def clone_with_threads(field: MarkovField, n_jobs: int) -> MarkovField:
 
 
 def test_threads_change_nothing(field: MarkovField, table: pd.DataFrame, imputations) -> None:
-    found = clone_with_threads(field, 3).impute(table, 3, seed=1, iterations=2)
+    found = impute(clone_with_threads(field, 3), table, 3, seed=1, iterations=2)
     pd.testing.assert_frame_equal(found.to_frame(), imputations.to_frame())
 
 
 def test_progress_is_reported_and_an_error_in_it_stops_all_chains(field: MarkovField, table: pd.DataFrame) -> None:
     seen: list[tuple[int, int]] = []
-    field.impute(table, 2, iterations=1, progress=lambda *counts: seen.append(counts))
+    impute(field, table, 2, iterations=1, progress=lambda *counts: seen.append(counts))
     assert seen == [(k, 4) for k in (1, 2, 3, 4)]  # two of them belong to the common start
 
     def interrupt(done: int, total: int) -> None:
@@ -97,7 +99,7 @@ def test_progress_is_reported_and_an_error_in_it_stops_all_chains(field: MarkovF
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        clone_with_threads(field, 2).impute(table, 4, iterations=1, progress=interrupt)
+        impute(clone_with_threads(field, 2), table, 4, iterations=1, progress=interrupt)
 
 
 def test_the_long_form_has_all_tables_below_each_other(imputations, table: pd.DataFrame) -> None:
@@ -120,13 +122,13 @@ def test_polars_and_arrays_stay_what_they_are(tmp_path: Path) -> None:
             "who": pl.Series(rng.choice(["a", "b"], 80), dtype=pl.Enum(["a", "b"])),
         }
     ).with_columns(pl.when(pl.int_range(80) % 4 == 0).then(None).otherwise(pl.all()).name.keep())
-    found = MarkovField(l1=20.0).fit(frame).impute(frame, 2, iterations=1)
+    found = impute(MarkovField(l1=20.0).fit(frame), frame, 2, iterations=1)
     assert found[1].schema == frame.schema
     assert found.to_frame().schema == pl.Schema({"imputation": pl.Int64, "row": pl.Int64} | dict(frame.schema))
     found.save(tmp_path / "long.parquet")
     assert pl.read_parquet(tmp_path / "long.parquet")["day"].dtype == pl.Date
     array = frame["n"].cast(pl.Float64).to_numpy()[:, None].repeat(2, axis=1)
-    found = MarkovField(l1=20.0).fit(array).impute(array, 2, iterations=1)
+    found = impute(MarkovField(l1=20.0).fit(array), array, 2, iterations=1)
     assert isinstance(found[0], np.ndarray)
     found.save(tmp_path / "long.csv", original=True)
     saved = pl.read_csv(tmp_path / "long.csv")
@@ -141,8 +143,8 @@ def test_between_variances_are_those_of_closed_form() -> None:
     X[rng.random(n) < 0.5, 0] = np.nan
     X[rng.random(n) < 0.5, 1] = np.nan
     field = MarkovField(l1=1000.0, missing="mean-field").fit(X)
-    found = field.impute(X, 60, edges="selected", iterations=3).mean()
-    fixed = field.impute(X, 60, proper=False).mean()
+    found = impute(field, X, 60, edges="selected", iterations=3).mean()
+    fixed = impute(field, X, 60, proper=False).mean()
     for j in range(2):
         known = X[~np.isnan(X[:, j]), j]
         lacking = n - len(known)
@@ -163,7 +165,7 @@ def test_a_dependence_that_the_field_lacks_is_kept_with_all_edges() -> None:
     assert not len(field.features_)
     slopes = {}
     for edges in ("auto", "selected"):
-        found = field.impute(X, 5, iterations=3, edges=edges)
+        found = impute(field, X, 5, iterations=3, edges=edges)
         slopes[edges] = np.mean([np.polyfit(table[:, 0], table[:, 1], 1)[0] for table in found])
     assert slopes["auto"] == pytest.approx(1.0, abs=0.15)
     assert slopes["selected"] < 0.75
@@ -174,9 +176,9 @@ def test_a_given_graph_stays_as_it_is() -> None:
     X[:, 2] = X[:, 0]
     X[::2, 2] = np.nan
     field = MarkovField(l1=0.5, induction=FixedGraph(edges=[("x0", "x1")])).fit(X)
-    rows = field._compile(X)[1]
-    assert len(field._field_to_draw_from(rows, "auto", proper=True).pairs) == 1
-    assert len(field._field_to_draw_from(rows, "all", proper=True).pairs) == 3
+    rows = compile_densely(field, X).tables[0]
+    assert len(field_to_draw_from(field, rows, "auto", proper=True).pairs) == 1
+    assert len(field_to_draw_from(field, rows, "all", proper=True).pairs) == 3
 
 
 def test_means_and_proportions_are_pooled(imputations, table: pd.DataFrame) -> None:
@@ -197,7 +199,7 @@ def test_columns_that_stay_incomplete_have_no_mean_and_no_proportion() -> None:
     frame = pl.DataFrame(cells | {"place": cells["town"], "count": rng.integers(0, 2, 60)}).with_columns(
         pl.when(pl.int_range(60) % 30 == 0).then(None).otherwise(pl.all()).name.keep()
     )
-    found = MarkovField(l1=20.0, observed=["seen", "place"]).fit(frame).impute(frame, 2, proper=False)
+    found = impute(MarkovField(l1=20.0, observed=["seen", "place"]).fit(frame), frame, 2, proper=False)
     assert found.mean().names == ("x", "count")
     assert found.proportion().names == ("town=Oslo", "town=Rome")
     assert found.proportion("count").names == ("count=0", "count=1")
@@ -223,7 +225,7 @@ def test_an_analysis_of_each_table_is_pooled(imputations) -> None:
 
 def test_a_saved_field_imputes_the_same(field: MarkovField, table: pd.DataFrame, imputations, tmp_path: Path) -> None:
     field.save(tmp_path / "model.sfm")
-    found = load(tmp_path / "model.sfm").impute(table, 3, seed=1, iterations=2)
+    found = impute(load(tmp_path / "model.sfm"), table, 3, seed=1, iterations=2)
     pd.testing.assert_frame_equal(found.to_frame(), imputations.to_frame())
 
 
@@ -232,29 +234,29 @@ def test_new_rows_are_imputed_with_the_uncertainty_of_the_rows_of_the_fit(
 ) -> None:
     new = table[:3]
     with pytest.raises(DataError, match="learn_from="):
-        field.impute(new, 2)
-    found = field.impute(new, 2, iterations=1, learn_from=table)
+        impute(field, new, 2)
+    found = impute(field, new, 2, iterations=1, learn_from=table)
     assert len(found[0]) == 3
     assert not found[0].isna().any(axis=None)
-    assert len(field.impute(new, 2, proper=False)[1]) == 3
+    assert len(impute(field, new, 2, proper=False)[1]) == 3
 
 
 def test_columns_are_found_by_name_and_others_stay_as_they_are(
     field: MarkovField, table: pd.DataFrame, imputations
 ) -> None:
     wider = table[table.columns[::-1]].assign(id=np.arange(len(table)))
-    found = field.impute(wider, 3, seed=1, iterations=2)
+    found = impute(field, wider, 3, seed=1, iterations=2)
     assert list(found[0].columns) == list(wider.columns)
     pd.testing.assert_frame_equal(found[2][table.columns], imputations[2])
     with pytest.raises(DataError, match="lacks columns that the field was learned from: 'x', 'age'"):
-        field.impute(table.drop(columns=["x", "age"]))
+        impute(field, table.drop(columns=["x", "age"]))
 
 
 def test_an_assumed_shift_of_missing_cells_shifts_the_imputations() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 300), "other": rng.choice(["a", "b"], 300)})
     X.loc[::2, "smokes"] = np.nan
-    shifted = MarkovField(l1=50.0, missing=EM(shift=[("smokes", "yes", 2.0)])).fit(X).impute(X, 5, iterations=2)
+    shifted = impute(MarkovField(l1=50.0, missing=EM(shift=[("smokes", "yes", 2.0)])).fit(X), X, 5, iterations=2)
     drawn = np.concatenate([filled["smokes"][::2].to_numpy() == "yes" for filled in shifted])
     assert drawn.mean() > 0.8
 
@@ -270,17 +272,17 @@ def test_an_assumed_shift_of_missing_cells_shifts_the_imputations() -> None:
 )
 def test_bad_numbers_are_refused(field: MarkovField, table: pd.DataFrame, change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        field.impute(table, **change)
+        impute(field, table, **change)
 
 
 def test_tables_that_cannot_be_imputed_are_refused(field: MarkovField, table: pd.DataFrame, imputations) -> None:
     with pytest.raises(DataError, match="no missing cells"):
-        field.impute(imputations[0])
+        impute(field, imputations[0])
     with pytest.raises(DataError, match="learned from: 'x'"):
-        field.impute(table.rename(columns={"x": "weight"}))
+        impute(field, table.rename(columns={"x": "weight"}))
     given = MarkovField.from_field(field.field_)
     with pytest.raises(DataError, match="proper=False"):
-        given.impute(table)
+        impute(given, table)
 
 
 def test_unknown_columns_and_names_are_refused(imputations) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
-from sparsefield.analysis import centrality
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, centrality, predictability
+from sparsefield.analysis import centrality as centrality_module
 from sparsefield.analysis.centrality import Centrality, find_centrality, name_communities
 from sparsefield.analysis.network import Network
 from sparsefield.data import Layout, Schema
@@ -109,7 +109,7 @@ def test_an_edge_of_states_without_order_has_strength_but_no_influence() -> None
     number = rng.normal(size=400)
     state = np.where(number > 0.6, "high", np.where(number < -0.6, "low", "mid"))
     table = pl.DataFrame({"state": state, "number": number, "other": number + rng.normal(size=400)})
-    found = MarkovField(l1=5.0).fit(table).centrality()
+    found = centrality(MarkovField(l1=5.0).fit(table))
     assert list(found["column"]) == ["state", "number", "other"]
     assert np.isnan(found["expected_influence"][0])
     assert found["strength"][0] > 0
@@ -124,7 +124,7 @@ def test_the_order_of_columns_changes_nothing() -> None:
     columns["y"] = columns["x"] + rng.normal(size=300)
     table = pl.DataFrame(columns)
     here, there = (
-        MarkovField(l1=4.0).fit(frame).centrality(communities={"a": 1, "b": 1, "x": 2, "y": 2})
+        centrality(MarkovField(l1=4.0).fit(frame), communities={"a": 1, "b": 1, "x": 2, "y": 2})
         for frame in (table, table.select("y", "b", "x", "a"))
     )
     assert list(there["column"]) == ["y", "b", "x", "a"]
@@ -143,15 +143,15 @@ def test_threads_change_nothing() -> None:
 def test_a_large_component_is_estimated_from_some_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = draw_edges(90, 300, 1, ties=False)
     exact = measure(90, edges)
-    monkeypatch.setattr(centrality, "EXACT_NODES", 60)
-    monkeypatch.setattr(centrality, "SOURCES", 60)
+    monkeypatch.setattr(centrality_module, "EXACT_NODES", 60)
+    monkeypatch.setattr(centrality_module, "SOURCES", 60)
     found = measure(90, edges)
     assert found.sampled
     assert not exact.sampled
     np.testing.assert_allclose(found.closeness, exact.closeness, rtol=0.2)
     assert np.corrcoef(found.betweenness, exact.betweenness)[0, 1] > 0.95
     with pytest.warns(UserWarning, match="closeness and betweenness are estimated"):
-        MarkovField.from_field(make_field(90, edges)).centrality()
+        centrality(MarkovField.from_field(make_field(90, edges)))
 
 
 def test_communities_are_found() -> None:
@@ -174,20 +174,20 @@ def test_an_empty_community_means_none() -> None:
 def test_wrong_communities_are_refused_with_all_names() -> None:
     field = MarkovField.from_field(make_field(3, {(0, 1): 1.0}))
     with pytest.raises(DataError, match=r"lacks 'b', 'c': every.* has 'q', which the field does not have"):
-        field.centrality(communities={"a": 1, "q": 2})
+        centrality(field, communities={"a": 1, "q": 2})
     with pytest.raises(DataError, match="a mapping of columns to communities, 'auto' or None; got 'spinglass'"):
-        field.centrality(communities="spinglass")  # pyright: ignore[reportArgumentType]
+        centrality(field, communities="spinglass")  # pyright: ignore[reportArgumentType]
 
 
 def test_standardized_measures_have_mean_0_and_deviation_1() -> None:
     field = MarkovField.from_field(make_field(5, {(0, 1): 2.0, (1, 2): -0.5, (2, 3): 1.0}))
-    found = field.centrality(standardized=True)
+    found = centrality(field, standardized=True)
     for name in ("strength", "expected_influence", "closeness", "betweenness"):
         values = np.array(found[name])
         assert abs(values.mean()) < 1e-12
         assert values.std(ddof=1) == pytest.approx(1.0)
     assert list(found["degree"]) == [1, 2, 2, 1, 0]
-    alone = MarkovField.from_field(make_field(3, {})).centrality(standardized=True)
+    alone = centrality(MarkovField.from_field(make_field(3, {})), standardized=True)
     assert list(alone["strength"]) == [0.0, 0.0, 0.0]
 
 
@@ -195,7 +195,7 @@ def test_covariates_of_a_classifier_are_columns() -> None:
     rng = np.random.default_rng(0)
     heat = rng.integers(0, 2, 200)
     ice = np.where(rng.random(200) < 0.9, heat, 1 - heat)
-    found = CRFClassifier(l1=2.0).fit(pl.DataFrame({"heat": heat}), pl.Series("ice", ice)).centrality()
+    found = centrality(CRFClassifier(l1=2.0).fit(pl.DataFrame({"heat": heat}), pl.Series("ice", ice)))
     assert sorted(found["column"]) == ["heat", "ice"]
     assert list(found["degree"]) == [1, 1]
     assert min(found["expected_influence"]) > 0
@@ -210,10 +210,10 @@ def test_linked_tables_have_columns_of_all_tables() -> None:
     links = {"who": ("visit", "who", "person")}
     data = Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links)
     field = RelationalField(l1=3.0).fit(data)
-    found = field.centrality()
+    found = centrality(field)
     assert list(found["column"]) == ["person.mood", "visit.fun"]
     assert list(found["degree"]) == [1, 1]
     with pytest.warns(UserWarning, match="probably the training rows"):
-        predicted = field.predictability(data)
+        predicted = predictability(field, data)
     assert list(predicted["column"]) == ["person.mood", "visit.fun"]
     assert min(predicted["normalized_accuracy"]) > 0.5

@@ -8,12 +8,14 @@ import polars as pl
 from sparsefield import MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, weigh_rows
+from sparsefield.estimators.compiled_rows import compile_densely
+from sparsefield.estimators.training import make_trainer, training_options
 
 
 def learn(field, sample):
     """The field of a sample, by the options of an estimator."""
     with Threads(1) as engine:
-        return field._make_trainer(sample, field._training_options(), engine).run().field
+        return make_trainer(field, sample, training_options(field), engine).run().field
 
 
 def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:
@@ -40,7 +42,7 @@ def test_of_linked_tables_they_are_still_seen() -> None:
         links={"who": ("visit", "who", "pupil")},
     )
     field = RelationalField(l1=1.0).fit(data)
-    sample = field._compile(data)
+    sample = compile_densely(field, data)
     factors = np.concatenate([np.zeros(50), np.full(150, 2.0)])
     weighed = weigh_rows(sample, factors)
     assert [table.total_weight for table in weighed.tables] == [0.0, 300.0]

@@ -25,9 +25,9 @@ from sparsefield import (
     Solver,
     load,
 )
+from sparsefield.analysis.hidden_cells import joint_log_likelihood
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
-from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
 from sparsefield.induction import all_pairs
 from sparsefield.objectives import likelihood_evaluator, log_likelihood
 
@@ -298,7 +298,7 @@ def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
 def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> None:
     data, visible = sentences(), sentences(hide_first=True)
     field = RelationalField(l1=0.5).fit(data)
-    found = log_likelihood_of_hidden(field, data, visible)
+    found = joint_log_likelihood(field, data, visible)
     assert found.value == pytest.approx(field.log_likelihood(data) - field.log_likelihood(visible))
     assert found.value < 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier
+from sparsefield import CRFClassifier, evaluate_labels
 from sparsefield.errors import DataError, EstimateWarning
 
 COMBINATIONS = np.array(list(product((0, 1), repeat=3)))
@@ -98,7 +99,7 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
 
 def test_weights_of_zero_are_refused_where_labels_are_scored(fitted) -> None:
     model, X, Y = fitted
-    for ask in (model.score, model.evaluate):
+    for ask in (model.score, partial(evaluate_labels, model)):
         with pytest.raises(DataError, match="All sample weights are zero: at least one row must have a weight above"):
             ask(X, Y, sample_weight=np.zeros(len(Y)))
         with pytest.raises(DataError, match=r"sample_weight of row 0 is -1\.0"):
@@ -113,7 +114,7 @@ def test_frames_of_true_labels_have_the_names_of_the_fit(fitted) -> None:
     for table in (frame, frame[["y2", "y0", "y1"]], pl.DataFrame(frame[["y1", "y0", "y2"]])):
         assert model.score(X, table) == model.score(X, Y)
     renamed = frame[["y2", "y0", "y1"]].rename(columns={"y1": "z"})
-    for ask in (model.score, model.evaluate, model.log_likelihood):
+    for ask in (model.score, partial(evaluate_labels, model), model.log_likelihood):
         for odd in (renamed, pl.DataFrame(renamed)):
             with pytest.raises(DataError, match=r"y lacks the label\(s\) 'y1' and has the unknown column\(s\) 'z'"):
                 ask(X, odd)

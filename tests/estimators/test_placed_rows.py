@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config, load
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config, load, regularization_path
 from sparsefield.app.cli import app
 from sparsefield.errors import DataError
 
@@ -111,9 +111,9 @@ def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:
 
 def test_a_path_of_placed_rows(client) -> None:
     table = frame(1500, seed=9)
-    here = MarkovField(l1=2.0, selection="ebic").regularization_path(table, observed=["age"])
+    here = regularization_path(MarkovField(l1=2.0, selection="ebic"), table, observed=["age"])
     parts = dd.from_pandas(table, npartitions=3)
-    there = MarkovField(l1=2.0, selection="ebic", engine=client).regularization_path(parts, observed=["age"])
+    there = regularization_path(MarkovField(l1=2.0, selection="ebic", engine=client), parts, observed=["age"])
     pd.testing.assert_frame_equal(there, here, check_exact=True)
 
 

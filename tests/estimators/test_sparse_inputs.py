@@ -12,12 +12,24 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sparsefield import EM, CRFClassifier, Grafting, HeldOut, Solver, load
+from sparsefield import (
+    EM,
+    CRFClassifier,
+    Grafting,
+    HeldOut,
+    Solver,
+    findings,
+    load,
+    plot_network,
+    stability,
+    write_report,
+)
 from sparsefield.compute import Threads
 from sparsefield.data import CovariateSchema, DenseDataset, Schema
 from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.table import Table, cut_into_blocks
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.induction import CFI
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver import Trainer, TrainingOptions
@@ -63,7 +75,7 @@ def test_sparse_and_dense_columns_of_the_same_values_have_the_same_optimum(rule)
     model = CRFClassifier(l1=3.0).fit(X, Y)
     schema = model.field_.schema
     assert isinstance(schema, CovariateSchema)
-    sparse = model._compile_with_schema(X, Y, None)
+    sparse = compile_rows(model, X, Y)
     assert isinstance(sparse, CovariateDataset)
     full = Schema(schema.variables, schema.order)
     blocks = cut_into_blocks(full, sparse.labels.codes(), X.toarray().T.copy(), np.ones(len(Y)), full.n_columns)
@@ -183,8 +195,8 @@ def test_nominal_labels_of_many_classes_and_weights_of_rows_are_learned() -> Non
 def test_findings_stability_and_pictures_work_with_covariates() -> None:
     X, Y = make_rows()
     model = CRFClassifier(l1=6.0).fit(X, Y)
-    assert "pairs of columns go together" in model.findings(X, Y)[0]
-    assert len(model.stability(X, 2, y=Y, random_state=0))
-    assert "y0" in model.plot()._repr_html_()
+    assert "pairs of columns go together" in findings(model, X, Y)[0]
+    assert len(stability(model, X, 2, y=Y, random_state=0))
+    assert "y0" in plot_network(model)._repr_html_()
     with pytest.raises(DataError, match="leave the table out"):
-        model.write_report("report.html", X)
+        write_report(model, X, "report.html")

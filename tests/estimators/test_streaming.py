@@ -15,7 +15,8 @@ from sparsefield import FitCallbacks, MarkovField, Solver, config, load
 from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table
 from sparsefield.errors import DataError
-from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.field_estimator import TrainingData
+from sparsefield.estimators.training import train
 
 N = 400
 rng = np.random.default_rng(0)
@@ -75,7 +76,7 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     columns = np.nonzero(on)[1].astype(np.int32)
     weight = np.ones(N) if weight is None else weight
     field = MarkovField(l1=2.0).set_params(**options).fit(X, observed=observed, sample_weight=weight)
-    field._train(TrainingData(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind))
+    train(field, TrainingData(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind))
     return field
 
 

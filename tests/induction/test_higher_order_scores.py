@@ -16,6 +16,7 @@ from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Relational
 from sparsefield.data.feature_validity import are_valid_conjunctions
+from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import (
     Proposals,
     all_expandable,
@@ -184,7 +185,7 @@ def linked(templates: list[str] | None) -> DenseDataset:
     visits = visits.with_columns(who=pl.Series(rng.integers(0, 20, 30)))
     links = {"who": ("visit", "who", "person")}
     data = Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links, templates=templates)
-    return RelationalField(l1=1e6, n_jobs=1).fit(data)._compile(data)
+    return compile_densely(RelationalField(l1=1e6, n_jobs=1).fit(data), data)
 
 
 def test_only_tables_whose_columns_may_meet_have_triples() -> None:

@@ -209,3 +209,8 @@ class Resampling:
     @cached_property
     def _inverse(self) -> np.ndarray:
         return pseudo_inverse(self._hessian)
+
+
+def count_from(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of a part of all resamples, after ``before`` others."""
+    return None if progress is None else lambda done, _: progress(before + done, total)

@@ -1,21 +1,32 @@
-"""This module measures how many rows can be dropped before the centrality of columns changes (Epskamp et al., 2018)."""
+"""Case dropping: how many rows can be dropped before the centrality of columns changes (Epskamp et al., 2018)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, count_from, dropped_rows
+from sparsefield.analysis.godambe import minimize
+from sparsefield.analysis.interval_warnings import warn_if_not_converged
 from sparsefield.analysis.network import Network
+from sparsefield.analysis.refit_rows import compile_refit
+from sparsefield.analysis.resampled_selection import learn_again
+from sparsefield.compute import Engine, Threads
+from sparsefield.data import DenseDataset, LocalDataset
 from sparsefield.data.frame_building import make_frame
+from sparsefield.estimators import FieldEstimator
+from sparsefield.estimators.training import make_trainer, training_options
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
+from sparsefield.solver import Trainer, warm_start
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""
@@ -159,3 +170,98 @@ def check_shares(n: Any, shares: Sequence[float], correlation: float, probabilit
         if not 0.0 < value < 1.0:
             problems.append(f"{name} must be between 0 and 1, got {value!r}.")
     raise_problems(problems)
+
+
+def centrality_stability(
+    field: FieldEstimator,
+    X: Any,
+    y: Any = None,
+    *,
+    n: int = 100,
+    shares: Sequence[float] = SHARES,
+    correlation: float = 0.7,
+    probability: float = 0.95,
+    select: bool = False,
+    seed: int = 0,
+    sample_weight: Any = None,
+    drop_incomplete: bool = False,
+    progress: Progress | None = None,
+) -> CentralityStability:
+    """Drop shares of the rows, and compare the centrality of the columns with that from all rows.
+
+    The indices are strength, the sum of the strengths of the edges of a column, and expected influence, the sum of
+    their signed weights. The correlation stability coefficient is the largest share that can be dropped such that
+    the correlation with the index from all rows is kept. It is NaN for an index that is the same for all columns,
+    as that of two columns, and for the expected influence of a field whose edges have no signs.
+
+    Parameters
+    ----------
+    field : fitted `MarkovField` or `CRFClassifier`
+    X : the table that the field was learned from
+    y : labels, for a `CRFClassifier`
+    n : number of resamples for each share
+    shares : shares of the rows that are dropped, ascending
+    correlation, probability : correlation that has to be kept, and with which probability
+    select : whether features are selected again from the remaining rows
+        False estimates the weights of the selected features again, without L1, which is fast. True learns again
+        with l1 times the square root of the share of remaining rows, as R's bootnet does with its estimators.
+    seed : seed of the resamples
+    sample_weight : (rows,) weights, if the fit had some
+    drop_incomplete : whether rows with missing cells are left out instead of refused
+        The tables of `impute` have no missing cells, and can be passed one by one.
+    progress : function that is called with the number of resamples that are done and their total number
+
+    Examples
+    --------
+    >>> from sparsefield import MarkovField, centrality_stability
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> X = make_markov_field(6, 500, weights=(-2.0, 2.0), burn_in=100, thin=5, seed=1).samples
+    >>> stability = centrality_stability(MarkovField(l1=10.0).fit(X), X, n=20, shares=[0.1, 0.5])
+    >>> sorted(stability.coefficients)
+    ['expected_influence', 'strength']
+    """
+    check_is_fitted(field)
+    check_shares(n, shares, correlation, probability)
+    rows, problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
+    with Threads(1):
+        estimate = minimize(problem, field.field_.theta, problem.block.weight)
+    warn_if_not_converged(estimate, stacklevel=3)
+    compared = field.field_ if select else _with_theta(field.field_, estimate.theta)
+    centrality = EdgeCentrality(compared)
+    reference = centrality.indices(compared.theta[None, problem.n_biases :])[:, 0]
+    correlations = []
+    for k, share in enumerate(shares):
+        shown = count_from(progress, k * n, len(shares) * n)
+        weighting = dropped_rows(problem.n_rows, share, seed)
+        if select:
+            values = _learned_centrality(field, rows, weighting, share, n, shown)
+        else:
+            drawn = Resampling(problem, estimate, weighting, 1.0 - share).draw(n, field.n_jobs, shown)
+            values = centrality.indices(drawn)
+        correlations.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
+    values = np.array(correlations).swapaxes(0, 1)
+    ways = (correlation, probability, centrality.signed, field.kind_, problem.n_rows, incomplete)
+    return CentralityStability(np.array(shares, dtype=float), values, *ways)
+
+
+def _learned_centrality(
+    field: FieldEstimator, rows: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
+) -> np.ndarray:
+    """Return the indices (indices, resamples, columns) of fields that are learned from some of the rows."""
+    options = training_options(field, field.l1_ * float(np.sqrt(1.0 - share)))
+
+    def make(remaining: LocalDataset, engine: Engine) -> Trainer:
+        return make_trainer(field, remaining, options, engine, start=warm_start(field.field_))
+
+    values = []
+    for learned in learn_again(rows, make, weighting, range(n), field.n_jobs):
+        values.append(EdgeCentrality(learned).indices(learned.theta[None, len(learned.biases) :])[:, 0])
+        if progress is not None:
+            progress(len(values), n)
+    return np.stack(values, axis=1)
+
+
+def _with_theta(field: Field, theta: np.ndarray) -> Field:
+    """Return the field with other biases and weights."""
+    biases, weights, higher = np.split(theta, np.cumsum([len(field.biases), len(field.weights)]))
+    return replace(field, biases=biases, weights=weights, conjunction_weights=higher)

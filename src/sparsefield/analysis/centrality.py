@@ -1,7 +1,8 @@
-"""This module computes how central the columns of a network are: by their edges, and by shortest paths."""
+"""Centrality of the columns of a network: by their edges, and by shortest paths."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -9,11 +10,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.communities import find_communities, name_community
 from sparsefield.analysis.network import Network, sum_by_node
+from sparsefield.analysis.predictability import predict_columns
 from sparsefield.compute import Threads
+from sparsefield.data import make_frame
 from sparsefield.errors import DataError
+from sparsefield.estimators import FieldEstimator
+from sparsefield.frame_protocol import Frame
 from sparsefield.kernels.shortest_paths import sum_over_paths
 
 Array = np.ndarray
@@ -103,6 +109,60 @@ class _Edges(NamedTuple):
 
     def where(self, kept: Array) -> _Edges:
         return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])
+
+
+def centrality(
+    field: FieldEstimator, X: Any = None, communities: Communities = None, *, standardized: bool = False
+) -> Frame:
+    """Return how central each column is in the network.
+
+    The strength of an edge is the norm of its weights, as in ``edges_``; its sign is that of weights between scores
+    and binary columns, while states of other nominal columns have no order, and their edges no sign. The distance
+    of two adjacent columns is 1 / strength.
+
+    Parameters
+    ----------
+    field : fitted estimator
+    X : table, or `Relational` for a field over linked tables
+        Rows for the columns of `predictability`, which are added to the frame.
+    communities : {column: community}, "auto" or None
+        For bridge centrality: a community for every column, None for a column in none; or "auto", which finds
+        communities by greedy modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
+    standardized : bool
+        Whether measures are in standard deviations from their means over columns.
+
+    Returns
+    -------
+    frame
+        A row for each column, in the order of the input: column (for linked tables "table.column"); community, if
+        there are any; degree, the number of adjacent columns; unsigned_edges, the number of those without a sign;
+        strength, the sum of the strengths of the edges; expected_influence, that of sign times strength, NaN where
+        no edge has a sign; closeness; betweenness; and with communities the measures ``bridge_...``, which count
+        edges and paths between different communities only. Paths in connected components of more than 2,000 columns
+        begin at up to 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
+
+    Examples
+    --------
+    >>> from sparsefield import centrality
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field
+    >>> found = centrality(field)
+    >>> list(found["column"]), list(found["degree"])
+    (['x0', 'x1', 'x2'], [1, 0, 1])
+    """
+    check_is_fitted(field)
+    found = find_centrality(Network(field.field_), communities, n_jobs=field.n_jobs)
+    if found.sampled:
+        warnings.warn(
+            f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
+            f"from the paths of up to {SOURCES:,} of them.",
+            UserWarning,
+            stacklevel=2,
+        )
+    columns = (found.standardize() if standardized else found).as_columns()
+    if X is not None:
+        columns |= predict_columns(field, X).rows_of(found.names)
+    return make_frame(columns, field.kind_)
 
 
 def find_centrality(

@@ -14,8 +14,8 @@ from sparsefield.analysis.comparison_tables import (
     NetworkTest,
 )
 from sparsefield.analysis.group_statistics import Adjustment
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.data import Label
+from sparsefield.text import count
 
 LEVEL = 0.05
 """Level of significance at which an edge counts as different."""

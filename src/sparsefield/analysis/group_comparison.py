@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
@@ -27,10 +26,12 @@ from sparsefield.analysis.group_statistics import Adjustment, CandidateEdges
 from sparsefield.analysis.joint_fit import GroupRows, JointFit, JointOptions, fit_groups
 from sparsefield.analysis.permutation_tests import Comparison, PermutationResult, PermutationTest, SeparateFits
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, Label, Layout, Table, compile_table, deduplicate_rows
+from sparsefield.data import DenseDataset, Label, Layout, Table, deduplicate_rows
 from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
+from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
+from sparsefield.estimators.training import make_trainer, training_options
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.interrupts import interrupts_as_such
@@ -223,9 +224,8 @@ def compare(
     estimator.fit(groups.X, observed=observed)
     if not estimator.l1_ > 0.0:
         raise DataError("A comparison of groups needs an l1 above 0.")
-    source = estimator._read(groups.X)
     names = tuple(map(str, groups.labels))
-    rows = GroupRows(compile_table(source, estimator.field_.schema), groups.numbers, names)
+    rows = GroupRows(compile_densely(estimator, groups.X).tables[0], groups.numbers, names)
     with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
         tested, field = _match_missing(estimator, rows, seed, engine)
         plan = _Plan(estimator, groups, rows, tested, field, seed, int(permutations))
@@ -256,8 +256,8 @@ def _match_missing(estimator: MarkovField, rows: GroupRows, seed: int, engine: E
     table = rebuild_table(
         rows.table, np.where(hidden, -1, codes), np.arange(rows.table.n_rows), rows.table.schema.n_columns
     )
-    options = replace(estimator._training_options(), l1=estimator.l1_)
-    trainer = estimator._make_trainer(deduplicate_rows(DenseDataset.single(table)), options, engine)
+    options = training_options(estimator, estimator.l1_)
+    trainer = make_trainer(estimator, deduplicate_rows(DenseDataset.single(table)), options, engine)
     return table, trainer.run().field
 
 
@@ -283,14 +283,14 @@ class _Plan:
     @cached_property
     def candidates(self) -> np.ndarray:
         """(pairs, 2)"""
-        rule = self.estimator._resolve("induction")
+        rule = self.estimator.resolve("induction")
         return rule.start(self.layout) if rule.fixed_candidates else all_pairs(self.layout)
 
     def options(self, l1_difference: float) -> JointOptions:
         """Return the options of a joint fit."""
         estimator = self.estimator
-        training = replace(estimator._training_options(), certify=True, stages=1)
-        return JointOptions(estimator.l1_, l1_difference, training, estimator._resolve("missing"))
+        training = replace(training_options(estimator), certify=True, stages=1)
+        return JointOptions(estimator.l1_, l1_difference, training, estimator.resolve("missing"))
 
     def fit(self, l1_difference: Any, engine: Engine) -> tuple[JointFit, tuple[DifferencePenalty, ...]]:
         """Return the joint fit, and the values of l1_difference that were tried."""
@@ -413,13 +413,8 @@ class _Plan:
             mc_error=None if np.isnan(result.mc_error) else float(result.mc_error),
             iterations=result.iterations,
         )
-        estimator: Any = clone(self.estimator)
-        estimator.set_params(l1=float(fit.options.l1))
-        named = hasattr(self.estimator, "feature_names_in_")
-        estimator._restore(
-            replace(fit.group_field(group), record=record), {"kind": self.estimator.kind_, "named": named}
-        )
-        return estimator
+        field = replace(fit.group_field(group), record=record)
+        return copy_with_field(self.estimator, field, l1=float(fit.options.l1))
 
 
 def _file_names(labels: Sequence[Label]) -> list[str]:

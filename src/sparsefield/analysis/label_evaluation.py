@@ -1,14 +1,13 @@
-"""This module evaluates predictions of the labels of whole rows: together, and each label with its calibration."""
+"""Evaluation of the predicted labels of whole rows: together, and each label with its calibration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
@@ -22,9 +21,12 @@ from sparsefield.analysis.column_evaluation import (
 from sparsefield.analysis.hold_out import Spread
 from sparsefield.analysis.label_metrics import LabelScores, score_labels
 from sparsefield.analysis.metrics import UNKNOWN, CellPredictions
-from sparsefield.data import Schema, Source, Variable, as_source
+from sparsefield.data import Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
+from sparsefield.estimators import CRFClassifier
+from sparsefield.estimators.label_columns import read_all_labels
+from sparsefield.estimators.validation import check_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -74,18 +76,10 @@ class LabelFolds:
         return {"summary": summary, "columns": columns, "folds": [fold.as_dict() for fold in self.folds]}
 
 
-class LabelEstimator(Protocol):
-    """The methods of an estimator that `cross_validate_labels` calls, such as CRFClassifier."""
-
-    def fit(self, X: Any, y: Any, /, sample_weight: Any = None) -> Any: ...
-
-    def evaluate(self, X: Any, y: Any, /, *, sample_weight: Any = None) -> LabelEvaluation: ...
-
-
 def cross_validate_labels(
     X: Any,
     y: Any,
-    estimator: LabelEstimator,
+    estimator: CRFClassifier,
     folds: int = 10,
     seed: int = 0,
     progress: Callable[[LabelEvaluation], None] | None = None,
@@ -111,67 +105,44 @@ def cross_validate_labels(
     done = []
     for train, test in KFold(folds, shuffle=True, random_state=seed).split(np.empty(n_rows)):
         parts = [None if weights is None else weights[rows] for rows in (train, test)]
-        fitted: Any = clone(estimator)  # pyright: ignore[reportArgumentType]
+        fitted: Any = clone(estimator)
         fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train), sample_weight=parts[0])
-        done.append(fitted.evaluate(_safe_indexing(X, test), _safe_indexing(y, test), sample_weight=parts[1]))
+        done.append(evaluate_labels(fitted, _safe_indexing(X, test), _safe_indexing(y, test), sample_weight=parts[1]))
         if progress is not None:
             progress(done[-1])
     return LabelFolds(tuple(done))
 
 
-def evaluate_labels(
-    schema: Schema, labels: Source, posterior: Any, joint: Array, sample_weight: Array | None = None
-) -> LabelEvaluation:
-    """Return the scores of predicted labels.
+def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
+    """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
+
+    Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities.
 
     Parameters
     ----------
-    schema : of the fitted field, whose targets are the labels
-    labels : the true labels, each of which is known
-    posterior : the `Posterior` of the rows
-    joint : (labels, rows) codes of the most probable combination
+    classifier : fitted `CRFClassifier`
+    X : table or sparse matrix
+    y : the true labels, each of which is known
     sample_weight : (rows,) weights of the rows; None weights all alike
     """
+    posterior, joint = classifier.infer(X), classifier.predict(X, decode="joint")
+    joint = joint.reshape(len(joint), -1)
+    labels = read_all_labels(y, tuple(classifier.states_), len(joint))
+    weights = check_weights(sample_weight, labels.n_rows)
     truth, marginal, together, positive, columns = [], [], [], [], []
-    for variable, code in zip(schema.targets, joint, strict=True):
+    for variable, combined in zip(classifier.field_.schema.targets, joint.T, strict=True):
         found = posterior.state_probabilities(variable.name)
         if variable.numeric:
-            columns.append(_evaluate_number(variable, labels, posterior, found, sample_weight))
+            columns.append(_evaluate_number(variable, labels, posterior, found, weights))
             continue
-        states = _states_of(labels, variable)
-        columns.append(_evaluate_states(variable, states, found, sample_weight))
+        states, place = _states_of(labels, variable), {state: k for k, state in enumerate(variable.states)}
+        columns.append(_evaluate_states(variable, states, found, weights))
         truth.append(states)
         marginal.append(found.argmax(axis=1))
-        together.append(variable.position_of_code[code])
+        together.append(np.array([place[state] for state in combined.tolist()], dtype=np.int64))
         positive.append(_positive_state(variable))
-    one_by_one, jointly = (_score(truth, found, positive, sample_weight) for found in (marginal, together))
+    one_by_one, jointly = (_score(truth, found, positive, weights) for found in (marginal, together))
     return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
-
-
-def mean_score(schema: Schema, labels: Source, predicted: Array, sample_weight: Array | None = None) -> float:
-    """Return the mean of the R^2 of numeric labels, and of the share of rows in which all other labels are right.
-
-    Parameters
-    ----------
-    schema : of the fitted field, whose targets are the labels
-    labels : the true labels, each of which is known
-    predicted : (rows, labels) classes, or numbers
-    sample_weight : (rows,) weights of the rows; None weights all alike
-    """
-    scores, right = [], []
-    for variable, found in zip(schema.targets, predicted.T, strict=True):
-        column = labels.column(variable.name)
-        if not column.present.all():
-            raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
-        truth = np.asarray(column.values)
-        if variable.numeric:
-            numbers = truth.astype(np.float64), found.astype(np.float64)
-            scores.append(r2_score(*numbers, sample_weight=sample_weight))
-        else:
-            right.append(truth == found)
-    if right:
-        scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
-    return float(np.mean(scores))
 
 
 def _score(

@@ -1,14 +1,19 @@
-"""This module computes how well each column is predicted from all others: explained variance, accuracy and gain."""
+"""Predictability of each column from all others: explained variance, accuracy and gain."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis import calibration
-from sparsefield.app.pages.report.data_sections import ScoredRows
+from sparsefield.analysis.scored_rows import ScoredRows, score_rows
+from sparsefield.data import make_frame
+from sparsefield.estimators import FieldEstimator
+from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 
 Array = np.ndarray
@@ -53,6 +58,64 @@ class Predictability:
         measures = ("cells", "r_squared", "accuracy", "normalized_accuracy", "gain", "gain_error")
         found = {name: getattr(self, name) for name in measures}
         return {"column": list(self.names), "kind": list(self.kinds), **found, "predictability": self.values}
+
+    def rows_of(self, names: tuple[str, ...]) -> dict[str, Array]:
+        """Return the columns of a frame for all of these names; NaN, and 0 cells, for those without known cells."""
+        place = {name: k for k, name in enumerate(names)}
+        rows, columns = [place[name] for name in self.names], {}
+        for name, values in self.as_columns().items():
+            if name not in ("column", "kind"):
+                columns[name] = np.zeros(len(names), np.int64) if name == "cells" else np.full(len(names), np.nan)
+                columns[name][rows] = values
+        return columns
+
+
+def predictability(field: FieldEstimator, X: Any) -> Frame:
+    """Return how well each column is predicted from all others, as in a mixed graphical model (mgm).
+
+    Each known value is predicted from all other known values of its row, as if it were missing. Rows that were not
+    used in training tell how well new rows are predicted. A warning says if there are exactly as many rows as in
+    training, since they then are probably the same, which makes the figures too high.
+
+    Parameters
+    ----------
+    field : fitted estimator
+    X : table, or `Relational` for a field over linked tables
+        The table of a `CRFClassifier` has its labels as columns. Of a table with more than ten million cells,
+        evenly spaced rows are used. Every row counts once, also if the fit had weights.
+
+    Returns
+    -------
+    frame
+        A row for each column that is predicted and has values: column, kind, cells (the number of values);
+        r_squared, the share of the variance of a numeric column that predicted means explain; accuracy of the most
+        probable state of other columns, and normalized_accuracy, (accuracy - that of the most frequent state of
+        training) / (1 - the latter); gain, the mean log-likelihood (natural log) of a value minus that of the
+        frequencies in training, and gain_error, its standard error. R^2, normalized accuracy and gain are about 0
+        for predictions that ignore all other columns, and negative for worse ones. predictability is R^2 or
+        normalized accuracy, and 0 where that is negative or not defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsefield import MarkovField, predictability
+    >>> rain, dice = np.random.default_rng(0).integers(0, 2, (2, 500))
+    >>> X = np.column_stack([rain, rain, dice])
+    >>> found = predictability(MarkovField(l1=5.0).fit(X[:400]), X[400:])
+    >>> list(found["accuracy"][:2])
+    [1.0, 1.0]
+    """
+    check_is_fitted(field)
+    return make_frame(predict_columns(field, X).as_columns(), field.kind_)
+
+
+def predict_columns(field: FieldEstimator, X: Any) -> Predictability:
+    """Return how well each column of a table is predicted, with a warning if it probably is that of training."""
+    scored = score_rows(field, X)
+    record = field.field_.record
+    if record.is_learned and scored.n_rows == record.n_rows:
+        warnings.warn(describe_training_rows(scored.n_rows), UserWarning, stacklevel=3)
+    return find_predictability(field.field_, scored)
 
 
 def find_predictability(field: Field, scored: ScoredRows) -> Predictability:

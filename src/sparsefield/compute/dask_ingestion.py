@@ -17,7 +17,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.app.tables.partitioned_tables import (
     PartitionedTable,
-    is_dask_collection,
     open_partitions,
     read_partition,
 )
@@ -27,6 +26,7 @@ from sparsefield.compute.dask_worker import Shard, identity
 from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights, refuse_small_weights
 from sparsefield.data.deduplication import deduplicate_chunks
 from sparsefield.data.exact_sums import Weights
+from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.kinds import Kinds
 from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.schema import Schema

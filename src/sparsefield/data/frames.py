@@ -393,3 +393,8 @@ def _integer_column(name: str, series: nw.Series, dtype: Any) -> RawColumn | Non
     if not (np.abs(known) < (2.0**53 if values.dtype == np.float64 else 2.0**24)).all():
         return None
     return RawColumn(name, known.astype(np.int64), present)
+
+
+def is_dask_collection(X: Any) -> bool:
+    """Return whether ``X`` is a Dask array or frame."""
+    return any(kind.__module__.split(".")[0] in ("dask", "dask_expr") for kind in type(X).__mro__)

@@ -1,4 +1,4 @@
-"""This module defines `CRFClassifier`, the estimator for one or several labels given observed columns."""
+"""`CRFClassifier`, the estimator for one or several labels given observed columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.analysis.label_evaluation import LabelEvaluation, evaluate_labels, mean_score
 from sparsefield.data import (
     CovariateColumns,
     CovariateDataset,
@@ -32,10 +31,13 @@ from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
 from sparsefield.estimators.class_weights import class_weight_problems, weigh_classes
-from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.compiled_rows import infer_missing, read_by_name, threads_for
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
+from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, estimate_log_partition, warn_if_sampled
 from sparsefield.estimators.label_columns import (
     as_classes,
     check_classes,
+    mean_label_score,
     read_all_labels,
     read_known_labels,
     read_labels,
@@ -46,13 +48,11 @@ from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
-from sparsefield.estimators.training import TrainingData
-from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
+from sparsefield.estimators.training import check_parameters, read_groups, train
 from sparsefield.estimators.validation import check_weights
-from sparsefield.inference import infer_marginals
 from sparsefield.inference.elimination import MAX_CELLS
+from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field, condition_on_covariates
-from sparsefield.objectives import PseudoLikelihood, make_evaluator
 from sparsefield.parameter_checks import POSITIVE, problems_of, raise_problems
 
 
@@ -74,7 +74,7 @@ DatasetT = TypeVar("DatasetT", DenseDataset, CovariateDataset)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
+class CRFClassifier(ClassifierMixin, FieldEstimator):
     """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each
@@ -120,9 +120,9 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        self._check_parameters()
+        check_parameters(self)
         with self._open_training_data(X, y, sample_weight=sample_weight, groups=groups) as data:
-            self._train(data)
+            train(self, data)
         self._set_outputs(single=self.single_output_)
         return self
 
@@ -145,7 +145,7 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
             source, labels, weight
         )
-        groups = self._read_groups(groups, source.n_rows)
+        groups = read_groups(self, groups, source.n_rows)
         yield TrainingData(self._with_label_penalty(dataset), source.kind, groups=groups)
 
     def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> DenseDataset:
@@ -172,7 +172,6 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         return class_weight_problems(self.class_weight) + penalty
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
-        yield from super()._contradictions(parts)
         if self.penalty == "group" and self.label_penalty != 1.0:
             yield "label_penalty is for penalty='l1', not for penalty='group'."
 
@@ -250,7 +249,7 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
 
     def _decode_joint(self, rows: _LabelRows, max_cells: int) -> list[np.ndarray]:
         """Return the most probable combination of labels, (rows,) each."""
-        with self._engine(rows.dataset) as engine:
+        with threads_for(self, rows.dataset) as engine:
             codes = find_completion(rows.field, rows.dataset, engine, max_cells).codes[0]
         classes = [self.classes_] if self.single_output_ else self.classes_
         return [
@@ -268,20 +267,25 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         """
         predicted = self.predict(X)
         labels, weight = self._read_known_labels(y, len(predicted)), check_weights(sample_weight, len(predicted))
-        return mean_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
+        return mean_label_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
 
-    def evaluate(self, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
-        """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
+    def log_likelihood(
+        self, X: Any, y: Any, *, ais: AIS | None = None, details: bool = False
+    ) -> np.ndarray | LogEstimate[np.ndarray]:
+        """Return the log-likelihood of the labels of each row, all together: see `MarkovField.log_likelihood`."""
+        check_is_fitted(self)
+        source = self._read(X)
+        rows = self._join_labels(source, self._read_known_labels(y, source.n_rows))
+        estimate = estimate_log_likelihood(rows.field, rows.dataset, self.n_jobs, ais)
+        if details:
+            return estimate
+        warn_if_sampled(estimate)
+        return estimate.value
 
-        Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities: see
-        `LabelEvaluation`.
-        """
+    def log_partition(self, X: Any, *, ais: AIS | None = None) -> LogEstimate[np.ndarray]:
+        """Return ln Z of the labels of each row given ``X``: see `MarkovField.log_partition`."""
         rows = self._compile_rows(X)
-        labels = self._read_known_labels(y, rows.table.n_rows)
-        weight = check_weights(sample_weight, labels.n_rows)
-        with self._engine(rows.dataset) as engine:
-            joint = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
-        return evaluate_labels(self.field_.schema, labels, self._infer_rows(rows), joint, weight)
+        return estimate_log_partition(rows.field, rows.dataset, self.n_jobs, ais)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -321,37 +325,15 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
         return _LabelRows(joined, source.kind, self.field_, dataset)
 
     def _infer_rows(self, rows: _LabelRows) -> Posterior:
-        with self._engine(rows.dataset) as engine:
-            found = infer_marginals(rows.field, rows.dataset, self._resolve("inference"), engine)
-        self._warn_not_inferred(found.unconverged, rows.dataset)
-        return Posterior(rows.source, rows.table, found.values[0], rows.kind)
+        marginals = infer_missing(self, rows.dataset, rows.field).values[0]
+        return Posterior(rows.source, rows.table, marginals, rows.kind)
 
     def _probabilities(self, rows: _LabelRows) -> list[np.ndarray]:
         posterior = self._infer_rows(rows)
         return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
-    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
-        source = self._read(X)
-        labels = None if absent else self._read_known_labels(y, source.n_rows)
-        rows = self._join_labels(source, labels)
-        return rows.field, rows.dataset
-
-    def _log_likelihood(self, dataset: LocalDataset) -> float:
-        if not isinstance(dataset, CovariateDataset):
-            return super()._log_likelihood(dataset)
-        with self._engine(dataset) as engine:
-            evaluator, field = make_evaluator(dataset, PseudoLikelihood(), engine), self.field_
-            return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
-
-    def _score_rows(self, data: Any) -> Any:
-        if isinstance(self.field_.schema, CovariateSchema):
-            raise DataError(
-                "The field was learned from a sparse matrix, which has no label columns: leave the table out."
-            )
-        return super()._score_rows(data)
-
-    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        source, schema = self._read_by_name(X), self.field_.schema
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+        source, schema = read_by_name(self, X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         if isinstance(schema, CovariateSchema):

@@ -1,24 +1,26 @@
-"""This module defines the base class of the estimators: the results of a fit, inference, and saving."""
+"""The base class of the estimators: parameters, the results of a fit, reading of tables, and saving."""
 
 from __future__ import annotations
 
 import os
-import warnings
+import sys
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.app.tables.partitioned_tables import is_dask_collection
+from sparsefield.compute import Engine
 from sparsefield.data import (
+    Dataset,
     DenseDataset,
     Layout,
     LocalDataset,
@@ -26,32 +28,54 @@ from sparsefield.data import (
     Source,
     as_source,
     check_kind,
+    compile_table,
     make_frame,
 )
+from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
-from sparsefield.estimators.centrality_methods import CentralityMethods
-from sparsefield.estimators.likelihood_methods import LikelihoodMethods, log_widths
-from sparsefield.estimators.nested_parameters import to_plain
-from sparsefield.estimators.output_methods import OutputMethods
-from sparsefield.estimators.resampling import ResamplingMethods
-from sparsefield.estimators.training import TrainingData, TrainingMethods
+from sparsefield.estimators.option_parts import PARTS, to_plain
 from sparsefield.estimators.validation import column_names
 from sparsefield.frame_protocol import Frame
-from sparsefield.inference import CellProbabilities, infer, infer_marginals, predict_observed
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
 from sparsefield.model.model_file import save_field
-from sparsefield.objectives import SparseEvaluator
-from sparsefield.solver import Solver
+from sparsefield.parameters import FieldParameters, automatic_treatment
+from sparsefield.solver import FitCallbacks, PathPoint, Solver, WarmStart
 
 NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
 
 
-class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, LikelihoodMethods, TrainingMethods):
-    """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`."""
+@dataclass(frozen=True)
+class TrainingData:
+    """Compiled tables of one fit."""
+
+    dataset: Dataset
+    kind: str
+    """Kind of the tables that the user passed: "array", "sparse" or the name of a frame library."""
+    engine: Engine | None = None
+    """An open engine that holds the rows already; None if the fit opens its own."""
+    start: WarmStart | None = None
+    """Initial weights of latent variables."""
+    without_latent: Dataset | None = None
+    """The tables without latent variables, on which l1 is selected. A path starts where all weights are 0, and from
+    there the states of a latent variable would never become different."""
+    groups: np.ndarray | None = None
+    """(rows,): numbers of groups, whose rows are held out together when l1 is selected."""
+
+
+class FieldEstimator(FieldParameters, BaseEstimator):
+    """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`.
+
+    Parameters that are option objects may be abbreviated: ``induction="cfi"`` counts as ``CFI()``. Setting an option of
+    such an object, as in ``set_params(induction__threshold=0.1)``, puts another object in its place; an object that was
+    passed in is never changed.
+    """
+
+    field_: Field
+    kind_: str
 
     @property
     def features_(self) -> Frame:
@@ -87,7 +111,7 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
         """Frame with a row per iteration: objective, features, phase, seconds and more."""
         rows = [row.as_row() for row in self._record.iterations]
         # A table of constant columns needs no iteration.
-        keys = list(rows[0]) if rows else [field.name for field in fields(IterationRecord)]
+        keys = list(rows[0]) if rows else list(IterationRecord.__struct_fields__)
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     @property
@@ -155,6 +179,38 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
         check_is_fitted(self)
         return self.field_.record
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with ``deep``, also those of option objects, as ``induction__threshold``."""
+        params = super().get_params(deep=False)
+        for name in PARTS if deep else ():
+            try:
+                part = self.resolve(name)
+            except (TypeError, ValueError):  # a value that `fit` refuses
+                continue
+            params |= {f"{name}__{option.name}": getattr(part, option.name) for option in fields(part)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and options of option objects such as ``induction__threshold``; return the estimator."""
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        for key in [key for key in params if key.partition("__")[0] in PARTS and "__" in key]:
+            name, _, option = key.partition("__")
+            nested[name][option] = params.pop(key)
+        super().set_params(**params)
+        for name, options in nested.items():
+            part = self.resolve(name)
+            unknown = set(options) - {option.name for option in fields(part)}
+            if unknown:
+                known = ", ".join(option.name for option in fields(part)) or "none"
+                raise ValueError(f"{type(part).__name__} has no option {min(unknown)!r}; its options are: {known}.")
+            setattr(self, name, replace(part, **options))
+        return self
+
+    def resolve(self, name: str) -> Any:
+        """Return the option object that a parameter is or abbreviates, such as ``CFI()`` for ``"induction"``."""
+        automatic = name == "missing" and self.missing == "auto"
+        return PARTS[name].resolve(name, automatic_treatment(self.objective) if automatic else getattr(self, name))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
@@ -192,6 +248,38 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
     @abstractmethod
     def _open_training_data(self, X: Any, y: Any = None, **options: Any) -> AbstractContextManager[TrainingData]:
         """Compile what `fit` takes; temporary files and engines stay open inside the context."""
+
+    @abstractmethod
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+        """Compile tables with the schemas of the fitted field, sparsely where a fit does."""
+
+    def _compile_densely(self, X: Any) -> DenseDataset:
+        """Compile a table with the schema of the fitted field, whatever its columns are for."""
+        return DenseDataset.single(compile_table(self._with_learned_names(as_source(X)), self.field_.schema))
+
+    def _own_problems(self) -> list[str]:
+        """Return a sentence for each invalid parameter that other estimators do not have."""
+        return []
+
+    def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a sentence for each pair of parameters that only this estimator excludes; ``parts`` are its objects."""
+        yield from ()
+
+    def _accepts_sparse(self) -> bool:
+        """Return whether induction rule and objective can work on a sparse table."""
+        order, pseudo = self.resolve("max_order").max_order, self.objective == "pl" and self.refit != "ml"
+        return self.resolve("induction").supports_sparse and pseudo and order == 2
+
+    def _callbacks(self) -> FitCallbacks:
+        """Return the listeners of the fit; with ``verbose``, events that have none are printed."""
+        callbacks = self.callbacks or FitCallbacks()
+        if not self.verbose:
+            return callbacks
+        return FitCallbacks(
+            on_iteration=callbacks.on_iteration or _print_iteration,
+            on_path_point=callbacks.on_path_point or _print_path_point,
+            on_rows_read=callbacks.on_rows_read or (lambda n_rows: _print(f"{n_rows:,} rows read")),
+        )
 
     def _read_states(self) -> dict[str, Any]:
         return states_of(self.field_.schema)
@@ -236,23 +324,6 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source.keeping_columns() if reset else self._with_learned_names(source)
 
-    def _read_by_name(self, X: Any) -> Source:
-        """Return the columns that the field was learned from: of a frame by name, in any order and beside others."""
-        check_is_fitted(self)
-        learned = getattr(self, "feature_names_in_", None)
-        if learned is None or is_dask_collection(X):
-            return self._read(X)
-        source = as_source(X)
-        if source.kind in ("array", "sparse"):
-            return self._read(X)
-        place = {name: k for k, name in enumerate(source.names)}
-        absent = [repr(name) for name in learned if name not in place]
-        if absent:
-            raise DataError(f"The table lacks columns that the field was learned from: {', '.join(absent)}.")
-        return replace(
-            source, names=tuple(learned), native=source.native[:, [place[name] for name in learned]], keys=()
-        )
-
     def _with_learned_names(self, source: Source) -> Source:
         """Return an array or a sparse matrix with the names of the columns that the field was learned from."""
         if source.kind not in ("array", "sparse") or hasattr(self, "feature_names_in_"):
@@ -272,57 +343,43 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
             given[name] = self.kinds[column]
         return given
 
-    def _log_likelihood(self, dataset: LocalDataset) -> float:
-        """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others).
-
-        For a number with more values than levels, p is a density per standard deviation.
-        """
-        if dataset.kind == "dense":
-            with self._engine(dataset) as engine:
-                found = predict_observed(self.field_, dataset, engine, thorough=True)
-            self._warn_not_inferred(found.unconverged, dataset)
-            return found.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)
-        with self._engine(dataset) as engine:
-            evaluator = SparseEvaluator(dataset, engine)
-            arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
-            return -evaluator.evaluate(arcs, self.field_.theta)[0]
-
-    def _infer(self, dataset: DenseDataset) -> CellProbabilities:
-        """Return the posterior of all cells of one table or of several."""
-        with self._engine(dataset) as engine:
-            posterior = infer(self.field_, dataset, self._resolve("inference"), engine)
-        self._warn_not_inferred(posterior.unconverged, dataset)
-        return posterior
-
-    def _infer_marginals(self, dataset: DenseDataset) -> tuple[np.ndarray, ...]:
-        """Return the marginals (states, rows) of the missing cells, table by table."""
-        with self._engine(dataset) as engine:
-            found = infer_marginals(self.field_, dataset, self._resolve("inference"), engine)
-        self._warn_not_inferred(found.unconverged, dataset)
-        return found.values
-
-    def _warn_not_inferred(self, unconverged: int, dataset: DenseDataset) -> None:
-        if unconverged:
-            warnings.warn(
-                f"Inference did not converge in {unconverged:,} of {dataset.n_rows:,} rows, whose beliefs may be "
-                f"inaccurate. {self._resolve('inference').advice}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _solver_to_save(self) -> Solver | None:
-        """Return the solver's options without the checkpoint, None if they are the defaults."""
-        solver = replace(self._resolve("solver"), checkpoint=None)
-        return None if solver == Solver() else solver
-
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters that a saved file has, as values that JSON can express."""
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_SAVED}
-        params["solver"] = self._solver_to_save()
+        params["solver"] = solver_without_checkpoint(self)
         # The state of a generator is no seed: a loaded field draws new numbers.
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None
         return to_plain(params)
+
+
+def fitted_field(fitted: FieldEstimator | Field) -> Field:
+    """Return the field of a fitted estimator; a field is returned as it is."""
+    if isinstance(fitted, Field):
+        return fitted
+    check_is_fitted(fitted)
+    return fitted.field_
+
+
+def solver_without_checkpoint(estimator: FieldEstimator) -> Solver | None:
+    """Return the options of an estimator's solver that say what is learned, None if they are the defaults."""
+    solver = replace(estimator.resolve("solver"), checkpoint=None)
+    return None if solver == Solver() else solver
+
+
+def _print_iteration(record: IterationRecord) -> None:
+    _print(
+        f"{record.iteration:5d}  {record.phase:<8}  objective {record.objective:14.4f}  "
+        f"features {record.active:7,d} of {record.features:7,d}  {record.seconds:7.1f} s"
+    )
+
+
+def _print_path_point(point: PathPoint) -> None:
+    _print(f"l1 {point.l1:10.4g}  features {len(point.fit.field.features):7,d}  score {point.score:14.4f}")
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _nan_if_none(value: float | None) -> float:

@@ -1,4 +1,4 @@
-"""This module reads label columns: those of a fit, and those that are known when others are predicted."""
+"""Label columns: those of a fit, those that are known when others are predicted, and the score of predictions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsefield.data import Label, Source, as_array, as_source
+from sparsefield.data import Label, Schema, Source, as_array, as_source
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
@@ -127,3 +128,31 @@ def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[st
     stems = chain(("y", "label"), (f"label_{k}_" for k in count()))
     candidates = ((stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels)) for stem in stems)
     return next(names for names in candidates if not set(names) & set(taken))
+
+
+def mean_label_score(
+    schema: Schema, labels: Source, predicted: np.ndarray, sample_weight: np.ndarray | None = None
+) -> float:
+    """Return the mean of the R^2 of numeric labels, and of the share of rows in which all other labels are right.
+
+    Parameters
+    ----------
+    schema : of the fitted field, whose targets are the labels
+    labels : the true labels, each of which is known
+    predicted : (rows, labels) classes, or numbers
+    sample_weight : (rows,) weights of the rows; None weights all alike
+    """
+    scores, right = [], []
+    for variable, found in zip(schema.targets, predicted.T, strict=True):
+        column = labels.column(variable.name)
+        if not column.present.all():
+            raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
+        truth = np.asarray(column.values)
+        if variable.numeric:
+            numbers = truth.astype(np.float64), found.astype(np.float64)
+            scores.append(r2_score(*numbers, sample_weight=sample_weight))
+        else:
+            right.append(truth == found)
+    if right:
+        scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
+    return float(np.mean(scores))

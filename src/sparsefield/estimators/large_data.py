@@ -12,14 +12,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.app.tables.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
-from sparsefield.app.tables.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
+from sparsefield.app.tables.partitioned_tables import is_parquet_source, open_partitions
 from sparsefield.app.tables.row_blocks import is_stream, open_stream
 from sparsefield.data import BinarySchema, DenseDataset, DistributedDataset, Label, Layout, SparseTable, Table
 from sparsefield.data.disk_arrays import BinaryCSR, temporary_folder
+from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.sparse_table import make_sparse_table
 from sparsefield.errors import ClusterError, DataError
-from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.compiled_rows import pseudo_log_likelihood
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.validation import check_weights, check_y, column_names
 from sparsefield.solver import HeldOut
 from sparsefield.solver.selection_folds import held_out_refusal
@@ -43,7 +44,7 @@ def open_large_data(
 
 
 def _refuse_held_out(estimator: FieldEstimator) -> None:
-    if estimator.l1 == "auto" and isinstance(estimator._resolve("selection"), HeldOut):
+    if estimator.l1 == "auto" and isinstance(estimator.resolve("selection"), HeldOut):
         raise held_out_refusal()
 
 
@@ -53,7 +54,7 @@ def _open_stream(
 ) -> Iterator[TrainingData]:
     """Write the rows of a stream to a temporary folder and yield them as a table, on disk where possible."""
     if not estimator._accepts_sparse():
-        order, rule = estimator._resolve("max_order").max_order, estimator._resolve("induction")
+        order, rule = estimator.resolve("max_order").max_order, estimator.resolve("induction")
         option = f"objective={estimator.objective!r}" if estimator.objective != "pl" else f"induction={rule.name!r}"
         option = "refit='ml'" if estimator.refit == "ml" else option
         option = f"max_order={order}" if order > 2 else option
@@ -155,7 +156,7 @@ def score_stream(estimator: FieldEstimator, X: Any, score_block: Callable[[Any],
     binary = schema if isinstance(schema, BinarySchema) and not len(field.conjunctions) else None
     if isinstance(stream, BinaryCSR) and binary and stream.names == binary.order:
         table = make_sparse_table(binary, stream.offsets, stream.columns, np.ones(stream.n_rows))
-        return estimator._log_likelihood(DenseDataset.single(table)) / table.n_rows
+        return pseudo_log_likelihood(estimator, DenseDataset.single(table)) / table.n_rows
     total, n_rows = 0.0, 0
     for block, source in check_blocks(_blocks(stream)):
         if source.n_rows:

@@ -14,7 +14,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data import DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
 from sparsefield.errors import DataError, UnknownStateWarning
-from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.field_estimator import TrainingData
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
 from sparsefield.model.latent_features import joint_states

@@ -1,12 +1,12 @@
-"""This module defines `MarkovField`, the estimator for one table."""
+"""`MarkovField`, the estimator for one table."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 import sparsefield
 from sparsefield.app.tables.matrix_files import is_matrix_file, read_matrix
 from sparsefield.app.tables.row_blocks import is_stream
-from sparsefield.app.tables.uai import read_uai
 from sparsefield.data import (
     DenseDataset,
     Label,
@@ -32,42 +31,50 @@ from sparsefield.data import (
 )
 from sparsefield.data.frame_building import as_pandas
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import (
-    filled_cells,
-    log_belief,
-    probabilities,
+from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities
+from sparsefield.estimators.compiled_rows import (
+    infer_cells,
+    infer_missing,
+    pseudo_log_likelihood,
+    read_by_name,
+    threads_for,
 )
-from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.imputation_methods import ImputationMethods
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
+from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, estimate_log_partition, warn_if_sampled
 from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
-from sparsefield.estimators.queries import QueryMethods
+from sparsefield.estimators.queries import (
+    QUERY_CHAINS,
+    Completion,
+    Probability,
+    event_probability,
+    find_completion,
+    marginal_probabilities,
+)
 from sparsefield.estimators.row_groups import groups_refusal, split_groups
-from sparsefield.estimators.sampling_methods import SamplingMethods
-from sparsefield.estimators.training import TrainingData
-from sparsefield.estimators.uncertainty_methods import UncertaintyMethods
+from sparsefield.estimators.sampling import draw_rows
+from sparsefield.estimators.training import check_parameters, read_groups, train
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
-from sparsefield.frame_protocol import TableT
+from sparsefield.frame_protocol import Frame, TableT
+from sparsefield.inference import Gibbs
+from sparsefield.inference.elimination import MAX_CELLS
+from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
+from sparsefield.parameter_checks import problems_of, raise_problems
+from sparsefield.parameters import BURN_IN, THIN
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(
-    TransformerMixin,
-    QueryMethods,
-    SamplingMethods,
-    ImputationMethods,
-    UncertaintyMethods,
-    FieldEstimator,
-):
+class MarkovField(TransformerMixin, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
-    returns probabilities of states, `infer` also means and quantiles of numbers, `sample` draws rows, `impute` imputes
-    missing cells several times, and `probability` answers queries about one row.
+    returns probabilities of states, `infer` also means and quantiles of numbers, `sample` draws rows, and `probability`
+    answers queries about one row. What else one asks of a fitted field is a function of it, such as
+    `sparsefield.impute`, `sparsefield.confidence_intervals` or `sparsefield.plot_network`.
 
     Parameters
     ----------
@@ -231,13 +238,13 @@ class MarkovField(
             Rows with the same value belong together, such as the visits of one patient. ``l1="auto"`` holds them out
             together, since one of them would tell too much about the others.
         """
-        self._check_parameters()
+        check_parameters(self)
         roles: dict[str, Any] = {"observed": observed, "sample_weight": sample_weight, "states": states}
         with self._open_training_data(X, y, **roles, columns=columns, groups=groups) as data:
-            self._train(data)
+            train(self, data)
             if self.latent:
                 dataset: Any = data.dataset
-                self.field_ = with_shares(self.field_, dataset.tables[0], self._infer_marginals(dataset)[0])
+                self.field_ = with_shares(self.field_, dataset.tables[0], infer_missing(self, dataset).values[0])
         return self
 
     @contextmanager
@@ -266,7 +273,7 @@ class MarkovField(
         X, groups = split_groups(X, groups)
         source = name_columns(self._read(X, reset=True), columns)
         check_y(y, source.n_rows)
-        weight, groups = check_weights(sample_weight, source.n_rows), self._read_groups(groups, source.n_rows)
+        weight, groups = check_weights(sample_weight, source.n_rows), read_groups(self, groups, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
         symmetric = self.coding == "symmetric"
         schema = learn_schema(source, **roles, symmetric=symmetric, sample_weight=weight)
@@ -282,7 +289,6 @@ class MarkovField(
         return latent_problems(self.latent)
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
-        yield from super()._contradictions(parts)
         if self.latent and (order := parts["max_order"].max_order) > 2:
             yield f"latent variables have features of two columns only: max_order is {order}."
         if self.latent and self.refit:
@@ -321,21 +327,6 @@ class MarkovField(
         estimator._restore(replace(field, record=FitRecord(version=sparsefield.__version__)), {"kind": kind})
         return estimator
 
-    @classmethod
-    def from_uai(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        names: Mapping[str, list[Label]] | str | os.PathLike[str] | None = None,
-        **params: Any,
-    ) -> MarkovField:
-        """Return an estimator for the Markov or Bayesian network of a UAI file.
-
-        Columns are x0, x1, ... and states 0, 1, ..., unless ``names`` has them, as `to_uai` returned or wrote them. A
-        zero in a table is replaced by exp(-50) times its smallest other entry; a warning gives the number of zeros.
-        """
-        return cls.from_field(read_uai(path, names=names), **params)
-
     def transform(self, X: TableT, *, fill: Fill = "auto") -> TableT:
         """Return ``X`` with each missing cell filled, as the same kind of table.
 
@@ -347,7 +338,7 @@ class MarkovField(
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
-        (missing,) = self._infer_marginals(DenseDataset.single(table))
+        (missing,) = infer_missing(self, DenseDataset.single(table)).values
         filled = fill_cells(X, source, filled_cells(table, missing, fill))
         # scikit-learn's own conversion of other frames to pandas loses their types.
         return as_pandas(filled) if wants_pandas(self) else filled
@@ -355,7 +346,7 @@ class MarkovField(
     def infer(self, X: Any) -> Posterior:
         """Return the distribution of every target cell given the observed cells of its row."""
         source, table = self._compile(X)
-        (marginals,) = self._infer_marginals(DenseDataset.single(table))
+        (marginals,) = infer_missing(self, DenseDataset.single(table)).values
         return Posterior(source, table, marginals, source.kind)
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
@@ -366,7 +357,7 @@ class MarkovField(
         array follow ``states_[column]``.
         """
         _, table = self._compile(X)
-        (conditionals,) = self._infer(DenseDataset.single(table)).conditionals
+        (conditionals,) = infer_cells(self, DenseDataset.single(table)).conditionals
         return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -386,19 +377,206 @@ class MarkovField(
         dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
         sparse = None if dense else compile_sparse(source, self.field_.schema, weight)
         table = sparse or compile_table(source, self.field_.schema, sample_weight=weight)
-        return self._log_likelihood(DenseDataset.single(table)) / (table.n_rows if weight is None else weight.sum())
+        total = pseudo_log_likelihood(self, DenseDataset.single(table))
+        return total / (table.n_rows if weight is None else weight.sum())
 
-    def conditional_log_likelihood(self, X_true: Any, X_missing: Any) -> float:
-        """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``."""
-        _, table = self._compile(X_missing)
-        _, truth = self._compile(X_true)
-        if truth.n_rows != table.n_rows:
-            raise DataError(f"X_true has {truth.n_rows} rows, X_missing {table.n_rows}.")
-        (missing,) = self._infer_marginals(DenseDataset.single(table))
-        total, count = log_belief(table, truth, missing)
-        if count == 0:
-            raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
-        return total / count
+    @overload
+    def log_likelihood(self, X: Any, *, ais: AIS | None = None, details: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def log_likelihood(self, X: Any, *, ais: AIS | None = None, details: Literal[True]) -> LogEstimate[np.ndarray]: ...
+
+    def log_likelihood(
+        self, X: Any, *, ais: AIS | None = None, details: bool = False
+    ) -> np.ndarray | LogEstimate[np.ndarray]:
+        """Return the log-likelihood (natural log) of each row: of all its observed targets together.
+
+        Missing cells are summed out, and covariates are conditioned on. Unlike `score`, which predicts each cell from
+        all others, this is the logarithm of one joint probability. It is exact where connected components of columns
+        are narrow; elsewhere partition functions are estimated by annealed importance sampling, with a warning. A
+        number with more values than levels has a density per standard deviation.
+
+        Parameters
+        ----------
+        X : rows
+        ais : AIS, optional
+            Options of annealed importance sampling, such as ``AIS(chains=256, steps=5000)``.
+        details : bool
+            Whether standard errors are returned, too.
+
+        Returns
+        -------
+        (rows,) array, or a `LogEstimate` of such arrays if ``details``
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsefield import MarkovField
+        >>> X = np.array([[0, 0], [0, 0], [1, 1], [1, 0]] * 50)
+        >>> found = MarkovField(l1=0.1).fit(X).log_likelihood(X[:4], details=True)
+        >>> found.method, np.exp(found.value).round(1).tolist()
+        ('exact', [0.5, 0.5, 0.2, 0.3])
+        """
+        dataset = self._compile_densely(X)
+        estimate = estimate_log_likelihood(self.field_, dataset, self.n_jobs, ais)
+        if details:
+            return estimate
+        warn_if_sampled(estimate)
+        return estimate.value
+
+    def log_partition(self, X: Any = None, *, ais: AIS | None = None) -> LogEstimate[Any]:
+        """Return the log-partition function ln Z of the field, with its standard error and method.
+
+        Parameters
+        ----------
+        X : rows, optional
+            Needed if the field has covariates, on which ln Z depends; other columns are ignored.
+        ais : AIS, optional
+            Options of annealed importance sampling, which is used where the field is too wide.
+
+        Returns
+        -------
+        LogEstimate
+            Of numbers, or of arrays (rows,) if ``X`` is given.
+        """
+        check_is_fitted(self)
+        if X is not None:
+            table = compile_table(self._read_rows(X), self.field_.schema, absent_targets=True)
+            return estimate_log_partition(self.field_, DenseDataset.single(table), self.n_jobs, ais)
+        if len(self.field_.schema.observed):
+            raise DataError(
+                f"ln Z depends on the observed column {self.field_.schema.observed[0].name!r}: pass rows, as in "
+                "log_partition(X)."
+            )
+        return estimate_log_partition(self.field_, None, self.n_jobs, ais)
+
+    @overload
+    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[False] = False) -> TableT: ...
+
+    @overload
+    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[True]) -> Completion[TableT]: ...
+
+    def complete(self, X: TableT, *, max_cells: int = MAX_CELLS, details: bool = False) -> TableT | Completion[TableT]:
+        """Return ``X`` with the missing cells of each row in their most probable *joint* state (MAP inference).
+
+        `transform` takes the most probable state of each missing cell separately; jointly, these states may be less
+        probable, or even contradict each other.
+
+        Parameters
+        ----------
+        X : table with missing values
+        max_cells : int
+            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
+            max-product belief propagation, then simulated annealing with 20 restarts, searches for it, with a warning.
+        details : bool
+            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
+
+        Returns
+        -------
+        table of the same kind as ``X``, or Completion
+        """
+        raise_problems(problems_of({"max_cells": max_cells}))
+        if sp.issparse(X):
+            source = self._read(X)
+            table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
+            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
+        source, table = self._compile(X)
+        dataset = DenseDataset.single(table)
+        with threads_for(self, dataset) as engine:
+            found = find_completion(self.field_, dataset, engine, max_cells)
+        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
+        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
+
+    def probability(
+        self,
+        event: Mapping[Any, Any],
+        given: Mapping[Any, Any] | None = None,
+        *,
+        max_cells: int = MAX_CELLS,
+        gibbs: Gibbs | None = None,
+    ) -> Probability:
+        """Return P(event | given) for a row of which nothing else is known.
+
+        Parameters
+        ----------
+        event : {column: state or list of states}
+            The event is that all columns have one of their states. For an ordinal or a numeric column, a text such as
+            ``"> 60"``, ``"<= 3"`` or ``"20 to 30"`` (with both ends) means all values beyond, up to or between. In a
+            column of dates bounds are dates, as in ``"> 2020-01-31"``, or f"> {day}" with a Python date; where the
+            column has times, a date is its midnight, and without a time zone that of the column holds.
+        given : {column: state}
+            Evidence. It must have every observed column, with None where its value is unknown. Dates may be text.
+        max_cells : int
+            Largest table of variable elimination; beyond it the probability is estimated by Gibbs sampling.
+        gibbs : Gibbs, optional
+            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
+
+        Returns
+        -------
+        Probability
+            With value, method ("exact" or "gibbs") and error, the standard error.
+
+        Examples
+        --------
+        >>> from sparsefield import MarkovField
+        >>> rng = np.random.default_rng(0)
+        >>> rain = rng.integers(0, 2, 500)
+        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
+        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
+        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
+        >>> answer.method, round(answer.value, 1)
+        ('exact', 0.9)
+        """
+        check_is_fitted(self)
+        raise_problems(problems_of({"max_cells": max_cells}))
+        return event_probability(self.field_, event, given, max_cells, gibbs or QUERY_CHAINS)
+
+    def marginals(
+        self, given: Mapping[Any, Any] | None = None, *, max_cells: int = MAX_CELLS, gibbs: Gibbs | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
+
+        The probabilities are exact if elimination needs no table of more than ``max_cells``; otherwise Gibbs sampling
+        estimates them, and a warning gives the largest standard error. Parameters are those of `probability`.
+        """
+        check_is_fitted(self)
+        raise_problems(problems_of({"max_cells": max_cells}))
+        return marginal_probabilities(self.field_, given, max_cells, gibbs or QUERY_CHAINS)
+
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        given: Any = None,
+        burn_in: int = BURN_IN,
+        chains: int | None = None,
+        thin: int = THIN,
+        random_state: int | np.random.RandomState | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Frame:
+        """Draw rows by Gibbs sampling, and return them as a frame.
+
+        Columns of dates, times and categories have the types that they had in the table of `fit`; categories that are
+        intervals are text.
+
+        Parameters
+        ----------
+        n : number of rows; with ``given``, for each of its rows
+        given : table whose missing cells are drawn; necessary if the field has observed columns
+        burn_in : number of sweeps of each chain before its first row
+        chains : number of chains that share the ``n`` rows, which come chain after chain; None gives every row its own
+        thin : number of sweeps between two rows of a chain
+        random_state : seed, or a RandomState to draw one from; None takes the estimator's
+        progress : function that is called from time to time with the number of sweeps done and their total number
+        """
+        check_is_fitted(self)
+        for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        seed = as_seed(self.random_state if random_state is None else random_state)
+        source = None if given is None else self._read_rows(given)
+        ways: dict[str, Any] = {"burn_in": burn_in, "chains": chains, "thin": thin, "seed": seed}
+        return draw_rows(self, n, source, **ways, progress=progress)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: those of the input."""
@@ -424,16 +602,14 @@ class MarkovField(
             )
         return self._read(X)
 
-    def _compile_for_likelihood(self, X: Any, y: Any, *, absent: bool = False) -> tuple[Field, DenseDataset]:
-        table = compile_table(self._read_rows(X), self.field_.schema, absent_targets=absent)
-        return self.field_, DenseDataset.single(table)
+    def _compile_densely(self, X: Any) -> DenseDataset:
+        return DenseDataset.single(self._compile(X)[1])
 
-    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        """Compile rows to learn from under the schema of the fitted field."""
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
-            raise DataError("Rows are halved, so all of them must be in memory; X is a stream of blocks.")
-        source = self._read_by_name(X)
+            raise DataError("All rows must be in memory; X is a stream of blocks.")
+        source = read_by_name(self, X)
         return self._compile_rows(source, self.field_.schema, check_weights(sample_weight, source.n_rows))
 
     def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:

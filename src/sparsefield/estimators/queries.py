@@ -1,4 +1,4 @@
-"""This module answers queries to a field over one table: probabilities of events, marginals and completions."""
+"""Queries to a field over one table: probabilities of events, marginals and completions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, Generic, Literal, NamedTuple, overload
+from typing import Any, Generic, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.compute import Engine
-from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table, fill_cells
+from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.errors import DataError, EstimateWarning
-from sparsefield.estimators.answer_tables import drawn_cells
 from sparsefield.estimators.number_answers import has_numbers, shares_below
 from sparsefield.frame_protocol import TableT
 from sparsefield.inference import Gibbs
-from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, log_partition
+from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
 from sparsefield.inference.gibbs import ChainMeans, run_chains
@@ -33,7 +30,6 @@ from sparsefield.inference.map_inference import MAPResult, complete
 from sparsefield.inference.missing_problem import compile_problem, independent_groups
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
-from sparsefield.parameter_checks import problems_of, raise_problems
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
@@ -72,106 +68,6 @@ class Completion(Generic[TableT]):
     the missing cells of all rows that it is linked with. 0 in a complete row, NaN where a search found the result."""
 
 
-class QueryMethods:
-    """Methods of an estimator of one table that query its field."""
-
-    field_: Field
-
-    @overload
-    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[False] = False) -> TableT: ...
-
-    @overload
-    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[True]) -> Completion[TableT]: ...
-
-    def complete(self, X: TableT, *, max_cells: int = MAX_CELLS, details: bool = False) -> TableT | Completion[TableT]:
-        """Return ``X`` with the missing cells of each row in their most probable *joint* state (MAP inference).
-
-        `transform` takes the most probable state of each missing cell separately; jointly, these states may be less
-        probable, or even contradict each other.
-
-        Parameters
-        ----------
-        X : table with missing values
-        max_cells : int
-            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
-            max-product belief propagation, then simulated annealing with 20 restarts, searches for it, with a warning.
-        details : bool
-            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
-
-        Returns
-        -------
-        table of the same kind as ``X``, or Completion
-        """
-        estimator: Any = self
-        raise_problems(problems_of({"max_cells": max_cells}))
-        if sp.issparse(X):
-            source = estimator._read(X)
-            table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
-            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
-        source, table = estimator._compile(X)
-        sample = DenseDataset.single(table)
-        with estimator._engine(sample) as engine:
-            found = find_completion(self.field_, sample, engine, max_cells)
-        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
-        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
-
-    def probability(
-        self,
-        event: Mapping[Any, Any],
-        given: Mapping[Any, Any] | None = None,
-        *,
-        max_cells: int = MAX_CELLS,
-        gibbs: Gibbs | None = None,
-    ) -> Probability:
-        """Return P(event | given) for a row of which nothing else is known.
-
-        Parameters
-        ----------
-        event : {column: state or list of states}
-            The event is that all columns have one of their states. For an ordinal or a numeric column, a text such as
-            ``"> 60"``, ``"<= 3"`` or ``"20 to 30"`` (with both ends) means all values beyond, up to or between. In a
-            column of dates bounds are dates, as in ``"> 2020-01-31"``, or f"> {day}" with a Python date; where the
-            column has times, a date is its midnight, and without a time zone that of the column holds.
-        given : {column: state}
-            Evidence. It must have every observed column, with None where its value is unknown. Dates may be text.
-        max_cells : int
-            Largest table of variable elimination; beyond it the probability is estimated by Gibbs sampling.
-        gibbs : Gibbs, optional
-            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
-
-        Returns
-        -------
-        Probability
-            With value, method ("exact" or "gibbs") and error, the standard error.
-
-        Examples
-        --------
-        >>> from sparsefield import MarkovField
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.integers(0, 2, 500)
-        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
-        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
-        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
-        >>> answer.method, round(answer.value, 1)
-        ('exact', 0.9)
-        """
-        check_is_fitted(self)
-        raise_problems(problems_of({"max_cells": max_cells}))
-        return _event_probability(self.field_, event, given, max_cells, gibbs or QUERY_CHAINS)
-
-    def marginals(
-        self, given: Mapping[Any, Any] | None = None, *, max_cells: int = MAX_CELLS, gibbs: Gibbs | None = None
-    ) -> dict[str, np.ndarray]:
-        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
-
-        The probabilities are exact if elimination needs no table of more than ``max_cells``; otherwise Gibbs sampling
-        estimates them, and a warning gives the largest standard error. Parameters are those of `probability`.
-        """
-        check_is_fitted(self)
-        raise_problems(problems_of({"max_cells": max_cells}))
-        return _marginal_probabilities(self.field_, given, max_cells, gibbs or QUERY_CHAINS)
-
-
 def find_completion(field: Field, sample: DenseDataset, engine: Engine, max_cells: int) -> MAPResult:
     """Return the most probable completion of all rows, with a warning if some were found by a search."""
     found = complete(field, sample, engine, max_cells=max_cells)
@@ -198,10 +94,10 @@ class _RowGraph(NamedTuple):
     component_of_cell: np.ndarray
 
 
-def _event_probability(
+def event_probability(
     field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> Probability:
-    """Return the product over the connected components that the event involves."""
+    """Return P(event | given), the product over the connected components that the event involves."""
     wanted = _shares_of_event(field.schema, event)
     known = _known_values(field.schema, given or {})
     row = _build_row_graph(field, given)
@@ -222,9 +118,10 @@ def _event_probability(
     return Probability(value, "gibbs" if any(one.method == "gibbs" for one in found) else "exact", error)
 
 
-def _marginal_probabilities(
+def marginal_probabilities(
     field: Field, given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> dict[str, np.ndarray]:
+    """Return {column: probabilities of its states} of a row of which only ``given`` is known."""
     row = _build_row_graph(field, given)
     graph = row.graph
     batches = batches_by_shape(graph, max_cells)

@@ -1,16 +1,15 @@
-"""This module defines `RelationalField`, the estimator for linked tables."""
+"""`RelationalField`, the estimator for linked tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
     JoinedColumns,
@@ -28,19 +27,19 @@ from sparsefield.data import (
     warn_incomplete_covariates,
 )
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
-from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.likelihood_methods import checked_options, log_widths, warn_if_sampled
+from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities, states_of
+from sparsefield.estimators.compiled_rows import infer_cells, infer_missing, pseudo_log_likelihood, threads_for
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
+from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, warn_if_sampled
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import Completion, find_completion
-from sparsefield.estimators.training import TrainingData
+from sparsefield.estimators.training import check_parameters, train
 from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field
-from sparsefield.objectives.log_likelihood import log_likelihood_of_links, log_potential_of_links
 from sparsefield.parameters import BURN_IN
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -123,9 +122,9 @@ class RelationalField(FieldEstimator):
                 "groups= is for one table: linked rows belong together already, and l1='auto' holds out cells of them, "
                 "not rows. Leave groups out."
             )
-        self._check_parameters()
+        check_parameters(self)
         with self._open_training_data(data, states=states) as training:
-            self._train(training)
+            train(self, training)
         return self
 
     @contextmanager
@@ -154,14 +153,16 @@ class RelationalField(FieldEstimator):
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
-        fill, sample = check_fill(fill), self._compile(data)
-        filled = [filled_cells(*pair, fill) for pair in zip(sample.tables, self._infer_marginals(sample), strict=True)]
+        fill, sample = check_fill(fill), self._compile_densely(data)
+        filled = [
+            filled_cells(*pair, fill) for pair in zip(sample.tables, infer_missing(self, sample).values, strict=True)
+        ]
         return self._fill(data, filled)
 
     def infer(self, data: Relational) -> dict[str, Posterior]:
         """Return {table: distribution of its target cells given the observed cells of all tables}."""
-        sample = self._compile(data)
-        parts = zip(sample.layout.tables, sample.tables, self._infer_marginals(sample), strict=True)
+        sample = self._compile_densely(data)
+        parts = zip(sample.layout.tables, sample.tables, infer_missing(self, sample).values, strict=True)
         return {
             name: Posterior(data.select_variables(name), table, marginals, data.sources[name].kind)
             for name, table, marginals in parts
@@ -180,8 +181,8 @@ class RelationalField(FieldEstimator):
 
         See `MarkovField.complete`.
         """
-        sample = self._compile(data)
-        with self._engine(sample) as engine:
+        sample = self._compile_densely(data)
+        with threads_for(self, sample) as engine:
             found = find_completion(self.field_, sample, engine, max_cells)
         filled = self._fill(data, map(drawn_cells, sample.tables, found.codes))
         if not details:
@@ -200,8 +201,8 @@ class RelationalField(FieldEstimator):
 
         Numeric columns are left out: see `infer`. The columns of each array follow ``states_[table][column]``.
         """
-        sample = self._compile(data)
-        found = self._infer(sample).conditionals
+        sample = self._compile_densely(data)
+        found = infer_cells(self, sample).conditionals
         layout = sample.layout
         return {
             name: probabilities(schema, beliefs)
@@ -210,62 +211,31 @@ class RelationalField(FieldEstimator):
 
     def score(self, data: Relational, y: Any = None) -> float:
         """Return the mean pseudo-log-likelihood of the observed values over the rows of all tables with targets."""
-        sample = self._compile(data)
+        sample = self._compile_densely(data)
         rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
         if rows == 0:
             raise DataError("The tables have no rows: there is nothing to score.")
-        return self._log_likelihood(sample) / rows
+        return pseudo_log_likelihood(self, sample) / rows
 
     @overload
-    def log_likelihood(
-        self, X: Relational, y: Any = None, *, ais: AIS | None = ..., details: Literal[False] = False
-    ) -> float: ...
+    def log_likelihood(self, X: Relational, *, ais: AIS | None = ..., details: Literal[False] = False) -> float: ...
 
     @overload
-    def log_likelihood(
-        self, X: Relational, y: Any = None, *, ais: AIS | None = ..., details: Literal[True]
-    ) -> LogEstimate[float]: ...
+    def log_likelihood(self, X: Relational, *, ais: AIS | None = ..., details: Literal[True]) -> LogEstimate[float]: ...
 
-    def log_likelihood(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, X: Relational, y: Any = None, *, ais: AIS | None = None, details: bool = False
+    def log_likelihood(
+        self, X: Relational, *, ais: AIS | None = None, details: bool = False
     ) -> float | LogEstimate[float]:
         """Return the log-likelihood (natural log) of the observed targets of all tables together.
 
         Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
         """
-        sample = self._compile(X)
-        with Threads(self.n_jobs) as engine:
-            found = log_likelihood_of_links(self.field_, sample, engine, checked_options(ais))
-        value = found.value - sum(float(log_widths(table).sum()) for table in sample.tables)
+        sample = self._compile_densely(X)
+        estimate = estimate_log_likelihood(self.field_, sample, self.n_jobs, ais, linked=True)
         if details:
-            return LogEstimate(value, found.standard_error, found.method)
-        warn_if_sampled(found)
-        return value
-
-    def _log_potential(self, X: Relational) -> LogEstimate[float]:
-        sample = self._compile(X)
-        with Threads(self.n_jobs) as engine:
-            found = log_potential_of_links(self.field_, sample, engine, AIS())
-        return replace(found, value=found.value - sum(float(log_widths(table).sum()) for table in sample.tables))
-
-    def log_partition(self, X: Any = None, *, ais: AIS | None = None) -> LogEstimate[Any]:
-        """Refuse: the partition function of linked rows depends on their links; see `log_likelihood`."""
-        raise DataError("Linked tables have no partition function of their own: use log_likelihood(data).")
-
-    def conditional_log_likelihood(self, data_true: Relational, data_missing: Relational) -> float:
-        """Return the mean log-probability of ``data_true`` in the cells that are missing in ``data_missing``."""
-        sample, truth = self._compile(data_missing), self._compile(data_true)
-        marginals = self._infer_marginals(sample)
-        total, count = 0.0, 0
-        parts = zip(sample.layout.tables, sample.tables, truth.tables, marginals, strict=True)
-        for name, table, known, belief in parts:
-            if table.n_rows != known.n_rows:
-                raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing.")
-            part, cells = log_belief(table, known, belief)
-            total, count = total + part, count + cells
-        if count == 0:
-            raise DataError("No cell is missing in data_missing and known in data_true: there is nothing to score.")
-        return total / count
+            return estimate
+        warn_if_sampled(estimate)
+        return estimate.value
 
     def sample(
         self,
@@ -281,17 +251,17 @@ class RelationalField(FieldEstimator):
         """
         if sweeps < 1:
             raise ValueError(f"sweeps must be at least 1, got {sweeps}.")
-        sample = self._compile(given)
+        sample = self._compile_densely(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
-        with self._engine(sample) as engine:
+        with threads_for(self, sample) as engine:
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         seed = 0 if seed is None else seed
         seeds = np.random.SeedSequence(seed).spawn(len(sample.tables))
         return self._fill(given, map(drawn_cells, sample.tables, codes, seeds))
 
-    def _compile(self, data: Relational) -> DenseDataset:
+    def _compile_densely(self, X: Relational) -> DenseDataset:
         check_is_fitted(self)
-        data, layout = _checked(data), self.field_.layout
+        data, layout = _checked(X), self.field_.layout
         missing = [name for name in layout.tables if name not in data.tables]
         if missing:
             raise DataError(f"Table {missing[0]!r}, which the field was learned with, is missing.")
@@ -303,10 +273,10 @@ class RelationalField(FieldEstimator):
         columns = {name: data.select_variables(name) for name in layout.tables}
         return _compile(columns, layout, _pairs(data, layout.templates))
 
-    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if sample_weight is not None:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
-        return self._compile(X)
+        return self._compile_densely(X)
 
     def _fill(self, data: Relational, cells: Iterable[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
         """Return ``data`` with cells replaced, for each table of the field: ``{column: (row numbers, labels)}``."""
@@ -327,8 +297,9 @@ class RelationalField(FieldEstimator):
         warn_incomplete_covariates(source, observed)
         return schema
 
-    def _resolve(self, name: str) -> Any:
-        found = super()._resolve(name)
+    def resolve(self, name: str) -> Any:
+        """Return the option object of a parameter; mean field over linked rows has a smaller tolerance by default."""
+        found = super().resolve(name)
         if name in ("missing", "inference") and found == MeanField() and isinstance(getattr(self, name), str):
             return MeanField(tolerance=TOLERANCE)
         return found

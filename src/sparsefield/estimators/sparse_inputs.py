@@ -15,14 +15,14 @@ from sparsefield.errors import DataError
 
 def sparse_input_problems(estimator: Any, labels: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each parameter that a fit to a sparse ``X`` does not take."""
-    rule = estimator._resolve("induction")
+    rule = estimator.resolve("induction")
     if estimator.objective != "pl":
         yield f"With a sparse X the objective is 'pl', not {estimator.objective!r}."
     if estimator.refit == "ml":
         yield "With a sparse X refit is False or True, not 'ml'."
     if estimator.penalty != "l1":
         yield f"With a sparse X the penalty is 'l1', not {estimator.penalty!r}."
-    if estimator._resolve("max_order").max_order > 2:
+    if estimator.resolve("max_order").max_order > 2:
         yield "With a sparse X features have two columns: max_order must be 2."
     if rule.fixed_candidates:
         yield f"With a sparse X features are found by a search: induction={rule.name!r} is for dense tables."

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "pages"))
 from selenium.webdriver.common.by import By
 from surveys import make_survey, with_missing
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, write_report
 
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 
@@ -45,7 +45,7 @@ def resize(driver: Any) -> Iterator[Callable[[str], None]]:
 def page(tmp_path_factory) -> Path:
     survey = with_missing(make_survey()).drop("person")
     path = tmp_path_factory.mktemp("report") / "report.html"
-    MarkovField(l1="auto", random_state=0).fit(survey).write_report(path, survey, title="A survey")
+    write_report(MarkovField(l1="auto", random_state=0).fit(survey), survey, path, title="A survey")
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField, load
+from sparsefield import MarkovField, load, write_uai
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.model import Field
 
@@ -44,7 +44,7 @@ def test_a_distribution_by_the_suffix(run, weather: Path, tmp_path: Path) -> Non
     assert done.out == f"Wrote {net}: 2 variables; the names are in {names}.\n"
     assert json.loads(names.read_text()) == {"mood": ["bad", "fair", "good"], "wet": [0, 1]}
     direct = tmp_path / "direct.uai"
-    load(weather).to_uai(direct, given={"heat": 30.0, "season=x": 2})
+    write_uai(load(weather), direct, given={"heat": 30.0, "season=x": 2})
     assert direct.read_bytes() == net.read_bytes()
 
 

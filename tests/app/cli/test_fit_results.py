@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import load
+from sparsefield import findings, load
 from sparsefield.analysis.hold_out import hold_out
 from sparsefield.app.cli.fit_results import SHOWN_COLUMNS
 
@@ -58,7 +58,7 @@ def test_a_fit_begins_with_sentences_and_ends_with_errors_by_column(run, pairs: 
     done = run("fit", pairs, "-o", tmp_path / "m", "--l1", 8)
     assert done.code == 0, done.err
     field, table = load(tmp_path / "m"), pl.read_csv(pairs)
-    assert done.out.splitlines()[:6] == field.findings(table)
+    assert done.out.splitlines()[:6] == findings(field, table)
     assert done.out.index("Strongest features") < done.out.index("Converged: ") < done.out.index("held-out cells, ")
     lines = [line.split() for line in done.out.partition("gain in log-likelihood\n")[2].splitlines()]
     checked = hold_out(table, field)
@@ -125,7 +125,7 @@ def test_info_prints_the_content_of_a_model_as_json(run, pairs: Path, tmp_path: 
     assert found["l1"] == 8.0
     assert found["record"]["converged"] is True
     assert len(found["record"]["iterations"]) == field.n_iter_
-    assert field.findings(pl.read_csv(pairs))[0] in run("info", tmp_path / "m").out
+    assert findings(field, pl.read_csv(pairs))[0] in run("info", tmp_path / "m").out
 
 
 def test_a_field_for_predictions_says_how_to_get_a_network_to_read(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, load
+from sparsefield import MarkovField, impute, load
 
 QUICK = ("-m", 3, "--iterations", 1)
 
@@ -58,7 +58,7 @@ def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Pat
             known = given[name].is_not_null()
             assert part[name].filter(known).to_list() == given[name].filter(known).to_list()
     assert found["height"].str.contains(r"^\d+,\d$").all()
-    drawn = load(model).impute(pl.read_csv(people, separator=";", decimal_comma=True).drop("id"), 3, iterations=1)
+    drawn = impute(load(model), pl.read_csv(people, separator=";", decimal_comma=True).drop("id"), 3, iterations=1)
     assert [int(value) for value in found["age"]] == drawn.to_frame()["age"].to_list()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import load
+from sparsefield import findings, load
 from sparsefield.app.cli import app
 
 
@@ -32,7 +32,7 @@ def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path
     assert {key: found[key] for key in ("features", "variables", "l1")} == {
         key: info[key] for key in ("features", "variables", "l1")
     }
-    assert found["findings"] == field.findings(pl.read_csv(weather))
+    assert found["findings"] == findings(field, pl.read_csv(weather))
     assert {column["name"] for column in found["held_out"]["columns"]} <= {"rain", "wet", "dice"}
     unchecked = run("fit", weather, "-o", tmp_path / "m", "--l1", "3", "--json", "--no-check")
     assert json.loads(unchecked.out)["held_out"] is None

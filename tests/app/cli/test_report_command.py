@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield import CRFClassifier, MarkovField, confidence_intervals, load
 from sparsefield.errors import PenaltyWarning
 
 
@@ -155,7 +155,7 @@ def test_intervals_are_those_of_the_complete_rows(run, weather: Path, table: Pat
     assert "Whiskers show the intervals of the weights" in page
     rows = pl.read_csv(table, null_values="?").select("rain", "wet", "mood")
     with pytest.warns(PenaltyWarning):
-        found = load(weather).confidence_intervals(rows, drop_incomplete=True).by_feature
+        found = confidence_intervals(load(weather), rows, drop_incomplete=True).by_feature
     assert found
     for low, high in found.values():
         assert f"{low:+.2f} to {high:+.2f}".replace("-", "\u2212") in page

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield import CRFClassifier, MarkovField, load, stability
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table
     assert np.array_equal(before.field_.theta, after.field_.theta)
     direct = load(weather)
     frame = pl.read_csv(table, null_values="?").drop("name")
-    direct.stability(frame, 10, random_state=3)
+    stability(direct, frame, 10, random_state=3)
     assert direct.field_.record.stability == after.field_.record.stability
     assert after.field_.record.stability.resamples == 10
     assert re.search(r"\+\d\.\d\d +100% +rain=1 and wet=1 go together", done.out)
@@ -91,7 +91,9 @@ def test_refusals_leave_the_model_alone(run, weather: Path, table: Path, school:
     run("stability", weather, school).one_error("linked tables")
     run("stability", weather, table, "-o", table).one_error("one of the files that are read")
     run("stability", weather, table, "-o", tmp_path / "no" / "m.safetensors").one_error("does not exist")
-    run("stability", school / "pupils.csv", table).one_error("not a complete sparsefield model")
+    run("stability", school / "pupils.csv", table).one_error(
+        "not a complete sparsefield model", "MODEL comes before DATA"
+    )
     pl.read_csv(table).drop("rain").write_csv(tmp_path / "less.csv")
     run("stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
     assert weather.read_bytes() == old

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, plot_network
 from sparsefield.app.pages.edge_curves import EdgeCurve, bend_around, bend_line, place_weights
 from sparsefield.app.pages.network_plot import NetworkPlot
 from sparsefield.app.pages.node_labels import overlap
@@ -54,14 +54,14 @@ def test_columns_at_the_same_place_have_an_edge_of_no_length() -> None:
     assert curve.start == curve.end == (200.0, 150.0)
     rain = np.random.default_rng(0).integers(0, 2, 100)
     field = MarkovField(l1=1.0).fit(np.column_stack([rain, rain, 1 - rain]))
-    svg = field.plot(layout=dict.fromkeys(["x0", "x1", "x2"], (0.0, 0.0)), edge_labels=True).to_svg()
+    svg = plot_network(field, layout=dict.fromkeys(["x0", "x1", "x2"], (0.0, 0.0)), edge_labels=True).to_svg()
     assert "nan" not in svg
 
 
 def test_weights_of_no_edges_need_no_room() -> None:
     assert place([], [], np.array([[100.0, 100.0], [130.0, 100.0]])) == []
     X = np.random.default_rng(0).integers(0, 2, (60, 3))
-    assert "x2" in MarkovField(l1=500.0).fit(X).plot(edge_labels=True).to_svg()
+    assert "x2" in plot_network(MarkovField(l1=500.0).fit(X), edge_labels=True).to_svg()
 
 
 def place(texts: list[str], curves: list[EdgeCurve], centers: np.ndarray) -> list:
@@ -107,7 +107,7 @@ def crowded() -> NetworkPlot:
     traits = rng.normal(size=(900, 3))
     table = (traits[:, np.arange(18) % 3] + 0.6 * traits[:, :1] + rng.normal(size=(900, 18)) > 0).astype(int)
     field = MarkovField(l1=8.0).fit(pl.DataFrame(table, schema=[f"q{k}" for k in range(18)]))
-    return field.plot(width_mm=90, edge_labels=True, max_edges=40)
+    return plot_network(field, width_mm=90, edge_labels=True, max_edges=40)
 
 
 def test_no_two_weights_of_a_crowded_figure_overlap(crowded: NetworkPlot) -> None:

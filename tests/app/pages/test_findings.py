@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.analysis.calibration import Gain
 from sparsefield.analysis.column_evaluation import ColumnEvaluation
+from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
+from sparsefield.app.pages.report.repeat_fit import describe_fit
 from sparsefield.app.pages.report.report_page import make_report
 
 SHARE = re.compile(r"Where (\w+)=(\w+), (?:only )?([\d.]+)% of rows have (\w+)=(\w+), against ([\d.]+)% overall\.")
@@ -79,7 +81,7 @@ def check_counts(table: pd.DataFrame, sentence: str) -> set[str]:
 
 
 def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model, answers) -> None:
-    _, *examples = model.findings(answers)
+    _, *examples = findings(model, answers)
     told = [check_counts(answers, sentence) for sentence in examples]
     assert {frozenset(columns) for columns in told[:4]} == {
         frozenset(pair) for pair in (("a", "b"), ("age", "trust"), ("town", "size"), ("rain", "wet"))
@@ -94,16 +96,16 @@ def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model
 
 def test_the_first_sentence_counts_pairs_of_columns_and_features(model, answers) -> None:
     edges, features = len(model.edges_), len(model.features_)
-    (first,) = findings(model.field_)
+    (first,) = findings(model)
     assert first == f"{edges} of 28 pairs of columns go together given all other columns ({features} features)."
-    assert model.findings(answers, most=2)[0] == first
-    assert len(model.findings(answers, most=2)) == 3
+    assert findings(model, answers, most=2)[0] == first
+    assert len(findings(model, answers, most=2)) == 3
 
 
 def test_a_state_that_never_occurs_with_another_is_told_as_none() -> None:
     rain = np.arange(200) % 2
     table = pd.DataFrame({"rain": rain, "sun": np.where(rain == 1, 0, np.arange(200) % 4 // 2)})
-    _, sentence = MarkovField(l1=1.0).fit(table).findings(table)
+    _, sentence = findings(MarkovField(l1=1.0).fit(table), table)
     found = NONE.fullmatch(sentence)
     assert found
     overall = 100 * table[found[3]].mean()
@@ -113,7 +115,7 @@ def test_a_state_that_never_occurs_with_another_is_told_as_none() -> None:
 def test_covariates_are_conditions_and_never_told_as_outcomes(answers) -> None:
     table = answers[["rain", "wet", "age", "trust"]].dropna()
     field = MarkovField(l1=8.0).fit(table, observed=["wet", "age"])
-    first, *examples = field.findings(table)
+    first, *examples = findings(field, table)
     assert first.startswith("2 of 5 pairs")
     assert {sentence.split()[1] for sentence in examples} == {"wet=1,", "age"}
 
@@ -126,19 +128,19 @@ def test_a_sparse_matrix_has_the_same_sentences_as_the_dense_table() -> None:
     matrix = sp.csr_array(baskets)
     field = MarkovField(l1=4.0).fit(matrix)
     table = pd.DataFrame(baskets, columns=[f"x{k}" for k in range(40)])
-    told = field.findings(matrix)
+    told = findings(field, matrix)
     for sentence in told[1:]:
         check_counts(table, sentence)
     assert {frozenset(check_counts(table, sentence)) for sentence in told[1:3]} == {
         frozenset(("x2", "x3")), frozenset(("x5", "x7")),
     }  # fmt: skip
-    assert told == MarkovField(l1=4.0).fit(baskets).findings(baskets)
+    assert told == findings(MarkovField(l1=4.0).fit(baskets), baskets)
 
 
 def test_a_classifier_tells_labels_given_columns(answers) -> None:
     rows = answers.dropna()
     field = CRFClassifier(l1=2.0).fit(rows[["rain", "a"]], rows[["wet"]])
-    sentences = field.findings(rows[["rain", "a"]], rows[["wet"]])
+    sentences = findings(field, rows[["rain", "a"]], rows[["wet"]])
     found = SHARE.fullmatch(sentences[1])
     assert found
     assert (found[1], found[4]) == ("rain", "wet")
@@ -159,7 +161,7 @@ def linked() -> Relational:
 
 def test_linked_rows_are_counted_across_their_link(linked) -> None:
     field = RelationalField(l1=3.0).fit(linked)
-    first, sentence = field.findings(linked)
+    first, sentence = findings(field, linked)
     assert "within rows or across links" in first
     people, firms = (linked.tables[name].to_pandas() for name in ("person", "firm"))
     joined = people.merge(firms, left_on="firm", right_on="key")
@@ -175,7 +177,7 @@ def test_linked_rows_are_counted_across_their_link(linked) -> None:
 
 def test_a_field_without_features_says_that_nothing_was_found(answers) -> None:
     field = MarkovField(l1=1000.0).fit(answers)
-    (sentence,) = field.findings(answers)
+    (sentence,) = findings(field, answers)
     assert sentence.startswith("No dependence between columns could be found in these 300 rows: each column is")
     assert "a lower l1" in sentence
 
@@ -204,10 +206,10 @@ def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named
 
 
 def test_a_report_begins_with_the_findings(model, answers) -> None:
-    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(answers))
+    page = make_report(describe_fit(model), title="T", scored=score_rows(model, answers))
     assert page.index('id="findings"') < page.index('id="summary"')
     text = re.sub("</?strong>", "", page)
-    for sentence in model.findings(answers):
+    for sentence in findings(model, answers):
         assert sentence in text
     assert "Values are predicted better than by column frequencies in " in page
 
@@ -215,5 +217,5 @@ def test_a_report_begins_with_the_findings(model, answers) -> None:
 def test_a_report_on_rows_that_do_not_show_the_dependence_says_so(model, answers) -> None:
     rng = np.random.default_rng(0)
     shuffled = pd.DataFrame({name: rng.permutation(answers[name]) for name in answers}).astype(answers.dtypes)
-    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(shuffled))
+    page = make_report(describe_fit(model), title="T", scored=score_rows(model, shuffled))
     assert "no better than by column frequencies (gain in log-likelihood -" in page

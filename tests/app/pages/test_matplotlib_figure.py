@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, plot_network
 from sparsefield.app.pages.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.app.pages.matplotlib_figure import make_figure, parse_path, write_figure
 from sparsefield.app.pages.svg import Drawing
@@ -31,13 +31,13 @@ def _inflate(part: bytes) -> bytes:
 
 
 def test_a_png_has_the_size_in_print_times_the_resolution(field: MarkovField, tmp_path) -> None:
-    field.plot(width_mm=50.8, height_mm=25.4).save(tmp_path / "net.png", dpi=100)
+    plot_network(field, width_mm=50.8, height_mm=25.4).save(tmp_path / "net.png", dpi=100)
     content = (tmp_path / "net.png").read_bytes()
     assert struct.unpack(">II", content[16:24]) == (200, 100)
 
 
 def test_a_pdf_has_embedded_fonts_and_its_names_as_text(field: MarkovField, tmp_path) -> None:
-    field.plot(width_mm=90).save(tmp_path / "net.pdf")
+    plot_network(field, width_mm=90).save(tmp_path / "net.pdf")
     content = (tmp_path / "net.pdf").read_bytes()
     assert b"/FontFile2" in content
     assert b"/Subtype /Type3" not in content
@@ -46,8 +46,8 @@ def test_a_pdf_has_embedded_fonts_and_its_names_as_text(field: MarkovField, tmp_
 
 
 def test_the_same_figure_gives_the_same_bytes(field: MarkovField) -> None:
-    assert field.plot().to_pdf() == field.plot().to_pdf()
-    assert field.plot().to_png(dpi=40) == field.plot().to_png(dpi=40)
+    assert plot_network(field).to_pdf() == plot_network(field).to_pdf()
+    assert plot_network(field).to_png(dpi=40) == plot_network(field).to_png(dpi=40)
 
 
 def test_each_shape_is_drawn_once_and_a_halo_below_its_text() -> None:
@@ -81,6 +81,6 @@ def test_paths_end_where_svg_ends_them(d: str, last: tuple[float, float]) -> Non
 def test_without_matplotlib_the_message_names_the_extra(field: MarkovField, monkeypatch, tmp_path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(DataError, match=r"pip install 'sparsefield\[plot\]'"):
-        field.plot().save(tmp_path / "net.pdf")
+        plot_network(field).save(tmp_path / "net.pdf")
     assert not list(tmp_path.iterdir())
-    field.plot().save(tmp_path / "net.svg")
+    plot_network(field).save(tmp_path / "net.svg")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, centrality, plot_network
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.app.pages.network_figure import format_weight
 from sparsefield.app.pages.network_plot import NetworkPlot
@@ -34,14 +34,14 @@ def lines(plot: NetworkPlot) -> list[ElementTree.Element]:
 
 
 def test_all_columns_and_edges_of_a_small_field_are_drawn(field: MarkovField) -> None:
-    plot = field.plot()
+    plot = plot_network(field)
     names = [node.findtext(f"{SVG}title") for node in parse(plot).iter(f"{SVG}circle")]
     assert set(names) >= {"age", "smokes", "coughs", "sport", "tea"}
     assert len(lines(plot)) == len(field.edges_)
 
 
 def test_strong_edges_are_wide_and_negative_ones_dashed(field: MarkovField) -> None:
-    plot = field.plot()
+    plot = plot_network(field)
     drawn = lines(plot)
     widths = [float(node.attrib["stroke-width"]) for node in drawn]
     assert widths == sorted(widths)
@@ -53,17 +53,17 @@ def test_strong_edges_are_wide_and_negative_ones_dashed(field: MarkovField) -> N
 
 
 def test_a_layout_is_shared_by_plot_mapping_frame_and_file(field: MarkovField, tmp_path) -> None:
-    first = field.plot(seed=3)
+    first = plot_network(field, seed=3)
     first.positions.write_csv(tmp_path / "positions.csv")
     mapping = {name: (x, y) for name, x, y in first.positions.iter_rows()}
     for layout in (first, mapping, first.positions, tmp_path / "positions.csv"):
-        other = field.plot(layout=layout)
+        other = plot_network(field, layout=layout)
         assert np.allclose(other.figure.places, first.figure.places, atol=0.5)
 
 
 def test_a_shared_layout_keeps_columns_in_place_although_edges_differ(field: MarkovField, survey: pl.DataFrame) -> None:
-    first = field.plot()
-    second = MarkovField(l1=15.0).fit(survey.drop("person")).plot(layout=first)
+    first = plot_network(field)
+    second = plot_network(MarkovField(l1=15.0).fit(survey.drop("person")), layout=first)
     assert len(second.edges()) < len(first.edges())
     where = {name: (x, y) for name, x, y in first.positions.iter_rows()}
     for name, x, y in second.positions.iter_rows():
@@ -71,29 +71,29 @@ def test_a_shared_layout_keeps_columns_in_place_although_edges_differ(field: Mar
 
 
 def test_the_seed_fixes_the_picture(field: MarkovField) -> None:
-    assert field.plot().to_svg() == field.plot().to_svg()
-    assert field.plot(seed=1).to_svg() == field.plot(seed=1).to_svg() != field.plot().to_svg()
+    assert plot_network(field).to_svg() == plot_network(field).to_svg()
+    assert plot_network(field, seed=1).to_svg() == plot_network(field, seed=1).to_svg() != plot_network(field).to_svg()
 
 
 def test_given_communities_color_the_columns(field: MarkovField) -> None:
     communities = {"age": "person", "smokes": "habit", "sport": "habit"}
-    plot = field.plot(communities=communities)
+    plot = plot_network(field, communities=communities)
     fills = {node.findtext(f"{SVG}title"): node.attrib["fill"] for node in parse(plot).iter(f"{SVG}circle")}
     assert fills["age"] == GROUPS[0]
     assert fills["smokes"] == fills["sport"] == GROUPS[1]
     assert fills["coughs"] == NEUTRAL
     assert {"person", "habit", "no community"} <= set(texts(plot))
-    assert "no community" not in texts(field.plot(communities=dict.fromkeys(filter(None, fills), "all")))
-    assert field.plot(communities="auto").to_svg() == field.plot().to_svg()
+    assert "no community" not in texts(plot_network(field, communities=dict.fromkeys(filter(None, fills), "all")))
+    assert plot_network(field, communities="auto").to_svg() == plot_network(field).to_svg()
     assert '"groups":["person","habit"]' in plot.to_html()
 
 
 def test_rings_are_filled_by_their_shares(field: MarkovField) -> None:
-    plot = field.plot(rings={"smokes": 0.25, "tea": 0.0}, ring_title="explained", legend=False)
+    plot = plot_network(field, rings={"smokes": 0.25, "tea": 0.0}, ring_title="explained", legend=False)
     arcs = [node for node in parse(plot).iter(f"{SVG}path") if node.attrib["stroke"] == INK]
     assert [node.findtext(f"{SVG}title") for node in arcs] == ["smokes: 25%"]
     assert arcs[0].attrib["d"].count("C") == 1
-    assert "explained" in texts(field.plot(rings={"smokes": 0.25}, ring_title="explained"))
+    assert "explained" in texts(plot_network(field, rings={"smokes": 0.25}, ring_title="explained"))
 
 
 def test_an_arc_ends_where_its_share_ends() -> None:
@@ -103,14 +103,14 @@ def test_an_arc_ends_where_its_share_ends() -> None:
 
 
 def test_edge_labels_are_signed_weights(field: MarkovField) -> None:
-    plot = field.plot(edge_labels=True)
+    plot = plot_network(field, edge_labels=True)
     strongest = plot.edges().row(0, named=True)
     value = strongest["strength"] if strongest["weight"] is None else strongest["weight"]
     assert f"{value:.2f}".replace("-", "\u2212") in texts(plot)
 
 
 def test_a_figure_for_print_has_its_size_in_millimeters(field: MarkovField) -> None:
-    root = parse(field.plot(width_mm=90, height_mm=60))
+    root = parse(plot_network(field, width_mm=90, height_mm=60))
     assert (root.attrib["width"], root.attrib["height"]) == ("90mm", "60mm")
     sizes = [float(node.attrib["font-size"]) for node in root.iter(f"{SVG}text")]
     assert min(sizes) >= 7.0  # pixels of 0.26 mm: 5 points
@@ -133,32 +133,34 @@ def answers() -> MarkovField:
 
 def test_names_cover_no_circles_in_a_column_of_print(answers: MarkovField) -> None:
     for style in ("auto", "beside"):
-        figure = answers.plot(width_mm=90, names=style).figure
+        figure = plot_network(answers, width_mm=90, names=style).figure
         assert len(figure.labels) == (~figure.inside).sum()
         for label in figure.labels:
             for place, radius in zip(figure.places, figure.radii, strict=True):
                 nearest = np.clip(place, label.box[:2], label.box[2:])
                 assert np.linalg.norm(nearest - place) > radius - 1.0, label.name
-    assert 0 < len(answers.plot(width_mm=90).figure.labels) < 24  # short names are inside, long ones beside
+    assert 0 < len(plot_network(answers, width_mm=90).figure.labels) < 24  # short names are inside, long ones beside
 
 
 def test_found_communities_look_as_if_they_were_given(answers: MarkovField) -> None:
-    found = answers.centrality(communities="auto")
+    found = centrality(answers, communities="auto")
     given = dict(zip(found["column"], found["community"], strict=True))
     backward = {name: given[name] for name in reversed(given)}
-    assert answers.plot(width_mm=90).to_svg() == answers.plot(width_mm=90, communities=backward).to_svg()
-    assert {"community 1", "2"} <= set(texts(answers.plot()))
-    pages = [plot.to_html() for plot in (answers.plot(), answers.plot(communities=backward))]
+    assert (
+        plot_network(answers, width_mm=90).to_svg() == plot_network(answers, width_mm=90, communities=backward).to_svg()
+    )
+    assert {"community 1", "2"} <= set(texts(plot_network(answers)))
+    pages = [plot.to_html() for plot in (plot_network(answers), plot_network(answers, communities=backward))]
     shown = [re.findall(r'"(?:groups|colors)":\[[^]]*', page) for page in pages]
     assert shown[0] == shown[1]
     assert "community 1" in shown[0][0]
 
 
 def test_columns_without_edges_are_named(answers: MarkovField, monkeypatch) -> None:
-    assert "No edges: lone, alone." in answers.plot().to_html()
-    assert not any("no edges" in text for text in texts(answers.plot()))  # they are drawn
+    assert "No edges: lone, alone." in plot_network(answers).to_html()
+    assert not any("no edges" in text for text in texts(plot_network(answers)))  # they are drawn
     monkeypatch.setattr("sparsefield.app.pages.network_figure.MAX_WITH_ISOLATED", 20)
-    assert "no edges: lone, alone" in texts(answers.plot())
+    assert "no edges: lone, alone" in texts(plot_network(answers))
 
 
 def test_small_weights_are_not_zero() -> None:
@@ -168,7 +170,7 @@ def test_small_weights_are_not_zero() -> None:
 
 
 def test_weights_without_room_are_left_out(answers: MarkovField) -> None:
-    small, large = (answers.plot(width_mm=width, edge_labels=True) for width in (40, 400))
+    small, large = (plot_network(answers, width_mm=width, edge_labels=True) for width in (40, 400))
     weights = re.compile(r"\u2212?\d\.\d+")
     n_small, n_large = (len([text for text in texts(plot) if weights.fullmatch(text)]) for plot in (small, large))
     assert n_small < n_large
@@ -177,7 +179,7 @@ def test_weights_without_room_are_left_out(answers: MarkovField) -> None:
 
 def test_a_wide_field_is_one_connected_figure() -> None:
     field = make_markov_field(300, 1, neighbors=4, burn_in=1, thin=1, seed=1).field
-    part = field.plot().figure.part
+    part = plot_network(field).figure.part
     assert len(part.nodes) > 290
     import scipy.sparse as sp
 
@@ -187,15 +189,15 @@ def test_a_wide_field_is_one_connected_figure() -> None:
 
 
 def test_only_the_strongest_edges_on_request(field: MarkovField) -> None:
-    plot = field.plot(max_edges=2)
+    plot = plot_network(field, max_edges=2)
     assert len(lines(plot)) == 2
     assert any("2 of " in text for text in texts(plot))
 
 
 def test_titles_are_drawn_only_if_given(field: MarkovField) -> None:
-    assert "My title" in texts(field.plot(title="My title"))
-    assert not any("Network" in text for text in texts(field.plot()))
-    assert 'aria-label="Network of a MarkovField"' in field.plot().to_svg()
+    assert "My title" in texts(plot_network(field, title="My title"))
+    assert not any("Network" in text for text in texts(plot_network(field)))
+    assert 'aria-label="Network of a MarkovField"' in plot_network(field).to_svg()
 
 
 @pytest.mark.parametrize(
@@ -212,11 +214,11 @@ def test_titles_are_drawn_only_if_given(field: MarkovField) -> None:
 )
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(field: MarkovField, options: dict, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        field.plot(**options).to_svg()
+        plot_network(field, **options).to_svg()
 
 
 def test_the_adjacency_matrix_is_symmetric_and_has_the_strengths(field: MarkovField) -> None:
-    plot = field.plot()
+    plot = plot_network(field)
     matrix = plot.adjacency()
     values = matrix.drop("column").to_numpy()
     assert matrix["column"].to_list() == matrix.columns[1:]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, plot_network
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs, group_states
@@ -18,7 +18,7 @@ from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
 from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights
 from sparsefield.app.pages.network_view import build_view
 from sparsefield.app.pages.report.associations import find_associations, score_weight
-from sparsefield.app.pages.report.repeat_fit import as_command, as_python
+from sparsefield.app.pages.report.repeat_fit import as_command, as_python, describe_fit
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.induction import all_pairs
 from sparsefield.model import Field
@@ -134,10 +134,10 @@ def test_pages_have_the_signs_of_edges(model: MarkovField, network: Network) -> 
 def test_pictures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> None:
     from sparsefield.app.pages.palette import BLUE, NEUTRAL, ORANGE
 
-    picture = model.plot().to_svg()
+    picture = plot_network(model).to_svg()
     for color in (BLUE, NEUTRAL, ORANGE):
         assert f'stroke="{color}"' in picture
-    assert 'id="neutral"' in model.plot().to_html()
+    assert 'id="neutral"' in plot_network(model).to_html()
 
 
 # -- associations ----------------------------------------------------------------------------------------------------
@@ -189,20 +189,20 @@ def test_all_pairs_of_kinds_have_associations(model: MarkovField, people: pl.Dat
 
 
 def test_lines_that_repeat_the_fit_give_its_kinds(model: MarkovField) -> None:
-    command = as_command(model._as_fitted())
+    command = as_command(describe_fit(model))
     assert command is not None
     assert f"--ordinal 'answer={ORDER}'" in command
     assert "--seed" not in command
-    assert f"kinds={{'answer': '{ORDER}'}}" in as_python(model._as_fitted())
+    assert f"kinds={{'answer': '{ORDER}'}}" in as_python(describe_fit(model))
     listed = MarkovField(l1=50.0, kinds={"answer": ["never", "rarely", "often"], 3: "nominal"}).fit(make_people())
-    assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(listed._as_fitted()) or "")
+    assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(describe_fit(listed)) or "")
     ordered = make_people().with_columns(pl.col("answer").cast(pl.Enum(ORDER.split("<"))))  # which a file loses
-    found = MarkovField(l1=50.0).fit(ordered)._as_fitted()
+    found = describe_fit(MarkovField(l1=50.0).fit(ordered))
     assert f"--ordinal 'answer={ORDER}'" in (as_command(found) or "")
     assert "kinds={'answer': ['never', 'rarely', 'often']}" in as_python(found)
     odd = make_people().with_columns(answer=pl.col("answer") + ", I think")
     kinds = {"answer": [f"{word}, I think" for word in ORDER.split("<")]}
-    assert as_command(MarkovField(l1=50.0, kinds=kinds).fit(odd)._as_fitted()) is None
+    assert as_command(describe_fit(MarkovField(l1=50.0, kinds=kinds).fit(odd))) is None
 
 
 # -- the explorer ----------------------------------------------------------------------------------------------------

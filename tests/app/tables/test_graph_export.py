@@ -114,7 +114,7 @@ def test_linked_tables_make_a_multigraph_with_all_features() -> None:
 
 def test_an_estimator_has_the_same_graph() -> None:
     field = one_table(learned=False)
-    graph = MarkovField.from_field(field).to_networkx(flat=True)
+    graph = to_networkx(MarkovField.from_field(field), flat=True)
     assert nx.utils.graphs_equal(graph, to_networkx(field, flat=True))
 
 

@@ -75,7 +75,7 @@ def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None
 def test_without_networkx_the_error_names_the_remedy(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
-        MarkovField.from_field(one_table()).to_graphml(tmp_path / "net.graphml")
+        write_graphml(MarkovField.from_field(one_table()), tmp_path / "net.graphml")
     assert not (tmp_path / "net.graphml").exists()
 
 

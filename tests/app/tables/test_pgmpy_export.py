@@ -58,7 +58,7 @@ def test_variable_elimination_agrees_with_enumeration(query, make_problem, seed)
 
 def test_the_joint_of_names_states_and_triples(query) -> None:
     field = random_field(3, states=(2, 3, 4, 2))
-    network = MarkovField.from_field(field).to_pgmpy()
+    network = to_pgmpy(MarkovField.from_field(field))
     names = [variable.name for variable in field.schema.variables]
     assert sorted(network.nodes()) == names == [f"col {k}" for k in range(4)]
     assert network.states == {v.name: list(v.states) for v in field.schema.variables}

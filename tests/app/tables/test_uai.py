@@ -219,16 +219,17 @@ def test_a_zero_is_less_likely_than_anything_else_in_its_table(folder) -> None:
 
 
 def test_an_estimator_from_a_file_gives_exact_posteriors(folder) -> None:
-    field = MarkovField.from_uai(written(folder, "BAYES 2 2 2 2  1 0  2 0 1   2 0.3 0.7   4 0.9 0.1 0.2 0.8"), n_jobs=1)
+    network = read_uai(written(folder, "BAYES 2 2 2 2  1 0  2 0 1   2 0.3 0.7   4 0.9 0.1 0.2 0.8"))
+    field = MarkovField.from_field(network, n_jobs=1)
     found = field.predict_proba(np.array([[0.0, np.nan], [1.0, np.nan]]))
     np.testing.assert_allclose(found["x1"], [[0.9, 0.1], [0.2, 0.8]], atol=1e-6)
-    field.to_uai(folder / "again.uai")
+    write_uai(field, folder / "again.uai")
     np.testing.assert_allclose(shares(products((folder / "again.uai").read_text())), [0.27, 0.03, 0.14, 0.56])
 
 
 def test_an_estimator_from_a_file_uses_conjunctions(folder) -> None:
     text = "MARKOV 3 2 3 2 1  3 0 1 2   12 " + " ".join(map(str, range(1, 13)))
-    field = MarkovField.from_uai(written(folder, text), n_jobs=1)
+    field = MarkovField.from_field(read_uai(written(folder, text)), n_jobs=1)
     for way in ((0, 1), (1, 2), (1, 0)):
         found = field.predict_proba(np.array([[*way, np.nan]]))["x2"][0]
         values = np.array([products(text)[(*way, last)] for last in (0, 1)])

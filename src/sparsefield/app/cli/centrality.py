@@ -13,10 +13,10 @@ from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.model_rows import read_rows
 from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,8 +106,10 @@ def centrality(
     saved = open_model(model, data)
     rows = None if data is None else read_rows(saved, data, reading)
     field = saved.load(jobs)
+    from sparsefield.analysis import centrality as analysis
+
     with StatusLine("Computing centrality"):
-        found = _as_table(field.centrality(rows, given, standardized=standardized))
+        found = _as_table(analysis.centrality(field, rows, given, standardized=standardized))
     if output is not None:
         write_table(found, output)
     if as_json:

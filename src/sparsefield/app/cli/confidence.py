@@ -135,20 +135,23 @@ def confidence(
     rows = read_rows(saved, data, reading)
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
+    from sparsefield import centrality_stability, confidence_intervals
+    from sparsefield.analysis.refit_rows import rows_without_missing
+
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
     drawn = centrality or method is Method.BOOTSTRAP
     if imputations is None:  # refuses missing cells before it says that anything is estimated
-        field._rows_without_missing(X, y, weights, drop_incomplete, intervals=not centrality)
+        rows_without_missing(field, X, y, weights, drop_incomplete, intervals=not centrality)
     with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
-            stability = field.centrality_stability(X, y, n=resamples or 100, **shared)
+            stability = centrality_stability(field, X, y, n=resamples or 100, **shared)
             found, summary = stability.correlations, _describe_centrality(stability)
         else:
             ways = {"n": resamples or 1000, "selections": selections, "checkpoint": checkpoint}
             ways["imputations"] = imputations
-            intervals = field.confidence_intervals(X, y, method=method.value, level=level, **ways, **shared)
+            intervals = confidence_intervals(field, X, y, method=method.value, level=level, **ways, **shared)
             found = intervals.differences() if differences else getattr(intervals, of.value)
             summary = _describe(intervals, differences)
     _print(found, summary, output, as_json, model, summary_first=centrality)

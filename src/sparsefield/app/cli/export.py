@@ -11,9 +11,9 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import show
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.model import Field
@@ -57,15 +57,16 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
-    from sparsefield.app.tables.graph_export import build_graph
+    from sparsefield import write_uai
+    from sparsefield.app.tables.graph_export import build_graph, write_graphml
 
     field = open_model(model).load()
     if output.suffix.lower() == GRAPHML:
-        field.to_graphml(output)
+        write_graphml(field, output)
         graph = build_graph(field.field_)
         show(f"Wrote {output}: {count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}.")
         return
-    written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
+    written = write_uai(field, output, given=_values(field.field_, given or ()), names=names)
     also = f"; the names are in {names}" if names else ""
     show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
 

@@ -29,11 +29,11 @@ from sparsefield.app.cli.input_data import (
 from sparsefield.app.cli.matrix_data import read_named_matrix
 from sparsefield.app.cli.remembered_reading import remember_reading
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions, as_options
 from sparsefield.errors import DataError
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.hold_out import Evaluation

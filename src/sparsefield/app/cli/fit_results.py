@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sparsefield.app.cli.console import new_table, show, show_json
 from sparsefield.app.cli.info import describe_estimator, model_content, show_features
-from sparsefield.app.pages.fit_summary import count, describe_convergence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.column_evaluation import ColumnEvaluation
@@ -84,7 +85,7 @@ def _findings(field: AnyField, given: InputData) -> list[str]:
     from sparsefield.app.pages.findings import findings
 
     in_memory = given.linked or not _is_on_disk(given)
-    return field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
+    return findings(field, given.X if in_memory and has_features(field) else None)
 
 
 def _is_on_disk(given: InputData) -> bool:

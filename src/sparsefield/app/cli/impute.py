@@ -14,11 +14,11 @@ from sparsefield.app.cli.model_input import OpenModel, open_model, require_estim
 from sparsefield.app.cli.remembered_reading import read_for_model, read_weights_for_model, spellings_of_fit
 from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.app.cli.table_filling import TableToFill, fill_table, prepare_table
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,14 +102,17 @@ def impute(
     others = None if learn_from is None else _read_prepared(learn_from, reading, saved)
     weights = None if fixed_weights else read_weights_for_model(learn_from or data, reading, saved)
     field = saved.load(jobs)
+    from sparsefield.analysis.multiple_imputation import impute as draw_imputations
+
     missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
     with ProgressBar(f"Imputing {missing}, {imputations:,} times") as meter:
-        drawn = field.impute(
+        drawn = draw_imputations(
+            field,
             prepared.table,
             imputations,
             seed=seed,
             iterations=iterations,
-            edges=edges,
+            edges=edges,  # pyright: ignore[reportArgumentType]  # which the function checks
             proper=not fixed_weights,
             learn_from=others,
             sample_weight=weights,

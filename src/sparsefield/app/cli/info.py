@@ -13,7 +13,6 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import show, show_json
 from sparsefield.app.pages.fit_summary import (
-    count,
     describe_convergence,
     describe_kinds,
     describe_number,
@@ -25,6 +24,7 @@ from sparsefield.app.pages.fit_summary import (
 from sparsefield.model import SourceRecord
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.table_checks import check_table, read_weights
 from sparsefield.app.cli.table_files import find_columns
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.files import SourceTable, read_source
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.app.tables.codebook import Codebook

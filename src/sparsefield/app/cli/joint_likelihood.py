@@ -23,9 +23,9 @@ class JointLikelihood:
     def __call__(self, field: Any, incomplete: Any) -> None:
         import numpy as np
 
-        from sparsefield.estimators.likelihood_methods import log_likelihood_of_hidden
+        from sparsefield.analysis.hidden_cells import joint_log_likelihood
 
-        found = log_likelihood_of_hidden(field, self._given.X, incomplete)
+        found = joint_log_likelihood(field, self._given.X, incomplete)
         if self._given.linked:
             n_rows = sum(source.n_rows for source in self._given.X.sources.values())
             self.values.append(float(found.value) / n_rows)

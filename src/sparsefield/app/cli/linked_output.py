@@ -16,11 +16,11 @@ from sparsefield.app.cli.table_filling import (
     refuse_unknown_states,
 )
 from sparsefield.app.cli.table_writers import find_output_format
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.file_kinds import PARQUET
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl

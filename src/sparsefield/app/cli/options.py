@@ -318,6 +318,7 @@ def make_estimator(
     """
     from sparsefield import MarkovField, RelationalField
     from sparsefield.data import resolve_templates
+    from sparsefield.estimators.training import check_parameters
 
     if templates and not given.linked:
         raise typer.BadParameter("--template is for linked tables; DATA is one table")
@@ -334,7 +335,7 @@ def make_estimator(
     known = field.get_params()
     nested = {name: value for name, value in options.items() if "__" in name}
     field.set_params(**{name: value for name, value in nested.items() if name in known and known[name] != value})
-    field._check_parameters()
+    check_parameters(field)
     return field
 
 

@@ -167,7 +167,11 @@ def plot(
     files = [Path(word) for word in communities or () if is_file(Path(word))]
     refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
     given = read_communities(communities)
-    drawn = open_model(model).load().plot(
+    field = open_model(model).load()
+    from sparsefield import plot_network
+
+    drawn = plot_network(
+        field,
         title=title, layout=layout, communities=given, rings=rings, ring_title=ring_title, names=names.value,
         edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
     )  # fmt: skip

@@ -15,10 +15,10 @@ from sparsefield.app.cli.model_input import open_model, require_estimator
 from sparsefield.app.cli.remembered_reading import read_for_model, spellings_of_fit
 from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
 from sparsefield.app.cli.table_filling import TableToFill, fill_table, prepare_table, probability_table
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 Proba = Annotated[
     bool,

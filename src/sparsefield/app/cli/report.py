@@ -80,9 +80,11 @@ def report(
     rows = None if data is None else read_rows(saved, data, reading)
     weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
     field = saved.load(jobs)
+    from sparsefield import write_report
+
     with StatusLine("Writing the report"):
         found = _find_intervals(field, rows, weights) if intervals else None
-        field.write_report(output, rows, title=title or f"What {model.name} has learned", intervals=found)
+        write_report(field, rows, output, title=title or f"What {model.name} has learned", intervals=found)
     show(f"Wrote {output}.")
 
 
@@ -91,4 +93,6 @@ def _find_intervals(field: Any, rows: Any, weights: Any) -> Any:
     X, y = model_parts(field, rows)
     if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
         note("Intervals are estimated from the rows without missing values.")
-    return field.confidence_intervals(X, y, sample_weight=weights, drop_incomplete=True)
+    from sparsefield import confidence_intervals
+
+    return confidence_intervals(field, X, y, sample_weight=weights, drop_incomplete=True)

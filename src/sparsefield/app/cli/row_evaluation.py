@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparsefield.app.cli.console import StatusLine, new_table, show
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield import CRFClassifier

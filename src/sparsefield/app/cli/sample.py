@@ -15,13 +15,13 @@ from sparsefield.app.cli.model_input import OpenModel, open_model, require_estim
 from sparsefield.app.cli.remembered_reading import format_of_fit, read_for_model, spellings_of_fit
 from sparsefield.app.cli.table_files import check_table_output, is_text_output, show_written, write_table
 from sparsefield.app.cli.table_filling import fill_table, prepare_table, refuse_unknown_states
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.files import list_columns
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 from sparsefield.parameters import BURN_IN, THIN
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl

@@ -65,8 +65,10 @@ def stability(
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows)
+    from sparsefield.analysis.stability import stability as select_again
+
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
-        field.stability(X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
+        select_again(field, X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
     if as_json:
         show_json({"model": str(target), **_content(field.field_)})

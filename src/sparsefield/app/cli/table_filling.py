@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.spelling import spell_column, spell_labels
 from sparsefield.app.cli.table_checks import OTHER_LEVEL
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.date_text import date_formats, parse_dates
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.files import list_columns
 from sparsefield.app.tables.missing_words import missing_cells
 from sparsefield.app.tables.typed_text import numbers_of
 from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl

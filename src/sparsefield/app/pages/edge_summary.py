@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.analysis.network import Network
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.model import Field
+from sparsefield.text import count
 
 
 def describe_edges(field: Field) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.parameters import automatic_treatment
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,14 +215,3 @@ def format_violation(violation: float, l1: float, *, exact: bool = False) -> str
     if not exact and 0.0 <= violation < LEAST_SHARE * l1:
         return f"less than {LEAST_SHARE:.3%} of l1"
     return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> count(1, "row"), count(1200, "row"), count(0, "community", "communities")
-    ('1 row', '1,200 rows', '0 communities')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

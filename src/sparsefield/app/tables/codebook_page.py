@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.html_page import TableCell, bullets, document, paragraph, render_table, section
 from sparsefield.app.pages.short_names import cut
 from sparsefield.app.pages.small_bars import draw_bars
 from sparsefield.app.tables.codebook_contents import CodebookContents
 from sparsefield.app.tables.codebook_text import describe_findings, summarize_findings, summarize_size
 from sparsefield.app.tables.column_entries import ColumnEntry
+from sparsefield.text import count
 
 WIDTH, HEIGHT = 150, 34
 """Size of a small distribution, in pixels."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
+from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.field import Field
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _zeros(scope: tuple[int, ...], variables: tuple[Variable, ...]) -> np.ndarra
     return np.zeros(shape)
 
 
-def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
+def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
     """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
 
     This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
@@ -185,8 +186,8 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Discret
 
     Parameters
     ----------
-    field : Field
-        A field over one table.
+    field : fitted estimator, or its field
+        Over one table.
     given : {column: state or number}
         Values of observed columns, and optionally of others; the distribution is conditioned on them.
 
@@ -203,7 +204,7 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Discret
         from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
-    found = to_factors(field, given)
+    found = to_factors(fitted_field(field), given)
     names = [variable.name for variable in found.variables]
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(names)

@@ -17,6 +17,7 @@ from sparsefield.data.coding import ColumnClass
 from sparsefield.data.layout import FeatureName
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
+from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.field import Field
 
@@ -38,7 +39,7 @@ class FieldGraph:
     """Whether the tables are linked, so that several templates may join the same two variables."""
 
 
-def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
+def to_networkx(field: FieldEstimator | Field, *, flat: bool = False) -> networkx.Graph:
     """Return the field as a ``networkx.Graph``, or for linked tables as a ``networkx.MultiGraph``.
 
     This needs networkx: ``pip install 'sparsefield[graph]'``.
@@ -65,7 +66,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
 
     Parameters
     ----------
-    field : Field
+    field : fitted estimator, or its field
     flat : bool
         Whether lists and dicts become text, as GraphML requires; nodes then also have a ``label``, and edges a
         ``weight``, which is their strength under the name that many programs expect.
@@ -84,7 +85,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
         import networkx as nx
     except ImportError:
         raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
-    field_graph = build_graph(field, flat=flat)
+    field_graph = build_graph(fitted_field(field), flat=flat)
     graph: Any = nx.MultiGraph() if field_graph.linked else nx.Graph()
     graph.add_nodes_from(field_graph.nodes.items())
     edges = field_graph.edges
@@ -209,7 +210,7 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in XML, even when escaped."""
 
 
-def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
+def write_graphml(field: FieldEstimator | Field, path: str | os.PathLike[str]) -> None:
     """Write the graph of a field as GraphML; all attributes are text or numbers.
 
     This needs networkx: ``pip install 'sparsefield[graph]'``. It reads the file as ``to_networkx(field, flat=True)``;
@@ -218,8 +219,8 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    field : Field
-        A field over one table or linked tables.
+    field : fitted estimator, or its field
+        Over one table or linked tables.
     path : path of the file
 
     Examples

@@ -22,7 +22,7 @@ from sparsefield.app.tables.row_blocks import (
     parquet_rows,
     read_parquet_rows,
 )
-from sparsefield.data.frames import Source, as_source
+from sparsefield.data.frames import Source, as_source, is_dask_collection
 from sparsefield.data.shards import runs_of_rows
 from sparsefield.errors import DataError
 
@@ -47,11 +47,6 @@ class PartitionedTable:
     """(partitions,): numbers of rows."""
     numbers: list[int]
     """(partitions,): indices for error messages, which also count empty partitions."""
-
-
-def is_dask_collection(X: Any) -> bool:
-    """Return whether ``X`` is a Dask array or frame."""
-    return any(kind.__module__.split(".")[0] in ("dask", "dask_expr") for kind in type(X).__mro__)
 
 
 def is_parquet_source(X: Any) -> bool:

@@ -23,6 +23,7 @@ from sparsefield.app.tables.field_factors import FieldFactors, moebius_transform
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.field import Field, pad_features
 
@@ -41,7 +42,7 @@ MAX_LOG = 700.0
 
 
 def write_uai(
-    field: Field, path: Place, *, given: Mapping[str, Any] | None = None, names: Place | None = None
+    field: FieldEstimator | Field, path: Place, *, given: Mapping[str, Any] | None = None, names: Place | None = None
 ) -> dict[str, list[Label]]:
     """Write the exact distribution of a field over one table as a UAI file.
 
@@ -51,7 +52,7 @@ def write_uai(
 
     Parameters
     ----------
-    field : Field
+    field : fitted estimator, or its field
     path : path of the file, which is replaced atomically
     given : {column: state or number}
         Values of observed columns, and optionally of others; the distribution is conditioned on them.
@@ -76,7 +77,7 @@ def write_uai(
     >>> bool(np.allclose(same.weights, field.weights))
     True
     """
-    found = to_factors(field, given)
+    found = to_factors(fitted_field(field), given)
     write_atomically(path, _as_text(found).encode("ascii"))
     if names is not None:
         write_atomically(names, (json.dumps(found.names, ensure_ascii=False, indent=1) + "\n").encode())
@@ -85,6 +86,8 @@ def write_uai(
 
 def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     """Read a UAI file with factors of any order as a field with weights relative to state 0.
+
+    ``MarkovField.from_field(read_uai(path))`` is an estimator of that network.
 
     Tables of BAYES files are treated as factors. Factors over the same variables are added, and constants are dropped.
     A zero is replaced by exp(-50) times the smallest nonzero entry of its table (`LOG_ZERO`), and a warning gives the

@@ -18,6 +18,7 @@ from sparsefield.app.pages.report.associations import (
     slope,
 )
 from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.model import Field
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
@@ -120,7 +121,7 @@ def test_over_links_a_state_is_compared_with_sums_over_neighbors() -> None:
     model = RelationalField(l1=0.5).fit(data)
     (feature,) = list_features(model.field_)
     assert feature.name == "across who: visit.fun=1 & person.mood=1"
-    (alone,) = find_associations(model._compile(data), [feature])
+    (alone,) = find_associations(compile_densely(model, data), [feature])
     assert alone is not None
     assert alone.value > 2.0
 

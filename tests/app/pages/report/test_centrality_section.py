@@ -10,6 +10,7 @@ from sparsefield import MarkovField
 from sparsefield.analysis.centrality import Centrality, find_centrality
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import find_predictability
+from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.app.pages.report.centrality_section import MOST_DRAWN, render_centrality
 
 
@@ -27,7 +28,7 @@ def field(table: pl.DataFrame) -> MarkovField:
 
 def test_columns_with_edges_are_drawn_and_all_are_listed(field: MarkovField, table: pl.DataFrame) -> None:
     centrality = find_centrality(Network(field.field_), "auto")
-    predictability = find_predictability(field.field_, field._score_rows(table[150:]))
+    predictability = find_predictability(field.field_, score_rows(field, table[150:]))
     markup = render_centrality(centrality, predictability)
     assert markup.count('class="point"') == 4  # strength and influence of two columns
     assert markup.count("<tr>") == 1 + 3

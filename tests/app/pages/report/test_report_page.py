@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField, write_report
+from sparsefield.analysis import scored_rows
 from sparsefield.app.pages.report.report_page import SECTIONS
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.estimators import output_methods
 from sparsefield.model import Field
 
 ODD = """</script><script>alert(1)</script><!-- & 'x' "y" <b>"""
@@ -102,7 +102,7 @@ def learned() -> tuple[MarkovField, pl.DataFrame]:
 def page(learned, tmp_path_factory) -> tuple[Reader, dict]:
     path = tmp_path_factory.mktemp("report") / "report.html"
     model, data = learned
-    model.write_report(path, data, title=f"About {ODD}")
+    write_report(model, data, path, title=f"About {ODD}")
     return read_page(path)
 
 
@@ -129,7 +129,7 @@ def test_the_summary_says_what_was_learned(page, learned) -> None:
 
 def test_other_rows_are_not_taken_for_those_of_training(learned, tmp_path) -> None:
     model, data = learned
-    model.write_report(tmp_path / "r.html", data.head(100))
+    write_report(model, data.head(100), tmp_path / "r.html")
     words = read_page(tmp_path / "r.html")[0].words
     assert "The data have 100 rows; the field was learned from 300." in words
     assert "gain over frequencies+" in words
@@ -173,7 +173,7 @@ def test_intervals_are_drawn_as_whiskers(learned, tmp_path) -> None:
 
     model, _ = learned
     strongest = list_features(model.field_)[0]
-    model.write_report(tmp_path / "r.html", intervals={strongest.name: (0.5, 9.5)})
+    write_report(model, None, tmp_path / "r.html", intervals={strongest.name: (0.5, 9.5)})
     reader, _ = read_page(tmp_path / "r.html")
     assert "+0.50 to +9.50" in reader.words
     labels = [a.get("aria-label") or "" for tag, a in reader.found if tag == "svg"]
@@ -228,19 +228,19 @@ def test_the_network_has_all_edges_with_their_weights(page, learned) -> None:
 
 def test_the_same_field_makes_the_same_bytes(learned, tmp_path) -> None:
     model, data = learned
-    model.write_report(tmp_path / "a.html", data)
+    write_report(model, data, tmp_path / "a.html")
     model.save(tmp_path / "m.safetensors")
     from sparsefield import load
 
     again = load(tmp_path / "m.safetensors")
     again.n_jobs = 2
-    again.write_report(tmp_path / "b.html", data)
+    write_report(again, data, tmp_path / "b.html")
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html", "m.safetensors"]
 
 
 def test_without_data_the_sections_that_need_rows_say_so(learned, tmp_path) -> None:
-    learned[0].write_report(tmp_path / "r.html")
+    write_report(learned[0], None, tmp_path / "r.html")
     reader, _ = read_page(tmp_path / "r.html")
     assert set(SECTIONS) | IDS <= set(reader.ids)
     assert reader.words.count("needs rows: give them with --data") == 5
@@ -254,7 +254,7 @@ def test_extra_columns_are_shown_with_the_features(learned, tmp_path) -> None:
     model, _ = learned
     names = [feature.name for feature in list_features(model.field_)]
     extra = {f"selected {ODD}": {name: k / 7 for k, name in enumerate(names[1:])}, "note": {names[0]: "always <"}}
-    model.write_report(tmp_path / "r.html", extra=extra)
+    write_report(model, None, tmp_path / "r.html", extra=extra)
     reader, data = read_page(tmp_path / "r.html")
     assert data["extra"] == list(extra)
     told = {(*feature[:2], feature[2]): feature[4] for own in data["f"] for feature in own}
@@ -270,7 +270,7 @@ def test_a_field_with_given_weights_has_no_training_to_show(tmp_path) -> None:
     variables = tuple(Variable(name, "target", (0, 1), 0, (0.5, 0.5)) for name in "abc")
     field = Field(Layout.single(Schema(variables, tuple("abc"))), np.zeros(3), np.array([[0, 1]]), np.array([-1.0]))
     model = MarkovField.from_field(field)
-    model.write_report(tmp_path / "r.html", pl.DataFrame({"a": [0, 1, 1], "b": [1, 0, 0], "c": [1, 1, 0]}))
+    write_report(model, pl.DataFrame({"a": [0, 1, 1], "b": [1, 0, 0], "c": [1, 1, 0]}), tmp_path / "r.html")
     words = read_page(tmp_path / "r.html")[0].words
     assert "with given weights, not learned" in words
     assert "A field with given weights has no training to show." in words
@@ -282,7 +282,7 @@ def test_a_field_without_pairs_still_has_a_page(tmp_path) -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (50, 3))
     model = MarkovField(l1=1000.0).fit(X)
-    model.write_report(tmp_path / "r.html", X)
+    write_report(model, X, tmp_path / "r.html")
     reader, data = read_page(tmp_path / "r.html")
     assert data["a"] == []
     assert "No two columns share a feature" in reader.words
@@ -293,7 +293,7 @@ def test_conjunctions_are_shown_by_name(tmp_path) -> None:
     a, b = rng.integers(0, 2, (2, 400))
     X = pl.DataFrame({"a": a, "b": b, "c": a ^ b})
     model = MarkovField(l1=1.0, max_order=HigherOrder(max_order=3, expand="all")).fit(X)
-    model.write_report(tmp_path / "r.html", X)
+    write_report(model, X, tmp_path / "r.html")
     reader, data = read_page(tmp_path / "r.html")
     assert "a=1 & b=1 & c=1" in [feature[0] for own in data["f"] for feature in own if feature[3]]
     assert len(data["a"]) == 3
@@ -303,11 +303,11 @@ def test_conjunctions_are_shown_by_name(tmp_path) -> None:
 def test_labels_of_a_classifier_are_columns_of_the_data(tmp_path) -> None:
     data = weather().drop_nulls()
     model = CRFClassifier(l1=0.5).fit(data.drop("mood"), data["mood"])
-    model.write_report(tmp_path / "r.html", data)
+    write_report(model, data, tmp_path / "r.html")
     words = read_page(tmp_path / "r.html")[0].words
     assert "this fit is repeated in Python" in words
     with pytest.raises(DataError, match="mood"):
-        model.write_report(tmp_path / "r.html", data.drop("mood"))
+        write_report(model, data.drop("mood"), tmp_path / "r.html")
 
 
 def test_linked_tables_show_templates_and_tables(tmp_path) -> None:
@@ -322,7 +322,7 @@ def test_linked_tables_show_templates_and_tables(tmp_path) -> None:
         links={"who": ("visit", "who", "person")},
     )
     model = RelationalField(l1=0.5).fit(data)
-    model.write_report(tmp_path / "r.html", data)
+    write_report(model, data, tmp_path / "r.html")
     reader, page = read_page(tmp_path / "r.html")
     assert set(SECTIONS) | IDS | {"columns", "calibration"} <= set(reader.ids)
     assert "2 linked tables (person, visit)" in reader.words
@@ -333,7 +333,7 @@ def test_linked_tables_show_templates_and_tables(tmp_path) -> None:
     assert "read_schema('schema.toml')" in reader.words
     plain = MarkovField(l1=2.0).fit(fun.reshape(-1, 1))
     with pytest.raises(DataError, match="linked tables"):
-        plain.write_report(tmp_path / "r.html", data)
+        write_report(plain, data, tmp_path / "r.html")
 
 
 def big_field(n_nodes: int = 2000, n_edges: int = 5600) -> MarkovField:
@@ -349,7 +349,7 @@ def big_field(n_nodes: int = 2000, n_edges: int = 5600) -> MarkovField:
 @pytest.mark.slow
 def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path) -> None:
     model = big_field()
-    model.write_report(tmp_path / "r.html")
+    write_report(model, None, tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     reader, data = read_page(tmp_path / "r.html")
     assert len(data["a"]) == 5000
@@ -364,9 +364,9 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
 
 def test_of_very_many_rows_only_some_are_used(learned, tmp_path, monkeypatch) -> None:
     model, data = learned
-    monkeypatch.setattr(output_methods, "MOST_CELLS", 50 * model.field_.schema.n_columns)
+    monkeypatch.setattr(scored_rows, "MOST_CELLS", 50 * model.field_.schema.n_columns)
     for kind in (data, data.to_pandas()):
-        model.write_report(tmp_path / "r.html", kind)
+        write_report(model, kind, tmp_path / "r.html")
         words = read_page(tmp_path / "r.html")[0].words
         assert "Only 50 evenly spaced rows were used." in words
 
@@ -377,7 +377,7 @@ def test_sparse_matrices_have_no_missing_values_to_map(tmp_path) -> None:
     X = sp.random_array((400, 30), density=0.05, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size))
     X = sp.csr_matrix(X)
     model = MarkovField(l1=0.5).fit(X)
-    model.write_report(tmp_path / "r.html", X)
+    write_report(model, X, tmp_path / "r.html")
     assert "a sparse matrix, which has no missing values" in read_page(tmp_path / "r.html")[0].words
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from scipy.special import xlogy
 
 from sparsefield.data import DenseDataset, Label, Schema, Variable
+from sparsefield.estimators import MarkovField, RelationalField
+from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
 from sparsefield.estimators.number_answers import deviation, mean
-from sparsefield.inference import Marginals, infer_marginals, state_probabilities
+from sparsefield.inference import state_probabilities
 
 
 @dataclass(frozen=True)
@@ -23,29 +25,20 @@ class TableBeliefs:
     """The inference methods that computed those of missing cells."""
 
 
-def cell_beliefs(model: Any, data: Any) -> TableBeliefs:
+def cell_beliefs(model: MarkovField | RelationalField, data: Any) -> TableBeliefs:
     """Return the probabilities as ``predict_proba`` has them, with the levels of numbers.
 
     ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`.
     """
-    compiled = model._compile(data)
-    sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
-    found = model._infer(sample)
+    sample = compile_densely(model, data)
+    found = infer_cells(model, sample)
     return _by_table(sample, found.conditionals, found.methods)
 
 
-def missing_beliefs(model: Any, sample: DenseDataset) -> TableBeliefs:
+def missing_beliefs(model: MarkovField | RelationalField, sample: DenseDataset) -> TableBeliefs:
     """Return the probabilities of missing cells alone; those of observed ones are 0 or 1."""
     found = infer_missing(model, sample)
     return _by_table(sample, found.values, found.methods)
-
-
-def infer_missing(model: Any, sample: DenseDataset) -> Marginals:
-    """Infer the missing cells by the model's method, without predictions of observed ones, which take far longer."""
-    with model._engine(sample) as engine:
-        found = infer_marginals(model.field_, sample, model._resolve("inference"), engine)
-    model._warn_not_inferred(found.unconverged, sample)
-    return found
 
 
 def _by_table(sample: DenseDataset, values: tuple[np.ndarray, ...], methods: frozenset[str]) -> TableBeliefs:

@@ -22,9 +22,10 @@ from sparsefield.app.pages.explorer.page_pieces import (
     write_percent,
 )
 from sparsefield.app.pages.explorer.pair_table import PairTable
-from sparsefield.app.pages.fit_summary import count, describe_number
+from sparsefield.app.pages.fit_summary import describe_number
 from sparsefield.data.number_text import write_number
 from sparsefield.data.schema import Label, Variable
+from sparsefield.text import count
 
 MAX_SIDE = 24
 """States of a column in a heat map."""

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from sparsefield.analysis.network import variable_at
-from sparsefield.app.pages.explorer.cell_beliefs import beliefs_by_column, group_states, infer_missing, number_range
+from sparsefield.app.pages.explorer.cell_beliefs import beliefs_by_column, group_states, number_range
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
 from sparsefield.data.table import Table
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
+from sparsefield.estimators.compiled_rows import infer_cells, infer_missing
 from sparsefield.inference import InferenceMethod
 
 METHODS = {
@@ -174,7 +175,7 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> RowBeliefs:
     None is a missing value. An observed value is predicted from all others.
     """
     schema = model.field_.schema
-    found = model._infer(DenseDataset.single(_compile_row(model, values)))
+    found = infer_cells(model, DenseDataset.single(_compile_row(model, values)))
     beliefs = beliefs_by_column(schema, found.conditionals[0])
     return RowBeliefs({name: belief[0] for name, belief in beliefs.items()}, found.methods)
 

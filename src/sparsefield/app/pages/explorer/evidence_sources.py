@@ -24,6 +24,7 @@ from sparsefield.app.pages.explorer.data_shares import DataShares, StateShares, 
 from sparsefield.app.pages.explorer.table_rows import TableRows, cell_number
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
+from sparsefield.estimators.compiled_rows import compile_densely
 
 UNKNOWN = "unknown"
 """The value of a cell of linked tables that is treated as missing although the data have it."""
@@ -226,7 +227,7 @@ class LinkedEvidence:
             changes.append((entity.table, entity.row, name, _value(variable, value)))
         model = with_method(self.rows.model, method)
         with collect_warnings() as lines:
-            found = missing_beliefs(model, model._compile(self.rows.data_with(changes)))
+            found = missing_beliefs(model, compile_densely(model, self.rows.data_with(changes)))
         return found, tuple(lines)
 
 

@@ -20,9 +20,9 @@ from sparsefield.app.pages.explorer.evidence_sources import (
 )
 from sparsefield.app.pages.explorer.pair_table import PairTable, make_pair_table
 from sparsefield.app.pages.explorer.table_rows import TableRows
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
+from sparsefield.text import count
 
 FULL_COLOR_DISTANCE = 0.25
 """Smallest distance between two beliefs at which a node may have its full color."""

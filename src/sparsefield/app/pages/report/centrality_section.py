@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sparsefield.app.pages.axes import Scale, fit_scale
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.app.pages.palette import BLUE, GREY, ORANGE, PALE
 from sparsefield.app.pages.report.data_sections import NO_DATA
 from sparsefield.app.pages.svg import Drawing
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.centrality import Centrality

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield.analysis import calibration
-from sparsefield.analysis.calibration import Calibration, ColumnScore
+from sparsefield.analysis.calibration import Calibration
+from sparsefield.analysis.scored_rows import ScoredRows
 from sparsefield.app.pages.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
 from sparsefield.app.pages.findings import describe_gains
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.pages.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.app.pages.palette import BLUE, GREY, INK, PALE, WHITE, blend
 from sparsefield.app.pages.report.column_quality import MAX_SCORES, render_columns, variables_by_name
@@ -20,36 +19,11 @@ from sparsefield.app.pages.report.repeat_fit import FitDescription
 from sparsefield.app.pages.short_names import shorten_all
 from sparsefield.app.pages.svg import Drawing
 from sparsefield.data import BinarySchema, DenseDataset
-from sparsefield.inference import CellProbabilities
+from sparsefield.text import count
 
 MAX_MISSING_COLUMNS = 36
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 NO_VALUES = "The data have no value in a column that the field predicts."
-
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """Rows that a report compares with a field."""
-
-    sample: DenseDataset
-    """The compiled rows."""
-    answers: CellProbabilities
-    """The posterior of each cell given all others."""
-    n_rows: int
-    """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
-    has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
-    unknown_columns: tuple[str, ...] = ()
-    """Columns of the data that the field does not have."""
-    numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
-    known_shares: bool = True
-    """Whether the field has frequencies of training, with which its predictions are compared."""
-
-    @cached_property
-    def scores(self) -> list[ColumnScore]:
-        """Scores of the columns, compared with frequencies."""
-        return calibration.score_columns(self.sample, self.answers, known_shares=self.known_shares)
 
 
 def describe_if_no_gain(fitted: FitDescription, scored: ScoredRows) -> str:

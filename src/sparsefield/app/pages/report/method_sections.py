@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from sparsefield.app.pages.charts import Curve, CurvePoint, LinePanel, draw_panels
-from sparsefield.app.pages.fit_summary import count, describe_convergence, format_violation, l1_of
+from sparsefield.app.pages.fit_summary import describe_convergence, format_violation, l1_of
 from sparsefield.app.pages.html_page import paragraph, render_figure, section
 from sparsefield.app.pages.report.repeat_fit import (
     FitDescription,
@@ -17,6 +17,7 @@ from sparsefield.app.pages.report.repeat_fit import (
     changed_options,
     list_versions,
 )
+from sparsefield.text import count
 
 MAX_POINTS = 60
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from sparsefield.analysis import calibration
 from sparsefield.analysis.calibration import ColumnScore
-from sparsefield.app.pages.findings import findings
-from sparsefield.app.pages.fit_summary import count, describe_kinds
+from sparsefield.app.pages.findings import tell_findings
+from sparsefield.app.pages.fit_summary import describe_kinds
 from sparsefield.app.pages.html_page import bullets, paragraph, section
 from sparsefield.app.pages.network_view import NetworkView
 from sparsefield.app.pages.report.data_sections import ScoredRows, describe_if_no_gain
 from sparsefield.app.pages.report.repeat_fit import FitDescription
+from sparsefield.text import count
 
 UNKNOWN = "\u2013"
 _FIGURE = re.compile(r"\d[\d.,]*%|-?\d[\d.,]*(?= on average| overall)|(?<=rank correlation )\S+(?=\))")
@@ -99,7 +100,7 @@ def _gain(scores: Sequence[ColumnScore], *, is_training: bool) -> NumberTile:
 def render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
     """Return sentences about the data; first of all, whether anything could be learned from them."""
     warning = "" if scored is None else describe_if_no_gain(fitted, scored)
-    sentences = findings(fitted.field, None if scored is None or warning else scored.sample)
+    sentences = tell_findings(fitted.field, None if scored is None or warning else scored.sample)
     shown = bullets([_stress_numbers(line) for line in sentences])
     return section("findings", "Findings", *([paragraph(warning, "warn")] if warning else []), shown)
 

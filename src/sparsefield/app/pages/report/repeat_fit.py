@@ -12,6 +12,8 @@ from typing import Any
 import sparsefield
 from sparsefield.app.tables.read_options import ReadOptions, as_options
 from sparsefield.data.binary_schema import BinarySchema
+from sparsefield.estimators import FieldEstimator, RelationalField
+from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.model import Field, SourceRecord
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
@@ -54,6 +56,20 @@ class FitDescription:
         """How the table was read: as recorded, or else by default from ``data_name``."""
         recorded = SourceRecord.from_text(self.field.record.source)
         return recorded or SourceRecord(self.data_name, identifiers=tuple(self.left_out))
+
+
+def describe_fit(
+    estimator: FieldEstimator, data_name: str | None = None, left_out: Sequence[str] = ()
+) -> FitDescription:
+    """Return what is needed to repeat the fit of a fitted estimator."""
+    return FitDescription(
+        type(estimator).__name__,
+        estimator.field_,
+        estimator.get_params() | {"solver": solver_without_checkpoint(estimator)},
+        type(estimator)().get_params(),
+        data_name or ("schema.toml" if isinstance(estimator, RelationalField) else "data.csv"),
+        left_out,
+    )
 
 
 def changed_options(fitted: FitDescription) -> dict[str, Any]:
@@ -193,9 +209,9 @@ def _table_lines(source: SourceRecord) -> str:
     """Return lines of Python that read ``table`` from its file."""
     options = _read_options(source)
     if options == ReadOptions():
-        return f"from sparsefield.io import read_table\n\ntable = read_table({source.file!r})\n"
+        return f"from sparsefield.app.tables.files import read_table\n\ntable = read_table({source.file!r})\n"
     call = f"read_table({source.file!r}, {as_expression(options)})"
-    return f"from sparsefield.io import ReadOptions, read_table\n\ntable = {call}\n"
+    return f"from sparsefield.app.tables.files import ReadOptions, read_table\n\ntable = {call}\n"
 
 
 def list_versions(field: Field) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""This module writes the report on a field, one self-contained HTML document, and the card of a notebook."""
+"""This module writes the report on a field, one self-contained HTML document."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, list_features
+from sparsefield.analysis.scored_rows import ScoredRows
 from sparsefield.app.pages.figure_options import FigureOptions
-from sparsefield.app.pages.fit_summary import count, describe_convergence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.pages.html_page import TableCell, bullets, document, fold, paragraph, render_table, section
 from sparsefield.app.pages.network_figure import NetworkFigure
 from sparsefield.app.pages.network_plot import render_network
@@ -18,23 +19,19 @@ from sparsefield.app.pages.network_view import ExtraColumns, NetworkView, build_
 from sparsefield.app.pages.report import data_sections
 from sparsefield.app.pages.report.associations import Surprise, find_associations, find_surprises
 from sparsefield.app.pages.report.centrality_section import render_centrality
-from sparsefield.app.pages.report.data_sections import ScoredRows
 from sparsefield.app.pages.report.feature_sections import WeightIntervals, render_features, render_surprises
 from sparsefield.app.pages.report.method_sections import render_certificate, render_repeat, render_training
 from sparsefield.app.pages.report.overview_sections import render_findings, render_tiles
-from sparsefield.app.pages.report.repeat_fit import FitDescription, changed_options
+from sparsefield.app.pages.report.repeat_fit import FitDescription
 from sparsefield.app.pages.report.stability_text import describe_stability
-from sparsefield.option_objects import as_expression
+from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.centrality import Centrality
     from sparsefield.analysis.predictability import Predictability
 
 MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 12, 12, 14
-IN_SUMMARY, IN_CARD = 3, 8
-CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:46em;font-size:14px"
-WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padding:1px 10px 1px 0"
-TEXT = "font-size:14px;text-align:left;padding:1px 0"
+IN_SUMMARY = 3
 MAX_COMPARED = 2_000
 """Number of the strongest features that are compared with the marginal association of their columns."""
 
@@ -93,29 +90,6 @@ def make_report(
     links = "".join(f'<a href="#{name}">{label}</a>' for name, label in SECTIONS.items())
     page = f"<nav><div>{links}</div></nav>\n<main><h1>{escape(title)}</h1>\n{''.join(body)}</main>"
     return document(title, page, "network.js", "tables.js")
-
-
-def make_card(fitted: FitDescription) -> str:
-    """Return a piece of HTML with the main numbers and the strongest features, for a notebook.
-
-    It has no scripts, and its styles do not affect the notebook.
-    """
-    field = fitted.field
-    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(fitted).items())
-    columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
-    rows = f"{count(field.record.n_rows, 'row')}, " if field.record.is_learned else ""
-    lines = [
-        f"<b>{escape(fitted.kind)}({escape(options)})</b>",
-        escape(f"{rows}{count(columns, 'column')}; {describe_size(field)}"),
-        escape(describe_convergence(field, fitted.params)),
-    ]
-    features = "".join(
-        f'<tr><td style="{WEIGHT}">{feature.weight:+.2f}</td><td style="{TEXT}">{escape(feature.sentence)}</td></tr>'
-        for feature in list_features(field, IN_CARD)
-    )
-    head = "<br/>".join(lines)
-    more = "<code>.plot()</code> draws the network, <code>.features_</code> lists all features."
-    return f'<div style="{CARD}">{head}<table style="margin:8px 0">{features}</table>{more}</div>'
 
 
 def _render_summary(

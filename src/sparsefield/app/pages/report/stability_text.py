@@ -9,8 +9,9 @@ from itertools import combinations
 import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, list_features
-from sparsefield.app.pages.fit_summary import count
+from sparsefield.analysis.network import selection_frequencies
 from sparsefield.model import Field, StabilityRecord
+from sparsefield.text import count
 
 COLUMN_TITLE = "stability"
 
@@ -18,14 +19,6 @@ STABLE = 0.9
 """Selection frequency from which a feature is called stable."""
 
 MAX_LISTED = 5
-
-
-def selection_frequencies(field: Field) -> np.ndarray | None:
-    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
-    stability = field.record.stability
-    if stability is None or len(stability.frequencies) != len(field.features):
-        return None
-    return np.asarray(stability.frequencies, dtype=float)
 
 
 def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, regularization_path
 from sparsefield.errors import DataError
 
 
@@ -38,7 +38,7 @@ def make_school(seed: int = 0) -> Relational:
 def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows) -> None:
     rows = make_chain(n_rows)
     field = MarkovField(l1="auto", selection=selection, random_state=3)
-    path = field.regularization_path(rows)
+    path = regularization_path(field, rows)
     assert isinstance(path, pl.DataFrame)
     assert path.columns == ["l1", "features", "score", "error", "selected", "criterion"]
     assert path.height > 10
@@ -67,35 +67,37 @@ def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
     rows = make_chain()
     field = MarkovField(l1=7.0, random_state=0).fit(rows)
     before = field.field_
-    path = field.regularization_path(rows)
+    path = regularization_path(field, rows)
     assert field.field_ is before
     assert field.l1 == 7.0
-    assert path.equals(MarkovField(l1=2.0, random_state=0, n_jobs=2).regularization_path(rows))
+    assert path.equals(regularization_path(MarkovField(l1=2.0, random_state=0, n_jobs=2), rows))
 
 
 @pytest.mark.slow
 def test_options_of_fit_are_passed_on() -> None:
     rows = make_chain()
     whole, given = (
-        MarkovField(l1=2.0).regularization_path(rows, **options) for options in ({}, {"observed": ["c0", "c1"]})
+        regularization_path(MarkovField(l1=2.0), rows, **options) for options in ({}, {"observed": ["c0", "c1"]})
     )
     assert given["features"][-1] < whole["features"][-1]
-    twice = MarkovField(l1=2.0, selection="ebic").regularization_path(rows, sample_weight=np.full(400, 2.0))
-    assert twice["l1"][0] == pytest.approx(2 * MarkovField(l1=2.0, selection="ebic").regularization_path(rows)["l1"][0])
+    twice = regularization_path(MarkovField(l1=2.0, selection="ebic"), rows, sample_weight=np.full(400, 2.0))
+    assert twice["l1"][0] == pytest.approx(
+        2 * regularization_path(MarkovField(l1=2.0, selection="ebic"), rows)["l1"][0]
+    )
     with pytest.raises(DataError, match="nothing to predict"):
-        MarkovField(l1=2.0).regularization_path(rows, observed=rows.columns)
+        regularization_path(MarkovField(l1=2.0), rows, observed=rows.columns)
 
 
 @pytest.mark.slow
 def test_all_kinds_of_estimators_and_tables() -> None:
     rows = make_chain(250)
     linked = RelationalField(l1="auto").fit(make_school())
-    path = RelationalField(l1=2.0).regularization_path(make_school())
+    path = regularization_path(RelationalField(l1=2.0), make_school())
     assert path.filter("selected")["l1"].item() == linked.l1_
-    path = CRFClassifier(l1=2.0).regularization_path(rows.drop("c0"), rows["c0"])
+    path = regularization_path(CRFClassifier(l1=2.0), rows.drop("c0"), rows["c0"])
     assert path.filter("selected")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
     matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
-    assert len(MarkovField(l1=2.0, selection="ebic").regularization_path(matrix)) > 8
-    path = MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).regularization_path(rows)
-    assert path["l1"].to_list() == MarkovField(l1=2.0, random_state=0).regularization_path(rows)["l1"].to_list()
-    assert type(MarkovField(l1=2.0).regularization_path(rows.to_pandas())).__module__.startswith("pandas")
+    assert len(regularization_path(MarkovField(l1=2.0, selection="ebic"), matrix)) > 8
+    path = regularization_path(MarkovField(l1=2.0, latent={"topic": 2}, random_state=0), rows)
+    assert path["l1"].to_list() == regularization_path(MarkovField(l1=2.0, random_state=0), rows)["l1"].to_list()
+    assert type(regularization_path(MarkovField(l1=2.0), rows.to_pandas())).__module__.startswith("pandas")

@@ -1,14 +1,12 @@
-"""This module gives estimators scikit-learn parameters that are option objects, or values that abbreviate them."""
+"""Parameters of estimators that are option objects, the values that abbreviate them, and their form in model files."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
@@ -16,7 +14,6 @@ from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM
 from sparsefield.parameter_checks import MOST_COLUMNS_OF_FEATURE
 from sparsefield.parameter_checks import RULES as RULES_OF_PARAMETERS
-from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
 
@@ -81,46 +78,6 @@ OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
     for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
 }
 """Option objects that a model file may name."""
-
-
-class NestedParameters(FieldParameters, BaseEstimator):
-    """Parameters that scikit-learn reads and sets, including those of option objects: ``induction__threshold``.
-
-    A value such as ``induction="cfi"`` counts as the object that it abbreviates. Setting one of the object's options
-    puts an object in its place; an object that was passed in is never changed.
-    """
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; with ``deep``, also those of option objects, as ``induction__threshold``."""
-        params = super().get_params(deep=False)
-        for name in PARTS if deep else ():
-            try:
-                part = self._resolve(name)
-            except (TypeError, ValueError):  # a value that `fit` refuses
-                continue
-            params |= {f"{name}__{option.name}": getattr(part, option.name) for option in fields(part)}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, and options of option objects such as ``induction__threshold``; return the estimator."""
-        nested: dict[str, dict[str, Any]] = defaultdict(dict)
-        for key in [key for key in params if key.partition("__")[0] in PARTS and "__" in key]:
-            name, _, option = key.partition("__")
-            nested[name][option] = params.pop(key)
-        super().set_params(**params)
-        for name, options in nested.items():
-            part = self._resolve(name)
-            unknown = set(options) - {option.name for option in fields(part)}
-            if unknown:
-                known = ", ".join(option.name for option in fields(part)) or "none"
-                raise ValueError(f"{type(part).__name__} has no option {min(unknown)!r}; its options are: {known}.")
-            setattr(self, name, replace(part, **options))
-        return self
-
-    def _resolve(self, name: str) -> Any:
-        """Return the option object that a parameter is or abbreviates."""
-        automatic = name == "missing" and self.missing == "auto"
-        return PARTS[name].resolve(name, automatic_treatment(self.objective) if automatic else getattr(self, name))
 
 
 def to_plain(value: Any) -> Any:

@@ -9,10 +9,21 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, FixedGraph, MarkovField, Relational, RelationalField, Solver, config, load
+from sparsefield import (
+    CRFClassifier,
+    FixedGraph,
+    MarkovField,
+    Relational,
+    RelationalField,
+    Solver,
+    config,
+    load,
+    stability,
+)
 from sparsefield.analysis.network import Network
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError
+from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.solver.stability_selection import draw_halves, halved_by
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -47,7 +58,7 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
     rows = make_rows() if missing else make_rows().drop("e")
     options = {"solver__kkt_tol": 1e-5, "max_order": max_order}
     field = MarkovField(l1=2.0).set_params(l1=7.0, **options).fit(rows)
-    found = field.stability(rows, resamples=8, random_state=5)
+    found = stability(field, rows, resamples=8, random_state=5)
     states = {name: sorted(rows[name].drop_nulls().unique()) for name in rows.columns}
     times, rng = Counter(), np.random.default_rng(5)
     for _ in range(4):
@@ -71,7 +82,7 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
 def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
     rows = make_rows(600).drop("mood")
     field = MarkovField(l1="auto", selection="ebic").fit(rows)
-    found = field.stability(rows, resamples=20)
+    found = stability(field, rows, resamples=20)
     share = dict(zip(named(found), found["frequency"], strict=True))
     assert share[frozenset({("a", "1"), ("b", "1")})] == 1.0
     for one, two in (("a", "d"), ("d", "e"), ("b", "e"), ("c", "d")):
@@ -82,7 +93,7 @@ def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
 def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     rows = make_rows()
     field = MarkovField(l1=5.0).fit(rows)
-    found = field.stability(rows, resamples=6)
+    found = stability(field, rows, resamples=6)
     told = field.field_.record.stability.frequencies
     assert len(told) == len(field.field_.weights)
     assert (
@@ -112,13 +123,13 @@ def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
     contents = []
     for n_jobs, seed in ((1, 0), (3, 0), (1, 1)):
         field = MarkovField(l1=5.0, n_jobs=n_jobs).fit(rows)
-        field.stability(rows, resamples=6, random_state=seed)
+        stability(field, rows, resamples=6, random_state=seed)
         field.save(tmp_path / "m.safetensors")
         contents.append((tmp_path / "m.safetensors").read_bytes())
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
     own = MarkovField(l1=5.0, random_state=1).fit(rows)
-    own.stability(rows, resamples=6)
+    stability(own, rows, resamples=6)
     assert own.field_.record.stability.seed == 1
 
 
@@ -128,7 +139,7 @@ def test_sparse_tables_select_as_dense_ones_do() -> None:
     X[:, 1] |= X[:, 0]
     X[:, 5] |= X[:, 4] & (rng.random(500) < 0.8)
     dense, sparse = (
-        MarkovField(l1=4.0, solver=Solver(kkt_tol=1e-5)).fit(table).stability(table, resamples=6, random_state=0)
+        stability(MarkovField(l1=4.0, solver=Solver(kkt_tol=1e-5)).fit(table), table, resamples=6, random_state=0)
         for table in (X, sp.csr_array(X))
     )
     columns = ["variable_a", "variable_b", "frequency"]
@@ -140,15 +151,15 @@ def test_labels_of_a_classifier() -> None:
     rows = make_rows().drop("e")
     X, y = rows.drop("a"), rows["a"]
     model = CRFClassifier(l1=5.0).fit(X, y)
-    found = model.stability(X, resamples=6, y=y)
+    found = stability(model, X, resamples=6, y=y)
     assert found["frequency"][0] == 1.0
     unnamed = CRFClassifier(l1=5.0).fit(X, y.to_numpy())
-    again = unnamed.stability(X, resamples=6, y=y.to_numpy())
+    again = stability(unnamed, X, resamples=6, y=y.to_numpy())
     assert again["frequency"].to_list() == found["frequency"].to_list()
     with pytest.raises(DataError, match="pass them as y="):
-        model.stability(X)
+        stability(model, X)
     with pytest.raises(DataError, match=r"unknown column\(s\) 'd'"):
-        model.stability(X, y=rows[["a", "d"]])
+        stability(model, X, y=rows[["a", "d"]])
 
 
 def make_families(n_families: int = 80, size: int = 3, *, one_hub: bool = False) -> Relational:
@@ -174,14 +185,14 @@ def make_families(n_families: int = 80, size: int = 3, *, one_hub: bool = False)
 def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> None:
     data = make_families(one_hub=one_hub)
     field = RelationalField(l1=6.0).fit(data)
-    found = field.stability(data, resamples=10)
+    found = stability(field, data, resamples=10)
     assert field.field_.record.stability.halved == halved
     row = found.row(0, named=True)
     assert (row["template"], row["variable_a"], row["variable_b"], row["frequency"]) == (
         "across lives", "mood", "glad", 1.0,
     )  # fmt: skip
     assert (found.filter(pl.col("variable_a") == "dice")["frequency"] < 0.5).all()
-    sample = field._compile(data)
+    sample = compile_densely(field, data)
     assert halved_by(sample) == halved
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert not set(one) & set(two)
@@ -203,10 +214,10 @@ def test_halves_of_an_odd_table_leave_one_row_out() -> None:
 def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
     rows, heard = make_rows(), []
     field = MarkovField(l1=5.0).fit(rows[:200])
-    field.stability(rows[:200], 4, progress=lambda *told: heard.append(told))
+    stability(field, rows[:200], 4, progress=lambda *told: heard.append(told))
     assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert field.field_.record.stability.l1 == pytest.approx(5.0 * np.sqrt(0.5))
-    field.stability(rows, 4)
+    stability(field, rows, 4)
     assert field.field_.record.stability.l1 == pytest.approx(5.0)
 
 
@@ -215,7 +226,7 @@ def test_features_that_the_field_lacks_are_remembered() -> None:
     rows = make_rows(800)
     field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)
     field.induction = "cfi"
-    found = field.stability(rows, 10)
+    found = stability(field, rows, 10)
     lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
     left_out = field.field_.record.stability.left_out
     assert len(left_out) == min(lacking.height, 20) > 0
@@ -227,18 +238,18 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
     field = MarkovField(l1=5.0).fit(rows)
     for wrong in (3, 0, 2.5):
         with pytest.raises(ValueError, match="even number"):
-            field.stability(rows, wrong)
+            stability(field, rows, wrong)
     with pytest.raises(DataError, match="at least 4"):
-        field.stability(rows[:3])
+        stability(field, rows[:3])
     with pytest.raises(DataError, match="latent variables"):
-        MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).fit(rows).stability(rows)
+        stability(MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).fit(rows), rows)
     with pytest.raises(DataError, match="l1 = 0"):
-        MarkovField(l1=0.0).fit(rows.drop("mood")).stability(rows.drop("mood"))
+        stability(MarkovField(l1=0.0).fit(rows.drop("mood")), rows.drop("mood"))
     with pytest.raises(DataError, match="given, not learned"):
-        MarkovField.from_field(field.field_).stability(rows)
+        stability(MarkovField.from_field(field.field_), rows)
     with pytest.raises(DataError, match="stream"):
-        field.stability(iter([rows[:200], rows[200:]]))
+        stability(field, iter([rows[:200], rows[200:]]))
     data = make_families()
     with pytest.raises(DataError, match="sample_weight"):
-        RelationalField(l1=6.0).fit(data).stability(data, sample_weight=np.ones(3))
+        stability(RelationalField(l1=6.0).fit(data), data, sample_weight=np.ones(3))
     assert field.field_.record.stability is None

@@ -1,4 +1,4 @@
-"""Estimators show themselves: a card when fitted, scikit-learn's picture before, and the network as a plot."""
+"""Estimators show themselves as scikit-learn's do, and their network is a plot."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from html import unescape
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.exceptions import NotFittedError
 
-from sparsefield import CRFClassifier, MarkovField, RelationalField
+from sparsefield import CRFClassifier, MarkovField, RelationalField, plot_network, write_report
 from sparsefield.errors import DataError
 
 ODD = "<script>alert(1)</script>"
@@ -32,31 +31,13 @@ def test_before_a_fit_the_picture_is_that_of_scikit_learn(estimator) -> None:
     assert "sk-top-container" in made["text/html"]
     assert "sk-top-container" in estimator._repr_html_()
     with pytest.raises(NotFittedError):
-        estimator.plot()
+        plot_network(estimator)
     with pytest.raises(NotFittedError):
-        estimator.write_report("never.html")
-
-
-def test_after_a_fit_a_card_tells_what_was_learned(model) -> None:
-    made = model._repr_mimebundle_()
-    assert made["text/html"] == model._repr_html_()
-    assert made["text/plain"] == repr(model)
-    card = made["text/html"]
-    assert "MarkovField(l1=1.5)" in card
-    assert "300 rows, 2 columns" in card
-    assert "Converged" in card
-    assert ODD not in card
-    assert f"rain=1 and {ODD}=1 go together" in unescape(card)
-
-
-def test_whoever_wants_text_gets_text(model) -> None:
-    with sklearn.config_context(display="text"):
-        assert "text/html" not in model._repr_mimebundle_()
-        assert not hasattr(model, "_repr_html_")
+        write_report(estimator, None, "never.html")
 
 
 def test_the_plot_is_a_page_in_a_frame_of_its_own(model) -> None:
-    plot = model.plot()
+    plot = plot_network(model)
     frame = plot._repr_html_()
     assert frame.startswith("<iframe srcdoc=")
     assert 'sandbox="allow-scripts allow-downloads"' in frame
@@ -66,7 +47,7 @@ def test_the_plot_is_a_page_in_a_frame_of_its_own(model) -> None:
 
 
 def test_the_static_picture_is_valid_svg(model) -> None:
-    root = ET.fromstring(model.plot()._repr_svg_())
+    root = ET.fromstring(plot_network(model)._repr_svg_())
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "rain" in words
     assert ODD in "".join(filter(None, words))  # in two lines
@@ -74,7 +55,7 @@ def test_the_static_picture_is_valid_svg(model) -> None:
 
 
 def test_plots_are_saved_by_their_suffix(model, tmp_path) -> None:
-    plot = model.plot()
+    plot = plot_network(model)
     plot.save(tmp_path / "net.html")
     plot.save(str(tmp_path / "net.svg"))
     assert (tmp_path / "net.html").read_text() == plot.to_html()
@@ -86,6 +67,6 @@ def test_plots_are_saved_by_their_suffix(model, tmp_path) -> None:
 
 def test_an_empty_network_has_a_picture_too() -> None:
     X = np.random.default_rng(0).integers(0, 2, (40, 3))
-    plot = MarkovField(l1=1000.0).fit(X).plot()
+    plot = plot_network(MarkovField(l1=1000.0).fit(X))
     assert "No two columns share a feature." in plot.to_svg()
     assert "network-data" in plot.to_html()

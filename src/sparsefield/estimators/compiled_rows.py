@@ -1,0 +1,143 @@
+"""Rows compiled with the schemas of a fitted estimator, and their inference with its options.
+
+These functions are for code outside of the estimators, which has no use for their private methods.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield import config
+from sparsefield.compute import Engine, Threads
+from sparsefield.data import Dataset, DenseDataset, LocalDataset, Source, as_source
+from sparsefield.data.frames import is_dask_collection
+from sparsefield.errors import DataError
+from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.joint_likelihood import log_widths
+from sparsefield.inference import (
+    CellProbabilities,
+    InferenceMethod,
+    Marginals,
+    infer,
+    infer_marginals,
+    predict_observed,
+)
+from sparsefield.model import Field
+from sparsefield.objectives import PseudoLikelihood, make_evaluator
+
+EstimatorT = TypeVar("EstimatorT", bound=FieldEstimator)
+
+
+def compile_rows(estimator: FieldEstimator, X: Any, y: Any = None, *, sample_weight: Any = None) -> LocalDataset:
+    """Return tables compiled with the schemas of a fitted estimator, as its `fit` compiles them: sparse ones sparsely.
+
+    Parameters
+    ----------
+    estimator : fitted
+    X : table, or `Relational` for a field over linked tables
+        A frame may have further columns, and another order of columns.
+    y : labels, for a `CRFClassifier`
+    sample_weight : (rows,) weights
+    """
+    check_is_fitted(estimator)
+    return estimator._compile_fitted(X, y, sample_weight)
+
+
+def compile_densely(estimator: FieldEstimator, X: Any) -> DenseDataset:
+    """Return tables compiled with the schemas of a fitted estimator, whose missing cells are to be inferred.
+
+    The table of a `CRFClassifier` has its labels as columns.
+    """
+    check_is_fitted(estimator)
+    return estimator._compile_densely(X)
+
+
+def learned_source(estimator: FieldEstimator, X: Any, what: str = "X") -> Source:
+    """Return a table as a source; an array or a sparse matrix has the names that its columns had in the fit."""
+    check_is_fitted(estimator)
+    return estimator._with_learned_names(as_source(X, what=what))
+
+
+def read_by_name(estimator: FieldEstimator, X: Any) -> Source:
+    """Return the columns that the field was learned from: of a frame by name, in any order and beside others."""
+    check_is_fitted(estimator)
+    learned = getattr(estimator, "feature_names_in_", None)
+    if learned is None or is_dask_collection(X):
+        return estimator._read(X)
+    source = as_source(X)
+    if source.kind in ("array", "sparse"):
+        return estimator._read(X)
+    place = {name: k for k, name in enumerate(source.names)}
+    absent = [repr(name) for name in learned if name not in place]
+    if absent:
+        raise DataError(f"The table lacks columns that the field was learned from: {', '.join(absent)}.")
+    return replace(source, names=tuple(learned), native=source.native[:, [place[name] for name in learned]], keys=())
+
+
+def threads_for(estimator: FieldEstimator, dataset: Dataset) -> Engine:
+    """Return the threads of an estimator for a dataset; the result is the same with any number of them."""
+    small = dataset.n_cells < config.CELLS_FOR_THREADS
+    return Threads(1 if small and estimator.n_jobs != 0 else estimator.n_jobs)
+
+
+def infer_cells(estimator: FieldEstimator, dataset: DenseDataset) -> CellProbabilities:
+    """Return the distribution of each cell: a missing one given the observed ones, an observed one given all others."""
+    method = estimator.resolve("inference")
+    with threads_for(estimator, dataset) as engine:
+        cells = infer(estimator.field_, dataset, method, engine)
+    warn_not_inferred(cells.unconverged, dataset, method)
+    return cells
+
+
+def infer_missing(estimator: FieldEstimator, dataset: DenseDataset, field: Field | None = None) -> Marginals:
+    """Return the marginals of missing cells alone, which takes far less time than `infer_cells`.
+
+    ``field`` is that of the dataset where it is not the estimator's own.
+    """
+    method = estimator.resolve("inference")
+    with threads_for(estimator, dataset) as engine:
+        marginals = infer_marginals(estimator.field_ if field is None else field, dataset, method, engine)
+    warn_not_inferred(marginals.unconverged, dataset, method)
+    return marginals
+
+
+def warn_not_inferred(unconverged: int, dataset: DenseDataset, method: InferenceMethod) -> None:
+    """Warn of rows in which inference did not converge."""
+    if unconverged:
+        warnings.warn(
+            f"Inference did not converge in {unconverged:,} of {dataset.n_rows:,} rows, whose beliefs may be "
+            f"inaccurate. {method.advice}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> float:
+    """Return the sum over rows and observed values of ln p(value | all other observed values).
+
+    For a number with more values than levels, p is a density per standard deviation.
+    """
+    field = estimator.field_
+    with threads_for(estimator, dataset) as engine:
+        if isinstance(dataset, DenseDataset):
+            observed = predict_observed(field, dataset, engine, thorough=True)
+        else:
+            evaluator = make_evaluator(dataset, PseudoLikelihood(), engine)
+            return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
+    warn_not_inferred(observed.unconverged, dataset, estimator.resolve("inference"))
+    return observed.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)
+
+
+def copy_with_field(estimator: EstimatorT, field: Field, **params: Any) -> EstimatorT:
+    """Return a fitted copy of a fitted estimator that has another field over the same columns, and other parameters."""
+    copy: Any = clone(estimator)
+    copy.set_params(**params)
+    named = hasattr(estimator, "feature_names_in_")
+    copy._restore(field, {"kind": estimator.kind_, "named": named, **estimator._extra()})
+    return copy
