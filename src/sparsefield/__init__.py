@@ -12,7 +12,7 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.group_comparison import GroupComparison, compare
+    from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.app.tables.atoms import read_atoms
@@ -86,7 +86,7 @@ _NAMES_OF_MODULE = {
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
-    "analysis.group_comparison": ("GroupComparison", "compare"),
+    "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),

@@ -38,7 +38,7 @@ fits = {
     "sparse": (MarkovField(l1=2.0), sparse),
     "linked": (RelationalField(l1=2.0), linked),
 }
-found = compare(X, np.arange(300) % 2, l1=2.0, l1_difference=2.0, permutations=5)
+found = compare(X, np.arange(300) % 2, l1=2.0, permutations=5)
 print("compare", hashlib.sha256(found.results[0].drawn.tobytes()).hexdigest())
 drawn = fits["pl"][0].fit(X).confidence_intervals(X, method="bootstrap", n=5, selections=0).draws
 print("bootstrap", hashlib.sha256(drawn.tobytes()).hexdigest())
