@@ -1,8 +1,8 @@
-"""This module evaluates predictions of the labels of whole rows: together, and each label with its calibration."""
+"""Scores of predicted labels of whole rows: of all together, and of each label with its calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
@@ -12,16 +12,17 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
-from sparsefield.analysis.column_evaluation import (
-    INTERVAL,
+from sparsefield.analysis.hold_out import Spread, number_answers
+from sparsefield.analysis.metrics import (
+    UNKNOWN,
+    CellPredictions,
     ColumnEvaluation,
+    LabelScores,
     NumberPredictions,
     evaluate_numbers,
     evaluate_states,
+    score_labels,
 )
-from sparsefield.analysis.hold_out import Spread
-from sparsefield.analysis.label_metrics import LabelScores, score_labels
-from sparsefield.analysis.metrics import UNKNOWN, CellPredictions
 from sparsefield.data import Schema, Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
@@ -57,8 +58,7 @@ class LabelFolds:
 
     def spread(self, decoding: str, measure: str) -> Spread:
         """Return mean and standard deviation over folds of a measure of `LabelScores` of a decoding."""
-        values = np.array([getattr(getattr(fold, decoding), measure) for fold in self.folds])
-        return Spread(float(values.mean()), float(values.std(ddof=1)))
+        return Spread.of([getattr(getattr(fold, decoding), measure) for fold in self.folds])
 
     @property
     def columns(self) -> tuple[ColumnEvaluation, ...]:
@@ -132,19 +132,39 @@ def evaluate_labels(
     joint : (labels, rows) codes of the most probable combination
     sample_weight : (rows,) weights of the rows; None weights all alike
     """
+    problems = [
+        f"Label column {variable.name!r} has missing values, first in row "
+        f"{int(np.argmin(labels.column(variable.name).present))}: an evaluation needs the label of every row."
+        for variable in schema.targets
+        if not labels.column(variable.name).present.all()
+    ]
+    if problems:
+        raise DataError(" ".join(problems))
     truth, marginal, together, positive, columns = [], [], [], [], []
     for variable, code in zip(schema.targets, joint, strict=True):
-        found = posterior.state_probabilities(variable.name)
+        column, probabilities = labels.column(variable.name), posterior.state_probabilities(variable.name)
         if variable.numeric:
-            columns.append(_evaluate_number(variable, labels, posterior, found, sample_weight))
+            answers = [as_numbers(answer.column(variable.name)) for answer in number_answers(posterior)]
+            numbers = NumberPredictions(probabilities, *answers, truth=as_numbers(column), sample_weight=sample_weight)
+            columns.append(evaluate_numbers(variable.name, variable, numbers, variable.center, variable.scale))
             continue
-        states = _states_of(labels, variable)
-        columns.append(_evaluate_states(variable, states, found, sample_weight))
+        values, places = factorize(column)
+        known = {state: k for k, state in enumerate(variable.states)}
+        states = np.array([known.get(state, UNKNOWN) for state in values], dtype=np.int64)[places]
+        baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(states), 1))
+        cells = [CellPredictions(part, states, None, sample_weight) for part in (probabilities, baseline)]
+        columns.append(evaluate_states(variable.name, variable.kind, *cells))
         truth.append(states)
-        marginal.append(found.argmax(axis=1))
+        marginal.append(probabilities.argmax(axis=1))
         together.append(variable.position_of_code[code])
         positive.append(_positive_state(variable))
-    one_by_one, jointly = (_score(truth, found, positive, sample_weight) for found in (marginal, together))
+    if not truth:
+        nothing = LabelScores(*[float("nan")] * len(fields(LabelScores)))
+        return LabelEvaluation(labels.n_rows, nothing, nothing, tuple(columns))
+    states = np.column_stack(truth)
+    one_by_one, jointly = (
+        score_labels(states, np.column_stack(part), positive, sample_weight) for part in (marginal, together)
+    )
     return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
 
 
@@ -159,27 +179,19 @@ def mean_score(schema: Schema, labels: Source, predicted: Array, sample_weight: 
     sample_weight : (rows,) weights of the rows; None weights all alike
     """
     scores, right = [], []
-    for variable, found in zip(schema.targets, predicted.T, strict=True):
+    for variable, answer in zip(schema.targets, predicted.T, strict=True):
         column = labels.column(variable.name)
         if not column.present.all():
             raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
         truth = np.asarray(column.values)
         if variable.numeric:
-            numbers = truth.astype(np.float64), found.astype(np.float64)
+            numbers = truth.astype(np.float64), answer.astype(np.float64)
             scores.append(r2_score(*numbers, sample_weight=sample_weight))
         else:
-            right.append(truth == found)
+            right.append(truth == answer)
     if right:
         scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
     return float(np.mean(scores))
-
-
-def _score(
-    truth: list[Array], predicted: list[Array], positive: Sequence[int | None], weights: Array | None
-) -> LabelScores:
-    if not truth:
-        return LabelScores(*[float("nan")] * len(fields(LabelScores)))
-    return score_labels(np.column_stack(truth), np.column_stack(predicted), positive, weights)
 
 
 def _positive_state(variable: Variable) -> int | None:
@@ -187,34 +199,3 @@ def _positive_state(variable: Variable) -> int | None:
     if len(variable.states) == 1:
         return 0 if variable.states[0] == 1 else UNKNOWN
     return 1 if len(variable.states) == 2 else None
-
-
-def _states_of(labels: Source, variable: Variable) -> Array:
-    """Return the number of the true state of each row, (rows,), `UNKNOWN` for a state that training never had."""
-    column = labels.column(variable.name)
-    if not column.present.all():
-        raise DataError(
-            f"Label column {variable.name!r} has missing values, first in row {int(np.argmin(column.present))}: "
-            "an evaluation needs the label of every row."
-        )
-    found, places = factorize(column)
-    known = {state: k for k, state in enumerate(variable.states)}
-    return np.array([known.get(state, UNKNOWN) for state in found], dtype=np.int64)[places]
-
-
-def _evaluate_states(variable: Variable, truth: Array, found: Array, weights: Array | None) -> ColumnEvaluation:
-    baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(truth), 1))
-    cells = [CellPredictions(one, truth, None, weights) for one in (found, baseline)]
-    return evaluate_states(variable.name, variable.kind, *cells)
-
-
-def _evaluate_number(
-    variable: Variable, labels: Source, posterior: Any, found: Array, weights: Array | None
-) -> ColumnEvaluation:
-    column = labels.column(variable.name)
-    if not column.present.all():
-        raise DataError(f"Label column {variable.name!r} has missing values: an evaluation needs every label.")
-    frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
-    answers = [as_numbers(as_source(frame).column(variable.name)) for frame in frames]
-    predictions = NumberPredictions(found, *answers, truth=as_numbers(column), sample_weight=weights)
-    return evaluate_numbers(variable.name, variable, predictions, variable.center, variable.scale)

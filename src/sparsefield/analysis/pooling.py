@@ -158,9 +158,8 @@ def pool_results(results: Sequence[Any], complete_df: float | None = None, confi
 
     Without ``complete_df``, the attribute ``df_resid`` of fitted models is taken, if all results have it.
     """
-    degrees = [getattr(result, "df_resid", None) for result in results]
-    if complete_df is None and None not in degrees:
-        complete_df = float(min(degrees))
+    if complete_df is None and all(getattr(result, "df_resid", None) is not None for result in results):
+        complete_df = float(min(result.df_resid for result in results))
     coefficients, variances = zip(*map(coefficients_of, results), strict=True)
     names = tuple(coefficients[0])
     for part in coefficients:

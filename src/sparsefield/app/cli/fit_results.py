@@ -13,8 +13,8 @@ from sparsefield.app.cli.info import describe_estimator, model_content, show_fea
 from sparsefield.app.pages.fit_summary import count, describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.column_evaluation import ColumnEvaluation
     from sparsefield.analysis.hold_out import Evaluation
+    from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.input_data import InputData
     from sparsefield.app.cli.options import AnyField
 
