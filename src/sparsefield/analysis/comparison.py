@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
-from sparsefield.analysis.group_comparison import GroupComparison, count, edge_and_node_columns, test_columns
+from sparsefield.analysis.group_comparison import GroupComparison, count, edge_and_node_columns, network_test_columns
 from sparsefield.analysis.group_refits import SubsetProblem, complete_once
 from sparsefield.analysis.permutation_tests import (
     Adjustment,
@@ -233,7 +233,7 @@ class _Plan:
             fields=fields,
             pooled=self.estimator,
             l1=self.estimator.l1_,
-            tests=make_frame(test_columns(labels, results), kind),
+            tests=make_frame(network_test_columns(labels, results), kind),
             edges=make_frame(edges, kind),
             nodes=make_frame(nodes, kind),
             permutations=self.permutations,

@@ -182,7 +182,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def test_columns(labels: Sequence[Label], results: Sequence[PermutationResult]) -> dict[str, list[Any]]:
+def network_test_columns(labels: Sequence[Label], results: Sequence[PermutationResult]) -> dict[str, list[Any]]:
     """Return the columns of the frame of tests of whole networks."""
     names = [[str(labels[group]) for group in r.groups] if len(r.groups) == 2 else ["", ""] for r in results]
     return {
