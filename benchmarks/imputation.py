@@ -191,7 +191,8 @@ def _analyze(source: Population, method: str, table: Array, shown: Array, task: 
         completed = _impute(source, shown, task)
     results = [source.analyze(np.asarray(one)) for one in completed]
     degrees = len(completed[0]) - len(source.kinds)
-    return pool([one[0] for one in results], variances=[one[1] for one in results], complete_df=degrees)
+    values, variances = ([list(result[k].values()) for result in results] for k in (0, 1))
+    return pool(values, variances=variances, complete_df=degrees, names=list(results[0][0]))
 
 
 def _impute(source: Population, shown: Array, task: Repetition) -> Any:

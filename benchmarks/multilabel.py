@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.labeled_texts import LabeledTexts, make_topics
 from benchmarks.measure import Report
-from sparsefield.analysis.label_metrics import score_labels
+from sparsefield.analysis.metrics import score_labels
 from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import CovariateMatrix, CovariateSchema, as_source, compile_table

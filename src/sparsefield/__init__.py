@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparsefield.analysis.case_dropping import centrality_stability
     from sparsefield.analysis.centrality import centrality
-    from sparsefield.analysis.group_comparison import GroupComparison, compare
+    from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.hidden_cells import conditional_log_likelihood
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.label_evaluation import evaluate_labels
@@ -128,7 +128,7 @@ _NAMES_OF_MODULE = {
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "data.calendar_parts": ("calendar_parts",),
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
-    "analysis.group_comparison": ("GroupComparison", "compare"),
+    "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),

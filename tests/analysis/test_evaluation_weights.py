@@ -10,9 +10,15 @@ import pytest
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.analysis import hold_out as module
-from sparsefield.analysis.column_evaluation import NumberPredictions, evaluate_numbers, evaluate_states
 from sparsefield.analysis.hold_out import evaluate, hold_out
-from sparsefield.analysis.metrics import UNKNOWN, CellPredictions, score
+from sparsefield.analysis.metrics import (
+    UNKNOWN,
+    CellPredictions,
+    NumberPredictions,
+    evaluate_numbers,
+    evaluate_states,
+    score,
+)
 from sparsefield.errors import DataError
 
 COSTS = ("seconds", "cpu_seconds", "cells")

@@ -1,4 +1,4 @@
-"""This module scores predictions of each known cell from all others: by column, and how calibrated they are."""
+"""Calibration and scores of predictions of each known cell from all others."""
 
 from __future__ import annotations
 
@@ -201,16 +201,15 @@ def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_sha
 
     The baseline takes the frequencies of the schema, or without ``known_shares`` those of the rows themselves.
     """
-    found = []
+    scores = []
     for table, variable, beliefs, truth in known_cells(sample, answers):
         if known_shares:
             shares = np.asarray(variable.frequencies, dtype=float)
         else:
             shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
-        ours, marginal = (
-            np.log(np.maximum(one, TINY)) for one in (beliefs[np.arange(len(truth)), truth], shares[truth])
-        )
-        found.append(
+        probabilities = beliefs[np.arange(len(truth)), truth], shares[truth]
+        ours, marginal = (np.log(np.maximum(part, TINY)) for part in probabilities)
+        scores.append(
             ColumnScore(
                 f"{table}.{variable.name}" if table else variable.name,
                 len(truth),
@@ -221,7 +220,7 @@ def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_sha
                 float((ours - marginal).std()),
             )
         )
-    return found
+    return scores
 
 
 def overall(scores: Sequence[ColumnScore]) -> ColumnScore:

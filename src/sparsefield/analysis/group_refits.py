@@ -1,8 +1,9 @@
-"""This module fits fields to many subsets of the same rows, as a permutation test needs them.
+"""Fields of many subsets of the same rows, as a permutation test needs them.
 
-Groups whose labels were permuted differ from all rows by chance alone, so a quadratic model of the loss of all rows,
-scaled to the size of the group, is where every fit begins. It is replaced by a model of the fitted rows where its steps
-converge slowly. Every step has the exact gradients of all candidates.
+Missing cells are completed once, so that the fits need no inference. Groups whose labels were permuted differ from all
+rows by chance alone, so a quadratic model of the loss of all rows, scaled to the size of the group, is where every fit
+begins. It is replaced by a model of the fitted rows where its steps converge slowly. Every step has the exact gradients
+of all candidates.
 """
 
 from __future__ import annotations
@@ -12,10 +13,19 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsefield.analysis.completed_rows import CompletedRowSet
-from sparsefield.data import Block, Layout
+from sparsefield.data import Block, Layout, Table
+from sparsefield.data.table import join_blocks
+from sparsefield.inference.completions import Draws, FieldWeights, complete_rows, drawn_block, rows_of_block
 from sparsefield.kernels import subset_fits
 from sparsefield.kernels.coded_regressions import CodedRows, NewtonSystem, evaluate, newton_system, set_gradient
+from sparsefield.kernels.row_draws import row_keys
+from sparsefield.model import Field
+
+COPIES = 8
+"""Completions of a row with missing cells."""
+
+SWEEPS = 20
+"""Gibbs sweeps before they are drawn."""
 
 TOLERANCE = 0.002
 """Violation of the optimality conditions, as a share of l1, at which a fit ends; ..."""
@@ -33,11 +43,50 @@ MAX_STEPS = 80
 
 
 @dataclass(frozen=True)
+class CompletedRowSet:
+    """Complete rows, each of which belongs to a row of a table."""
+
+    block: Block
+    owner: np.ndarray
+    """(rows of the block,): row of the table."""
+    n_rows: int
+    """Rows of the table."""
+
+    def subset(self, chosen: np.ndarray) -> CompletedRowSet:
+        """Return the completed rows of the rows of a mask, (rows of the table,)."""
+        rows = np.flatnonzero(chosen[self.owner])
+        owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
+        return CompletedRowSet(rows_of_block(self.block, rows), owner, int(chosen.sum()))
+
+
+def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
+    """Return the rows of a table, with `COPIES` draws in the place of each row that has missing cells.
+
+    Missing cells are not predicted. All draws come from one field, which knows no groups, so that under the hypothesis
+    that groups are alike, also in their missing cells, the labels of the completed rows can be permuted like those of
+    the rows.
+    """
+    block = join_blocks(table.blocks)
+    incomplete = (block.codes < 0).any(axis=0)
+    if not incomplete.any():
+        return CompletedRowSet(block, np.arange(table.n_rows), table.n_rows)
+    keys = row_keys(seed, 0, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
+    before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
+    _, drawn, _ = complete_rows(FieldWeights.of(field), 0, block, Draws(COPIES, 1, SWEEPS), keys, before)
+    complete = np.flatnonzero(~incomplete)
+    owner = np.concatenate([complete, np.repeat(drawn.rows, COPIES)])
+    rows = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])
+    return CompletedRowSet(rows, owner, table.n_rows)
+
+
+@dataclass(frozen=True)
 class SubsetFit:
     """The weights of a field that was fitted to some rows."""
 
     theta: np.ndarray
     """Biases, then the weights of all candidate pairs."""
+    violation: float
+    """Largest violation of the optimality conditions over all candidates."""
     converged: bool
 
 
@@ -93,15 +142,11 @@ class SubsetProblem:
 
     def start_from(self, pairs: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the biases and weights of a field as those of all candidates, 0 for those that it does not have."""
-        found = np.concatenate([theta[: self.n_biases], np.zeros(len(self.pairs))])
-        mine, other = self.layout.keys(self.pairs), self.layout.keys(pairs)
-        order = np.argsort(mine)
-        place = order[np.minimum(np.searchsorted(mine, other, sorter=order), len(mine) - 1)] if len(mine) else order
-        known = mine[place] == other if len(mine) else np.zeros(len(other), dtype=bool)
-        found[self.n_biases + place[known]] = theta[self.n_biases :][known]
-        return found
+        weights = dict(zip(self.layout.keys(pairs).tolist(), theta[self.n_biases :].tolist(), strict=True))
+        candidates = self.layout.keys(self.pairs).tolist()
+        return np.concatenate([theta[: self.n_biases], [weights.get(key, 0.0) for key in candidates]])
 
-    def pooled(self, l1: float, share: float, start: np.ndarray | None = None) -> tuple[SubsetFit, LossModel]:
+    def pooled(self, l1: float, share: float, start: np.ndarray) -> tuple[SubsetFit, LossModel]:
         """Return the fit of all rows that a random part of them has on average, and a model of the loss of the part.
 
         Parameters
@@ -111,8 +156,6 @@ class SubsetProblem:
         start : parameters to start from
         """
         loss = self._loss(self.rows.block, l1 / share, self.l2 / share)
-        if start is None:
-            start = np.concatenate([self.layout.schemas[0].initial_biases(1e-3), np.zeros(len(self.pairs))])
         fit = self._minimize(loss, start, None)
         return fit, self._model(loss, fit.theta, share)
 
@@ -122,6 +165,13 @@ class SubsetProblem:
         """Return the fit to the rows of a mask, (rows,), from given weights; ``precision`` divides the tolerance."""
         rows = np.flatnonzero(chosen[self.rows.owner])
         return self._minimize(self._loss(self.rows.block, l1, self.l2, rows, precision), start, model)
+
+    def objective(self, chosen: np.ndarray, l1: float, theta: np.ndarray) -> float:
+        """Return loss and penalties of the rows of a mask, (rows,), at given parameters."""
+        loss = self._loss(self.rows.block, l1, self.l2, np.flatnonzero(chosen[self.rows.owner]))
+        errors = np.empty((self.n_biases, len(loss.rows.weight)))
+        value = evaluate(loss.rows, *self._ends, theta, errors)
+        return float(value + subset_fits.penalty(theta, loss.strengths, loss.ridge))
 
     def _loss(
         self, block: Block, l1: float, l2: float, chosen: np.ndarray | None = None, precision: float = 1.0
@@ -147,10 +197,11 @@ class SubsetProblem:
                 loss.tolerance, left,
             )  # fmt: skip
             if converged or (is_own and steps == 0):
-                return SubsetFit(theta, bool(converged))
+                break
             working, system = self._hessians(loss, theta, gradient, LIKELY_AGAIN)
             left, share, is_own = left - max(steps, 1), 1.0, True
-        return SubsetFit(theta, False)
+        violation = subset_fits.largest_violation(theta, gradient, loss.strengths)
+        return SubsetFit(theta, float(violation), bool(violation <= loss.tolerance))
 
     def _model(self, loss: _Loss, theta: np.ndarray, share: float = 1.0) -> LossModel:
         """Return a model at theta."""
@@ -178,7 +229,7 @@ class SubsetProblem:
 
 
 def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:
-    """Return the biases, (states,), that would diverge without a penalty: those of columns that never vary.
+    """Return which biases, (states,), would diverge without a penalty: those of columns that never vary.
 
     Where the reference state of a variable has no example, these are the biases of all of its states. ``columns`` are
     the values (columns, rows) of rows of a table.

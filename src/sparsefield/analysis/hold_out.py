@@ -1,4 +1,4 @@
-"""This module holds out cells, learns from the others and predicts the held-out ones, fold by fold, as the paper does.
+"""Cross-validation over cells, as in the paper: some are held out, learned without and predicted, fold by fold.
 
 It takes any estimator with the methods of `CellEstimator`, and knows none by name.
 """
@@ -17,14 +17,17 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsefield.analysis.calibration import Gain, pool_gains, shows_dependence
-from sparsefield.analysis.column_evaluation import (
+from sparsefield.analysis.metrics import (
     INTERVAL,
+    UNKNOWN,
+    CellPredictions,
     ColumnEvaluation,
     NumberPredictions,
+    Scores,
     evaluate_numbers,
     evaluate_states,
+    score,
 )
-from sparsefield.analysis.metrics import UNKNOWN, CellPredictions, Scores, score
 from sparsefield.data import Relational, Schema, Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
@@ -91,6 +94,12 @@ class Spread:
 
     mean: float
     sd: float
+    """NaN of a single fold."""
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the spread of a measure over folds."""
+        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"))
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,7 @@ class Evaluation:
 
     def spread(self, measure: str) -> Spread:
         """Return the mean and standard deviation of one measure, by its name in `Fold`."""
-        values = np.array([getattr(fold, measure) for fold in self.folds], dtype=float)
-        return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan"))
+        return Spread.of([getattr(fold, measure) for fold in self.folds])
 
     @property
     def gain(self) -> Gain:
@@ -123,13 +131,12 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        summary = {name: asdict(spread) for name, spread in self.summary.items()}
-        columns = [column.as_dict() for column in self.columns]
-        folds = [asdict(fold) for fold in self.folds]
-        return {"summary": summary, "gain": self._plain_gain(), "columns": columns, "folds": folds}
-
-    def _plain_gain(self) -> dict[str, Any]:
-        return {**asdict(self.gain), "shows_dependence": self.shows_dependence}
+        return {
+            "summary": {name: asdict(spread) for name, spread in self.summary.items()},
+            "gain": {**asdict(self.gain), "shows_dependence": self.shows_dependence},
+            "columns": [column.as_dict() for column in self.columns],
+            "folds": [asdict(fold) for fold in self.folds],
+        }
 
 
 def evaluate(
@@ -181,8 +188,8 @@ def evaluate(
     >>> import numpy as np
     >>> from sparsefield import MarkovField
     >>> rain = np.random.default_rng(0).integers(0, 2, 100)
-    >>> found = evaluate(np.column_stack([rain, rain]), MarkovField(l1=2.0), folds=5)
-    >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
+    >>> evaluation = evaluate(np.column_stack([rain, rain]), MarkovField(l1=2.0), folds=5)
+    >>> evaluation.spread("error_rate").mean < evaluation.spread("frequency_error_rate").mean
     True
     """
     cells = TargetCells.of(X, estimator, observed, states, sample_weight)
@@ -258,9 +265,9 @@ class _TargetTable:
                 levels[column.present] = variable.codes_of(as_numbers(column))
                 codes.append(levels)
                 continue
-            found, places = factorize(column)
+            labels, places = factorize(column)
             known = {state: k for k, state in enumerate(variable.states)}
-            codes.append(np.append([known[state] for state in found], UNKNOWN)[places])
+            codes.append(np.append([known[state] for state in labels], UNKNOWN)[places])
         truth = np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes])
         return cls(name, source, schema, truth, weights)
 
@@ -297,36 +304,35 @@ class _TargetTable:
             rows = np.flatnonzero(held_out[:, v])
             if variable.numeric or not len(rows):
                 continue
-            truth = self.truth[rows, v]
             positive = 1 if variable.states == (0, 1) else None
+            cells = self.truth[rows, v], positive, self.weights_of(rows)
             visible = np.flatnonzero((self.truth[:, v] != UNKNOWN) & ~held_out[:, v])
             codes, weights = self.truth[visible, v], self.weights_of(visible)
             counts = np.bincount(codes, weights, minlength=len(variable.states)) + 1.0
             frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
-            found, cell = posterior.state_probabilities(variable.name)[rows], (truth, positive, self.weights_of(rows))
-            yield variable, CellPredictions(found, *cell), CellPredictions(frequencies, *cell)
+            probabilities = posterior.state_probabilities(variable.name)[rows]
+            yield variable, CellPredictions(probabilities, *cells), CellPredictions(frequencies, *cells)
 
     def evaluate_numbers(self, posterior: Any, fitted: Schema, held_out: Array) -> Iterator[ColumnEvaluation]:
         """Yield the scores of each numeric column with held-out cells; ``fitted`` is the schema of the visible ones."""
-        numeric = [(v, one) for v, one in enumerate(self.schema.targets) if one.numeric and held_out[:, v].any()]
+        numeric = [(v, x) for v, x in enumerate(self.schema.targets) if x.numeric and held_out[:, v].any()]
         if not numeric:
             return
-        frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
-        answers = [as_source(frame) for frame in frames]
+        answers = number_answers(posterior)
         for v, variable in numeric:
             column, rows = self.source.column(variable.name), np.flatnonzero(held_out[:, v])
             numbers = np.full(self.source.n_rows, np.nan)
             numbers[column.present] = as_numbers(column)
             visible = np.flatnonzero(column.present & ~held_out[:, v])
             visible_mean = float(np.average(numbers[visible], weights=self.weights_of(visible)))
-            found = NumberPredictions(
+            predictions = NumberPredictions(
                 posterior.state_probabilities(variable.name)[rows],
                 *(as_numbers(answer.column(variable.name))[rows] for answer in answers),
                 truth=numbers[rows],
                 sample_weight=self.weights_of(rows),
             )
             of_fold = fitted.variables[fitted.index_of_name[variable.name]]
-            yield evaluate_numbers(self.full_name(variable.name), of_fold, found, visible_mean, variable.scale)
+            yield evaluate_numbers(self.full_name(variable.name), of_fold, predictions, visible_mean, variable.scale)
 
 
 @dataclass(frozen=True)
@@ -356,11 +362,9 @@ class TargetCells:
         layout = _first_iteration(estimator, X, roles, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
-        weights = (
-            None
-            if sample_weight is None
-            else np.broadcast_to(np.asarray(sample_weight, float), sources[layout.tables[0]].n_rows)
-        )
+        weights = sample_weight
+        if weights is not None:
+            weights = np.broadcast_to(np.asarray(weights, float), sources[layout.tables[0]].n_rows)
         tables = tuple(_TargetTable.of(t, sources[t], schema.without_latent(), weights) for t, schema in schemas)
         return cls(X, roles, tables)
 
@@ -396,8 +400,8 @@ class TargetCells:
 
     def infer(self, estimator: CellEstimator, incomplete: Any) -> list[Any]:
         """Return the posterior of each table."""
-        found = estimator.infer(incomplete)
-        return [found[table.name] if isinstance(self.X, Relational) else found for table in self.tables]
+        posterior = estimator.infer(incomplete)
+        return [posterior[table.name] for table in self.tables] if isinstance(self.X, Relational) else [posterior]
 
     def in_input_order(self, columns: Mapping[str, Sequence[ColumnEvaluation]]) -> tuple[ColumnEvaluation, ...]:
         """Return the scores of each column, joined over folds, in the order of the input."""
@@ -437,12 +441,12 @@ def _run_fold(
     if on_fit is not None:
         on_fit(field, incomplete)
     columns: list[ColumnEvaluation] = []
-    pairs: list[tuple[CellPredictions, CellPredictions]] = []
+    pairs: list[list[CellPredictions]] = []
     parts = zip(cells.tables, field.field_.layout.schemas, cells.infer(field, incomplete), held_out, strict=True)
     for table, fitted, posterior, mask in parts:
-        for variable, found, frequencies in table.predictions(posterior, mask):
-            pairs.append((found, frequencies))
-            columns.append(evaluate_states(table.full_name(variable.name), variable.kind, found, frequencies))
+        for variable, *pair in table.predictions(posterior, mask):
+            pairs.append(pair)
+            columns.append(evaluate_states(table.full_name(variable.name), variable.kind, *pair))
         columns += table.evaluate_numbers(posterior, fitted, mask)
     ours, baseline = (score_predictions([pair[k] for pair in pairs]) for k in (0, 1))
     numbers = [column for column in columns if column.kind == "numeric"]
@@ -468,9 +472,14 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
+def number_answers(posterior: Any) -> list[Source]:
+    """Return the means of the numbers of a posterior, and the lower and upper ends of their central intervals."""
+    return [as_source(f) for f in (posterior.mean, *(posterior.quantile(0.5 + k * INTERVAL / 2) for k in (-1, 1)))]
+
+
 def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float]:
     """Return the scores of cells with states; NaN if all held-out cells are numbers."""
-    if not sum(len(one.truth) for one in predictions):
+    if not sum(len(column.truth) for column in predictions):
         return {field.name: np.nan for field in fields(Scores)}
     return asdict(score(predictions))
 
@@ -486,8 +495,8 @@ def _first_iteration(estimator: CellEstimator, X: Any, roles: Mapping[str, Any],
 def _make_missing(source: Source, missing: dict[str, Array]) -> Any:
     """Return a table of the same kind with some cells missing: ``{column: (rows,) bool}``."""
     if source.kind == "array":
-        kind = source.native.dtype.kind
-        array = source.native.astype({"f": source.native.dtype, "i": float, "u": float}.get(kind, object))
+        dtype = source.native.dtype
+        array = source.native.astype({"f": dtype, "i": float, "u": float}.get(dtype.kind, object))
         for name, cell in missing.items():
             array[cell, source.names.index(name)] = np.nan
         return array

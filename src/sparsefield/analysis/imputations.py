@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.pooling import PooledEstimates, coefficients_of, pool
+from sparsefield.analysis.pooling import PooledEstimates, pool, pool_results
 from sparsefield.data import Label, Source, make_frame
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import fill_cells
@@ -143,16 +143,8 @@ class Imputations:
             None takes ``df_resid`` of fitted models, and infinitely many where there is none.
         confidence : confidence level of the intervals
         """
-        values, variances, degrees = [], [], []
-        for table in self:
-            result = analysis(table)
-            found = coefficients_of(result)
-            values.append(found[0])
-            variances.append(found[1])
-            degrees.append(getattr(result, "df_resid", None))
-        if complete_df is None and all(df is not None for df in degrees):
-            complete_df = float(min(degrees))
-        return self._pool(values, variances, complete_df, confidence)
+        pooled = pool_results([analysis(table) for table in self], complete_df, confidence)
+        return replace(pooled, kind=self.source.kind)
 
     def mean(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
         """Return the pooled means of columns of numbers; None takes all that are complete, those of dates excepted."""
@@ -163,7 +155,8 @@ class Imputations:
             for k in range(self.m):
                 values = self._values(name, k).astype(float)
                 means[k, j], variances[k, j] = values.mean(), values.var(ddof=1) / n
-        return self._pool(means, variances, n - 1, confidence, names)
+        pooled = pool(means, variances=variances, complete_df=n - 1, confidence=confidence, names=names)
+        return replace(pooled, kind=self.source.kind)
 
     def proportion(self, columns: Sequence[str] | str | None = None, *, confidence: float = 0.95) -> PooledEstimates:
         """Return the pooled proportions of the values of columns; None takes complete columns other than numbers.
@@ -178,19 +171,8 @@ class Imputations:
             shares += [[float(np.mean(values == state)) for values in tables] for state in states]
         found = np.array(shares).T
         variances = found * (1.0 - found) / (n - 1)
-        return self._pool(found, variances, n - 1, confidence, labels)
-
-    def _pool(
-        self,
-        values: Any,
-        variances: Any,
-        complete_df: float | None,
-        confidence: float,
-        names: Sequence[str] | None = None,
-    ) -> PooledEstimates:
-        """Return pooled estimates, whose frames are of the kind of the imputed table."""
-        found = pool(values, variances=variances, complete_df=complete_df, confidence=confidence, names=names)
-        return replace(found, kind=self.source.kind)
+        pooled = pool(found, variances=variances, complete_df=n - 1, confidence=confidence, names=labels)
+        return replace(pooled, kind=self.source.kind)
 
     def _values(self, name: str, number: int) -> np.ndarray:
         """Return the values of a column in one imputation, as numbers or objects, (rows,)."""

@@ -1,8 +1,8 @@
-"""Evaluation of the predicted labels of whole rows: together, and each label with its calibration."""
+"""Scores of predicted labels of whole rows: of all together, and of each label with its calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -11,17 +11,18 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
-from sparsefield.analysis.column_evaluation import (
-    INTERVAL,
+from sparsefield.analysis.hold_out import Spread, number_answers
+from sparsefield.analysis.metrics import (
+    UNKNOWN,
+    CellPredictions,
     ColumnEvaluation,
+    LabelScores,
     NumberPredictions,
     evaluate_numbers,
     evaluate_states,
+    score_labels,
 )
-from sparsefield.analysis.hold_out import Spread
-from sparsefield.analysis.label_metrics import LabelScores, score_labels
-from sparsefield.analysis.metrics import UNKNOWN, CellPredictions
-from sparsefield.data import Source, Variable, as_source
+from sparsefield.data import Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier
@@ -59,8 +60,7 @@ class LabelFolds:
 
     def spread(self, decoding: str, measure: str) -> Spread:
         """Return mean and standard deviation over folds of a measure of `LabelScores` of a decoding."""
-        values = np.array([getattr(getattr(fold, decoding), measure) for fold in self.folds])
-        return Spread(float(values.mean()), float(values.std(ddof=1)))
+        return Spread.of([getattr(getattr(fold, decoding), measure) for fold in self.folds])
 
     @property
     def columns(self) -> tuple[ColumnEvaluation, ...]:
@@ -125,32 +125,44 @@ def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight:
     y : the true labels, each of which is known
     sample_weight : (rows,) weights of the rows; None weights all alike
     """
-    posterior, joint = classifier.infer(X), classifier.predict(X, decode="joint")
+    posterior, joint, schema = classifier.infer(X), classifier.predict(X, decode="joint"), classifier.field_.schema
     joint = joint.reshape(len(joint), -1)
     labels = read_all_labels(y, tuple(classifier.states_), len(joint))
-    weights = check_weights(sample_weight, labels.n_rows)
+    sample_weight = check_weights(sample_weight, labels.n_rows)
+    problems = [
+        f"Label column {variable.name!r} has missing values, first in row "
+        f"{int(np.argmin(labels.column(variable.name).present))}: an evaluation needs the label of every row."
+        for variable in schema.targets
+        if not labels.column(variable.name).present.all()
+    ]
+    if problems:
+        raise DataError(" ".join(problems))
     truth, marginal, together, positive, columns = [], [], [], [], []
-    for variable, combined in zip(classifier.field_.schema.targets, joint.T, strict=True):
-        found = posterior.state_probabilities(variable.name)
+    for variable, combined in zip(schema.targets, joint.T, strict=True):
+        column, probabilities = labels.column(variable.name), posterior.state_probabilities(variable.name)
         if variable.numeric:
-            columns.append(_evaluate_number(variable, labels, posterior, found, weights))
+            answers = [as_numbers(answer.column(variable.name)) for answer in number_answers(posterior)]
+            numbers = NumberPredictions(probabilities, *answers, truth=as_numbers(column), sample_weight=sample_weight)
+            columns.append(evaluate_numbers(variable.name, variable, numbers, variable.center, variable.scale))
             continue
-        states, place = _states_of(labels, variable), {state: k for k, state in enumerate(variable.states)}
-        columns.append(_evaluate_states(variable, states, found, weights))
+        values, places = factorize(column)
+        known = {state: k for k, state in enumerate(variable.states)}
+        states = np.array([known.get(state, UNKNOWN) for state in values], dtype=np.int64)[places]
+        baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(states), 1))
+        cells = [CellPredictions(part, states, None, sample_weight) for part in (probabilities, baseline)]
+        columns.append(evaluate_states(variable.name, variable.kind, *cells))
         truth.append(states)
-        marginal.append(found.argmax(axis=1))
-        together.append(np.array([place[state] for state in combined.tolist()], dtype=np.int64))
+        marginal.append(probabilities.argmax(axis=1))
+        together.append(np.array([known[state] for state in combined.tolist()], dtype=np.int64))
         positive.append(_positive_state(variable))
-    one_by_one, jointly = (_score(truth, found, positive, weights) for found in (marginal, together))
-    return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
-
-
-def _score(
-    truth: list[Array], predicted: list[Array], positive: Sequence[int | None], weights: Array | None
-) -> LabelScores:
     if not truth:
-        return LabelScores(*[float("nan")] * len(fields(LabelScores)))
-    return score_labels(np.column_stack(truth), np.column_stack(predicted), positive, weights)
+        nothing = LabelScores(*[float("nan")] * len(fields(LabelScores)))
+        return LabelEvaluation(labels.n_rows, nothing, nothing, tuple(columns))
+    states = np.column_stack(truth)
+    one_by_one, jointly = (
+        score_labels(states, np.column_stack(part), positive, sample_weight) for part in (marginal, together)
+    )
+    return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
 
 
 def _positive_state(variable: Variable) -> int | None:
@@ -158,34 +170,3 @@ def _positive_state(variable: Variable) -> int | None:
     if len(variable.states) == 1:
         return 0 if variable.states[0] == 1 else UNKNOWN
     return 1 if len(variable.states) == 2 else None
-
-
-def _states_of(labels: Source, variable: Variable) -> Array:
-    """Return the number of the true state of each row, (rows,), `UNKNOWN` for a state that training never had."""
-    column = labels.column(variable.name)
-    if not column.present.all():
-        raise DataError(
-            f"Label column {variable.name!r} has missing values, first in row {int(np.argmin(column.present))}: "
-            "an evaluation needs the label of every row."
-        )
-    found, places = factorize(column)
-    known = {state: k for k, state in enumerate(variable.states)}
-    return np.array([known.get(state, UNKNOWN) for state in found], dtype=np.int64)[places]
-
-
-def _evaluate_states(variable: Variable, truth: Array, found: Array, weights: Array | None) -> ColumnEvaluation:
-    baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(truth), 1))
-    cells = [CellPredictions(one, truth, None, weights) for one in (found, baseline)]
-    return evaluate_states(variable.name, variable.kind, *cells)
-
-
-def _evaluate_number(
-    variable: Variable, labels: Source, posterior: Any, found: Array, weights: Array | None
-) -> ColumnEvaluation:
-    column = labels.column(variable.name)
-    if not column.present.all():
-        raise DataError(f"Label column {variable.name!r} has missing values: an evaluation needs every label.")
-    frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
-    answers = [as_numbers(as_source(frame).column(variable.name)) for frame in frames]
-    predictions = NumberPredictions(found, *answers, truth=as_numbers(column), sample_weight=weights)
-    return evaluate_numbers(variable.name, variable, predictions, variable.center, variable.scale)

@@ -1,17 +1,27 @@
-"""This module scores predictions of held-out cells: the measures of the paper's section 4, and one more."""
+"""Scores of predicted cells: the measures of the paper's section 4, of labels of whole rows, and of single columns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import average_precision_score, f1_score
+
+from sparsefield.analysis.calibration import TINY, Calibration, Gain, deviation_of, effective_cells
+from sparsefield.data import Variable
+from sparsefield.data.column_types import family_of
+from sparsefield.data.schema import Kind
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 UNKNOWN = -1
 """Code of a true state that the field does not know."""
+
+INTERVAL = 0.9
+"""Probability of the central interval whose coverage is reported for numbers."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +43,10 @@ class CellPredictions:
         return np.ones(len(self.truth)) if self.sample_weight is None else self.sample_weight
 
     @property
-    def of_truth(self) -> Array:
-        """(cells,): the probability of the true state, 0 if it is unknown."""
+    def log_probabilities(self) -> Array:
+        """(cells,): natural log of the probability of the true state; 0 counts as the smallest positive number."""
         picked = self.probabilities[np.arange(len(self.truth)), self.truth]
-        return np.where(self.truth == UNKNOWN, 0.0, picked)
+        return np.log(np.maximum(np.where(self.truth == UNKNOWN, 0.0, picked), TINY))
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ def score(predictions: Sequence[CellPredictions]) -> Scores:
     >>> score([CellPredictions(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), positive=1)])
     Scores(ap=1.0, cll=-0.164252033486018, error_rate=0.0, ap_positive=1.0)
     """
-    if not sum(one.weights.sum() for one in predictions):
+    if not sum(column.weights.sum() for column in predictions):
         raise ValueError("There are no held-out cells to score.")
     return Scores(
         average_precision(predictions),
@@ -78,18 +88,16 @@ def average_precision(predictions: Sequence[CellPredictions]) -> float:
     rule would overestimate it (Davis and Goadrich, 2006). States with equal probability share one rank. A true state
     that the field does not know is ranked last.
     """
-    from sklearn.metrics import average_precision_score
-
     probabilities, relevant, weights = [], [], []
-    for one in predictions:
-        hits = np.arange(one.probabilities.shape[1]) == one.truth[:, None]
-        unknown = one.truth == UNKNOWN
+    for column in predictions:
+        hits = np.arange(column.probabilities.shape[1]) == column.truth[:, None]
+        unknown = column.truth == UNKNOWN
         n_unknown = np.count_nonzero(unknown)
-        probabilities += [one.probabilities.ravel(), np.zeros(n_unknown)]
+        probabilities += [column.probabilities.ravel(), np.zeros(n_unknown)]
         relevant += [hits.ravel(), np.ones(n_unknown, dtype=bool)]
-        weights += [np.repeat(one.weights, hits.shape[1]), one.weights[unknown]]
-    found = (np.concatenate(parts) for parts in (relevant, probabilities))
-    return float(average_precision_score(*found, sample_weight=np.concatenate(weights)))
+        weights += [np.repeat(column.weights, hits.shape[1]), column.weights[unknown]]
+    ranked = (np.concatenate(parts) for parts in (relevant, probabilities))
+    return float(average_precision_score(*ranked, sample_weight=np.concatenate(weights)))
 
 
 def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> float:
@@ -97,14 +105,12 @@ def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> fl
 
     Relational learners report this number: it scores the true atoms alone, not the false ones too.
     """
-    from sklearn.metrics import average_precision_score
-
-    binary = [one for one in predictions if one.positive is not None and len(one.truth)]
+    binary = [column for column in predictions if column.positive is not None and len(column.truth)]
     if not binary:
         return float("nan")
-    probabilities = np.concatenate([one.probabilities[:, one.positive] for one in binary])
-    relevant = np.concatenate([one.truth == one.positive for one in binary])
-    weights = np.concatenate([one.weights for one in binary])
+    probabilities = np.concatenate([column.probabilities[:, column.positive] for column in binary])
+    relevant = np.concatenate([column.truth == column.positive for column in binary])
+    weights = _all_weights(binary)
     if not relevant[weights > 0.0].any():
         return float("nan")
     return float(average_precision_score(relevant, probabilities, sample_weight=weights))
@@ -115,16 +121,232 @@ def conditional_log_likelihood(predictions: Sequence[CellPredictions]) -> float:
 
     A probability of 0 counts as the smallest positive number, about -708 in logs.
     """
-    probabilities = np.concatenate([one.of_truth for one in predictions])
-    logs = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    logs = np.concatenate([column.log_probabilities for column in predictions])
     return float(np.average(logs, weights=_all_weights(predictions)))
 
 
 def error_rate(predictions: Sequence[CellPredictions]) -> float:
     """Return the share of cells whose most probable state is not the true one; the first of equal states counts."""
-    wrong = [one.probabilities.argmax(axis=1) != one.truth for one in predictions]
+    wrong = [column.probabilities.argmax(axis=1) != column.truth for column in predictions]
     return float(np.average(np.concatenate(wrong), weights=_all_weights(predictions)))
 
 
 def _all_weights(predictions: Sequence[CellPredictions]) -> Array:
-    return np.concatenate([one.weights for one in predictions])
+    return np.concatenate([column.weights for column in predictions])
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """Scores of predicted labels of whole rows, as scikit-learn defines them."""
+
+    hamming_loss: float
+    """Share of the labels that are wrong."""
+    subset_accuracy: float
+    """Share of the rows in which every label is right."""
+    micro_f1: float
+    """F1 of the positives of all labels together; of a single label, of its classes together. NaN for several labels,
+    one of which has more than two states."""
+    macro_f1: float
+    """Mean of the F1 of each label; of a single label, of each of its classes. NaN as above."""
+
+
+def score_labels(
+    truth: Array, predicted: Array, positive: Sequence[int | None], sample_weight: Array | None = None
+) -> LabelScores:
+    """Return the scores of predicted labels.
+
+    Parameters
+    ----------
+    truth, predicted : (rows, labels) numbers of states, -1 for a true state that is not known
+    positive : number of the positive state of each label, None for a label of more than two states
+    sample_weight : (rows,) weights of the rows; None weights all alike
+
+    Examples
+    --------
+    >>> score_labels(np.array([[1, 0], [1, 1]]), np.array([[1, 0], [0, 1]]), positive=[1, 1])
+    LabelScores(hamming_loss=0.25, subset_accuracy=0.5, micro_f1=0.8, macro_f1=0.8333333333333333)
+    """
+    wrong = truth != predicted
+    hamming, subset = _mean(wrong.mean(axis=1), sample_weight), _mean(~wrong.any(axis=1), sample_weight)
+    if truth.shape[1] == 1:
+        labels = truth[:, 0], predicted[:, 0]
+    elif None not in positive:
+        labels = truth == np.asarray(positive), predicted == np.asarray(positive)
+    else:
+        return LabelScores(hamming, subset, float("nan"), float("nan"))
+    micro, macro = (
+        float(f1_score(*labels, average=average, sample_weight=sample_weight, zero_division=0))  # pyright: ignore[reportArgumentType]
+        for average in ("micro", "macro")
+    )
+    return LabelScores(hamming, subset, micro, macro)
+
+
+@dataclass(frozen=True)
+class ColumnEvaluation:
+    """Scores of the held-out cells of a column: of the field, and of a baseline that knows the visible cells alone.
+
+    The baseline predicts the frequencies of the states or levels, and the mean of numbers. Means are weighted where
+    cells have weights.
+    """
+
+    name: str
+    """The column, for linked tables ``"table.column"``."""
+    kind: Kind
+    cells: int
+    loss: float
+    """Mean negative natural log of the probability of the true value; for numbers with more values than levels of its
+    density per standard deviation, as in `MarkovField.score`."""
+    baseline_loss: float
+    error: float
+    """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an ordinal
+    one, and root mean squared error of the mean of a numeric one, in its own units."""
+    baseline_error: float
+    scale: float
+    """Standard deviation of a numeric column; 1 for others."""
+    coverage: float
+    """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
+    calibration: Calibration | None
+    """Calibration of the probabilities of states; None for numbers."""
+    gain_deviation: float
+    """Standard deviation over cells of the loss of the baseline minus that of the field."""
+    weight: float
+    """Sum of the weights of the cells."""
+    effective_cells: float
+    """Effective number of cells, Kish's (sum w)^2 / sum w^2, for standard errors."""
+    unit: str = ""
+    """Unit of the errors: "days" for dates, times and durations."""
+
+    @property
+    def gain(self) -> Gain:
+        """Decrease of the mean loss from the baseline to the field, and its standard error."""
+        return Gain(self.baseline_loss - self.loss, self.gain_deviation / math.sqrt(self.effective_cells))
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error of the probabilities of states; NaN for numbers."""
+        return self.calibration.error if self.calibration else float("nan")
+
+    @classmethod
+    def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
+        """Return the scores over the cells of several folds of one column."""
+        first, weights = parts[0], [part.weight for part in parts]
+        power = 2.0 if first.kind == "numeric" else 1.0
+
+        def mean(name: str, power: float = 1.0) -> float:
+            powers = [weight * getattr(part, name) ** power for weight, part in zip(weights, parts, strict=True)]
+            return float(sum(powers) / sum(weights)) ** (1.0 / power)
+
+        calibrations = [part.calibration for part in parts if part.calibration]
+        return cls(
+            first.name,
+            first.kind,
+            sum(part.cells for part in parts),
+            mean("loss"),
+            mean("baseline_loss"),
+            mean("error", power),
+            mean("baseline_error", power),
+            first.scale,
+            mean("coverage"),
+            Calibration.join(calibrations) if calibrations else None,
+            deviation_of(weights, [part.gain.value for part in parts], [part.gain_deviation for part in parts]),
+            sum(weights),
+            effective_cells(weights, [part.effective_cells for part in parts]),
+            first.unit,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        names = ("name", "kind", "cells", "loss", "baseline_loss", "error", "baseline_error", "scale", "coverage")
+        derived = {"calibration_error": self.calibration_error, "gain": self.gain.value, "gain_error": self.gain.error}
+        return {name: getattr(self, name) for name in names} | derived
+
+
+def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:
+    """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
+    logs, baseline_logs = predictions.log_probabilities, baseline.log_probabilities
+    weights = predictions.sample_weight
+    return ColumnEvaluation(
+        name,
+        kind,
+        len(predictions.truth),
+        -_mean(logs, weights),
+        -_mean(baseline_logs, weights),
+        *(_mean(_state_errors(part, ordered=kind == "ordinal"), weights) for part in (predictions, baseline)),
+        scale=1.0,
+        coverage=float("nan"),
+        calibration=Calibration.of(predictions.probabilities, predictions.truth, sample_weight=weights),
+        gain_deviation=_deviation(logs - baseline_logs, weights),
+        **_sizes(predictions.weights),
+    )
+
+
+def _state_errors(predictions: CellPredictions, *, ordered: bool) -> Array:
+    """Return which cells are wrong, or the distance of the median and the true state of ordered ones, (cells,)."""
+    if not ordered:
+        return predictions.probabilities.argmax(axis=1) != predictions.truth
+    below = np.cumsum(predictions.probabilities, axis=1) < 0.5 - 1e-12
+    medians = np.minimum(below.sum(axis=1), below.shape[1] - 1)
+    return np.abs(medians - predictions.truth)
+
+
+def _mean(values: Array, weights: Array | None) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _deviation(values: Array, weights: Array | None) -> float:
+    return math.sqrt(_mean((values - _mean(values, weights)) ** 2, weights))
+
+
+def _sizes(weights: Array) -> dict[str, float]:
+    total = float(weights.sum())
+    return {"weight": total, "effective_cells": total**2 / float(weights @ weights)}
+
+
+@dataclass(frozen=True)
+class NumberPredictions:
+    """Predictions of held-out numbers of one column, and the true numbers."""
+
+    probabilities: Array
+    """(cells, levels): of the levels of the fitted variable."""
+    mean: Array
+    """(cells,)"""
+    low: Array
+    """(cells,): lower end of the central interval."""
+    high: Array
+    """(cells,): upper end of it."""
+    truth: Array
+    """(cells,)"""
+    sample_weight: Array | None = None
+    """(cells,): weights of the cells; None weights all alike."""
+
+
+def evaluate_numbers(
+    name: str, variable: Variable, predictions: NumberPredictions, visible_mean: float, scale: float
+) -> ColumnEvaluation:
+    """Return the scores of held-out numbers; there must be some.
+
+    Parameters
+    ----------
+    variable : the fitted variable, whose levels and frequencies are those of the visible cells
+    visible_mean : mean of the visible cells
+    scale : standard deviation of all cells
+    """
+    truth, weights = predictions.truth, predictions.sample_weight
+    codes = variable.codes_of(truth)
+    places, widths = variable.position_of_code[codes], _mean(variable.log_widths[codes], weights)
+    shares = predictions.probabilities[np.arange(len(codes)), places], np.asarray(variable.frequencies)[places]
+    logs, baseline_logs = (np.log(np.maximum(share, TINY)) for share in shares)
+    return ColumnEvaluation(
+        name,
+        "numeric",
+        len(codes),
+        widths - _mean(logs, weights),
+        widths - _mean(baseline_logs, weights),
+        *(math.sqrt(_mean((mean - truth) ** 2, weights)) for mean in (predictions.mean, visible_mean)),
+        scale=scale,
+        coverage=_mean((truth >= predictions.low) & (truth <= predictions.high), weights),
+        calibration=None,
+        gain_deviation=_deviation(logs - baseline_logs, weights),
+        **_sizes(np.ones(len(codes)) if weights is None else weights),
+        unit="days" if family_of(variable.dtype) else "",
+    )

@@ -1,4 +1,4 @@
-"""``compare``: tests and edges are printed, and tables, models and a page are written."""
+"""``compare``: tests and edges are printed, and tables and models are written."""
 
 from __future__ import annotations
 
@@ -26,29 +26,27 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_path: Path) -> None:
-    edges, models, page = tmp_path / "edges.csv", tmp_path / "models", tmp_path / "page.html"
-    fit = ("--l1", "3", "--l1-difference", "3", "--permutations", "199", "--adjust", "bh")
-    done = run("compare", table, "--group", "country", *fit, "-o", edges, "--models", models, "--report", page)
+    edges, models = tmp_path / "edges.csv", tmp_path / "models"
+    fit = ("--l1", "3", "--permutations", "199", "--adjust", "bh")
+    done = run("compare", table, "--group", "country", *fit, "-o", edges, "--models", models)
     assert done.code == 0, done.err
     for word in ("north (100 rows)", "global strength", "structure", "noise - sleep", "1 edge differs"):
         assert word in done.out
     assert pl.read_csv(edges)["p"][0] == 0.005
     assert load(models / "south.safetensors").field_.record.n_rows == 100
-    assert "noise - sleep" in page.read_text(encoding="utf-8")
-    assert "separate fits" in done.out
+    assert "north with l1 = 2.12 has" in done.out
     assert "structure (largest difference of an edge)" in done.out
     assert done.out.count("north and south") == 1  # where the order of weights is explained
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
-    done = run(
-        "compare", table, "--group", "country", "--l1", "3", "--l1-difference", "inf", "--permutations", 0, "--json"
-    )
+    done = run("compare", table, "--group", "country", "--l1", "3", "--permutations", 0, "--json")
     found = json.loads(done.out)
-    assert found["groups"] == [{"group": "north", "rows": 100}, {"group": "south", "rows": 100}]
-    assert (found["l1_difference"], found["tests"][0]["p"]) == ("inf", None)
+    assert [(group["group"], group["rows"]) for group in found["groups"]] == [("north", 100), ("south", 100)]
+    assert (found["l1"], found["tests"][0]["p"]) == (3.0, None)
     assert len(found["nodes"]) == 4
-    assert all(edge["difference"] == 0.0 for edge in found["edges"])
+    for edge in found["edges"]:  # of binary columns
+        assert edge["difference"] == pytest.approx(edge["weight_a"] - edge["weight_b"])
 
 
 @pytest.mark.parametrize(
@@ -59,9 +57,6 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
             ("--group", "country", "--weight", "wet"),
             "counts each row once, so rows have no weights: remove --weight wet",
         ),
-        (("--group", "country", "--l1-difference", "much"), "--l1-difference must be 'auto', or a number above 0"),
-        (("--group", "country", "--l1-difference", "0"), "--l1-difference must be 'auto', or a number above 0"),
-        (("--group", "country", "--report", "page.txt"), "page.txt"),
         (("--group", "country", "--adjust", "some", "--l1", "3"), "--adjust must be one of max, holm"),
     ],
 )
@@ -79,7 +74,7 @@ def test_a_table_is_read_as_that_of_a_model(run, table: Path, tmp_path: Path) ->
     frame.write_csv(other, separator="|")
     described = ("--id", "number", "--missing=-9", "--nominal", "effort", "--observed", "rain", "--separator", "|")
     assert run("fit", other, "-o", model, "--l1", "3", *described).code == 0
-    fit = ("--group", "country", "--l1", "3", "--l1-difference", "3", "--permutations", "19", "--json")
+    fit = ("--group", "country", "--l1", "3", "--permutations", "19", "--json")
     given = run("compare", other, *fit, *described)
     alike = run("compare", other, *fit, "--like", model)
     assert alike.code == 0, alike.err
@@ -94,12 +89,6 @@ def test_a_model_that_does_not_say_how_its_table_was_read_is_refused(run, table:
     done = run("compare", table, "--group", "country", "--like", tmp_path / "m.safetensors")
     assert done.code == 2
     assert "does not say how its table was read" in done.err
-
-
-def test_no_difference_is_said_in_words(run, table: Path) -> None:
-    fit = ("--l1", "3", "--l1-difference", "inf", "--permutations", "0")
-    done = run("compare", table, "--group", "country", *fit)
-    assert "no difference of weights (l1_difference = inf)" in done.out
 
 
 def test_rows_without_a_group_are_counted_from_the_header(run, table: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield.analysis.baselines import ChainedRegressions, column_frequencies
+from sparsefield.app.demo.baselines import ChainedRegressions, column_frequencies
 from sparsefield.app.demo.digit_figures import (
     CompletedPicture,
     PixelNetwork,

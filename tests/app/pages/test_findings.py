@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.analysis.calibration import Gain
-from sparsefield.analysis.column_evaluation import ColumnEvaluation
+from sparsefield.analysis.metrics import ColumnEvaluation
 from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
 from sparsefield.app.pages.report.repeat_fit import describe_fit
@@ -193,7 +193,7 @@ def test_a_gain_within_its_error_is_no_gain() -> None:
 
 
 def column(name: str, gain: float, deviation: float) -> ColumnEvaluation:
-    return ColumnEvaluation(name, "nominal", 100, 1.0 - gain, 1.0, 0.2, 0.3, 1.0, np.nan, None, deviation)
+    return ColumnEvaluation(name, "nominal", 100, 1.0 - gain, 1.0, 0.2, 0.3, 1.0, np.nan, None, deviation, 100.0, 100.0)
 
 
 def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named() -> None:

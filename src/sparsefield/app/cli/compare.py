@@ -1,7 +1,8 @@
-"""``sparsefield compare`` compares the networks of groups of rows."""
+"""``sparsefield compare``: the networks of groups of rows, and tests of their differences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -14,7 +15,7 @@ from sparsefield.app.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
 from sparsefield.app.cli.model_input import open_model, require_estimator
 from sparsefield.app.cli.remembered_reading import remember_reading
-from sparsefield.app.cli.table_files import check_folder, check_output, check_table_output, write_table
+from sparsefield.app.cli.table_files import check_folder, check_table_output, write_table
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sparsefield import GroupComparison
 
 SHOWN_EDGES = 15
-PAGES = (".html", ".htm")
 NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
 """Learning options that a comparison does not have."""
 
@@ -37,23 +37,12 @@ Output = Annotated[
     ),
 ]
 Permutations = Annotated[int, typer.Option("--permutations", min=0, help="Permutations of each test; 0 tests nothing.")]
-Difference = Annotated[
-    str,
-    typer.Option(
-        "--l1-difference",
-        metavar="NUMBER|auto",
-        help="Penalty of differences between groups; 'auto' selects it by cross-validation, 'inf' allows none.",
-    ),
-]
 Adjust = Annotated[
     str,
     typer.Option("--adjust", metavar="max|holm|bh|none", help="How p-values of edges are adjusted for their number."),
 ]
 Models = Annotated[
     Path | None, typer.Option("--models", metavar="FOLDER", help="Write the model of each group into this folder.")
-]
-Report = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tests, edges and networks (.html).")
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -86,10 +75,8 @@ def compare(
     like: Like = None,
     output: Output = None,
     permutations: Permutations = 1000,
-    l1_difference: Difference = "auto",
     adjust: Adjust = "max",
     models: Models = None,
-    report: Report = None,
     drop_missing_groups: DropMissing = False,
     weight: Weight = None,
     as_json: Json = False,
@@ -102,22 +89,21 @@ def compare(
 ) -> None:
     """Compare the networks of groups of rows, and test by permutations whether they differ.
 
-    Fits the fields of all groups together: weights that all groups share, and penalized differences. Tests permute the
-    groups of rows: the difference of global strength (the sum of the strengths of all edges), the largest difference of
-    an edge, and every single edge. Prints the tests and the edges that differ most. With '--like MODEL', options for
-    reading the table need not be given again; options for learning are those of this command.
+    Fits the field of each group by itself. Tests permute the groups of rows: the difference of global strength (the sum
+    of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
+    edges that differ most. With '--like MODEL', options for reading the table need not be given again; options for
+    learning are those of this command.
     """
     if weight is not None:
         raise DataError(
             f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}. Weights "
             "are often made within groups, and rows that are permuted would carry them into the other group."
         )
-    from sparsefield.analysis.group_statistics import Adjustment
+    from sparsefield.analysis.permutation_tests import Adjustment
 
-    difference = _read_difference(l1_difference)
     if adjust not in get_args(Adjustment):
         raise typer.BadParameter(f"--adjust must be one of {', '.join(get_args(Adjustment))}, got {adjust!r}")
-    _check_files(data, output, models, report, like)
+    _check_files(data, output, models, like)
     if like is not None:
         model = open_model(like, data)
         require_estimator(model, "MarkovField", "CRFClassifier", what="says how one table is read")
@@ -132,11 +118,10 @@ def compare(
     import sparsefield
 
     with ProgressBar(f"Comparing the groups of {group}") as meter:
-        found = sparsefield.compare(
+        comparison = sparsefield.compare(
             given.X,
             given.groups,
             observed=given.observed or None,
-            l1_difference=difference,
             permutations=permutations,
             adjust=adjust,  # pyright: ignore[reportArgumentType]
             seed=seed,
@@ -145,37 +130,25 @@ def compare(
             progress=meter.show_progress,
             **options,
         )
-    for field in found.fields.values():
+    for field in comparison.fields.values():
         remember_reading(field, data, reading, given, columns.top_levels)
-    written = _write(found, output, models, report, f"Groups of {group} in {data.name}")
+    written = _write(comparison, output, models)
     if as_json:
-        show_json(_content(found, written))
+        show_json(_content(comparison, written))
         return
-    _show(found)
+    _show(comparison)
     if written:
         show(f"\nWrote {', '.join(map(str, written))}.")
 
 
-def _check_files(data: Path, output: Path | None, models: Path | None, report: Path | None, like: Path | None) -> None:
+def _check_files(data: Path, output: Path | None, models: Path | None, like: Path | None) -> None:
     if is_linked(data) or is_matrix(data):
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     if output is not None:
         check_table_output(output)
-    if report is not None:
-        check_output(report, PAGES)
     if models is not None:
         check_folder(models)
-    refuse_overwriting_inputs([output, report], [data, *([] if like is None else [like])])
-
-
-def _read_difference(word: str) -> float | str:
-    try:
-        value = word if word == "auto" else float(word)
-    except ValueError:
-        value = -1.0
-    if isinstance(value, float) and not value > 0.0:
-        raise typer.BadParameter(f"--l1-difference must be 'auto', or a number above 0, got {word!r}")
-    return value
+    refuse_overwriting_inputs([output], [data, *([] if like is None else [like])])
 
 
 def _check_groups(values: Any, group: str, data: Path) -> None:
@@ -188,79 +161,91 @@ def _check_groups(values: Any, group: str, data: Path) -> None:
         )
 
 
-def _write(
-    found: GroupComparison, output: Path | None, models: Path | None, report: Path | None, title: str
-) -> list[Path]:
+def _write(comparison: GroupComparison, output: Path | None, models: Path | None) -> list[Path]:
     """Write what was asked for, and return the files."""
     import polars as pl
 
     written = []
     if output is not None:
-        frame: Any = found.edges
+        frame: Any = comparison.edges
         edges = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
         write_table(edges.with_columns(pl.col("p", "p_adjusted").fill_nan(None)), output)
         written.append(output)
     if models is not None:
-        written += found.save_models(models)
-    if report is not None:
-        found.write_report(report, title=title)
-        written.append(report)
+        models.mkdir(parents=True, exist_ok=True)
+        for name, field in zip(_file_names(comparison.groups), comparison.fields.values(), strict=True):
+            field.save(models / f"{name}.safetensors")
+            written.append(models / f"{name}.safetensors")
     return written
 
 
-def _content(found: GroupComparison, written: list[Path]) -> dict[str, Any]:
+def _file_names(labels: Sequence[Any]) -> list[str]:
+    """Return names of files for groups, each of them once."""
+    names: list[str] = []
+    for label in labels:
+        name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in str(label)).strip(".") or "group"
+        taken = any(other.lower() == name.lower() for other in names)
+        names.append(f"{name}-{len(names) + 1}" if taken else name)
+    return names
+
+
+def _content(comparison: GroupComparison, written: list[Path]) -> dict[str, Any]:
     """Return the comparison as values that JSON can express."""
-    from dataclasses import asdict
     from math import isfinite
 
-    def rows(records: Any) -> list[dict[str, Any]]:
-        named = [asdict(record) for record in records]
+    from sparsefield.analysis.group_comparison import rows_of
+
+    def rows(frame: Any) -> list[dict[str, Any]]:
         return [
-            {name: None if isinstance(v, float) and not isfinite(v) else v for name, v in row.items()} for row in named
+            {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in row.items()}
+            for row in rows_of(frame)
         ]
 
+    sizes = zip(comparison.fields.items(), comparison.sizes, strict=True)
     return {
-        "groups": [{"group": name, "rows": n} for name, n in zip(found.groups, found.sizes, strict=True)],
-        "l1": found.l1,
-        "l1_difference": found.l1_difference if isfinite(found.l1_difference) else "inf",
-        "permutations": found.permutations,
-        "tests": rows(found.tables.test_rows),
-        "edges": rows(found.tables.edge_rows),
-        "nodes": rows(found.tables.node_rows),
+        "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
+        "l1": comparison.l1,
+        "permutations": comparison.permutations,
+        "hidden_cells": comparison.hidden_cells,
+        "tests": rows(comparison.tests),
+        "edges": rows(comparison.edges),
+        "nodes": rows(comparison.nodes),
         "files": [str(path) for path in written],
     }
 
 
-def _show(found: GroupComparison) -> None:
-    from sparsefield.analysis.comparison_text import TESTS, describe_differing, describe_penalties, name_groups
+def _show(comparison: GroupComparison) -> None:
+    from sparsefield.analysis.group_comparison import TESTS, name_groups, rows_of
 
-    facts = found.facts
-    sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(facts.groups, facts.sizes, strict=True))
-    show(f"Groups: {sizes}\n{describe_penalties(facts)}\n")
+    sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(comparison.groups, comparison.sizes, strict=True))
+    show(f"Groups: {sizes}\n{comparison.describe_fits()}")
+    if comparison.hidden_cells:
+        show(comparison.describe_hidden_cells())
+    show()
     # With two groups, every row would name the same ones.
-    heads = ("groups",) if facts.several_pairs else ()
+    several = comparison.has_several_pairs
+    heads = ("groups",) if several else ()
 
-    def groups(row: Any) -> list[str]:
-        return [name_groups(row)] if facts.several_pairs else []
+    def groups(row: dict[str, Any]) -> list[str]:
+        return [name_groups(row)] if several else []
 
     table = new_table(*heads, "test", "difference", "p", left=1 + len(heads))
-    for test in facts.tables.test_rows:
-        table.add_row(*groups(test), TESTS[test.test], f"{test.statistic:.3f}", _p(test.p))
+    for test in rows_of(comparison.tests):
+        table.add_row(*groups(test), TESTS[test["test"]], f"{test['statistic']:.3f}", _p(test["p"]))
     show(table)
     show()
-    names = (*heads, "edge", "joint fit", "separate fits", "difference", "p", "adjusted")
-    edges = new_table(*names, left=1 + len(heads))
-    for edge in facts.tables.edge_rows[:SHOWN_EDGES]:
-        joint, alone = f"{edge.weight_a:.2f}, {edge.weight_b:.2f}", f"{edge.separate_a:.2f}, {edge.separate_b:.2f}"
-        tested = f"{edge.statistic:.2f}", _p(edge.p), _p(edge.p_adjusted)
-        edges.add_row(*groups(edge), f"{edge.variable_a} - {edge.variable_b}", joint, alone, *tested)
-    if facts.tables.edge_rows:
+    edges = new_table(*heads, "edge", "weights", "difference", "p", "adjusted", left=1 + len(heads))
+    rows = rows_of(comparison.edges)
+    for edge in rows[:SHOWN_EDGES]:
+        weights = f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}"
+        tested = f"{edge['statistic']:.2f}", _p(edge["p"]), _p(edge["p_adjusted"])
+        edges.add_row(*groups(edge), f"{edge['variable_a']} - {edge['variable_b']}", weights, *tested)
+    if rows:
         show(edges)
-        order = "the two groups" if facts.several_pairs else " and ".join(map(str, facts.groups))
+        order = "the two groups" if several else " and ".join(map(str, comparison.groups))
         show(f"\nWeights are those of {order}, in this order.")
-        show("Differences and p-values are those of the separate fits, of each group by itself.")
-    if facts.permutations:
-        show(describe_differing(facts))
+    if comparison.permutations:
+        show(comparison.describe_edges())
 
 
 def _p(value: float) -> str:

@@ -19,9 +19,9 @@ from sparsefield.app.cli.row_evaluation import evaluate_rows, refuse_rows_withou
 from sparsefield.app.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.column_evaluation import ColumnEvaluation
     from sparsefield.analysis.hold_out import Evaluation, Fold
     from sparsefield.analysis.label_evaluation import LabelFolds
+    from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}

@@ -14,8 +14,8 @@ from sparsefield.app.pages.fit_summary import describe_convergence, describe_kin
 from sparsefield.text import count
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.column_evaluation import ColumnEvaluation
     from sparsefield.analysis.hold_out import Evaluation
+    from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.input_data import InputData
     from sparsefield.app.cli.options import AnyField
 

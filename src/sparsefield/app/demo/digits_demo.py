@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.baselines import ChainedRegressions, column_frequencies
+from sparsefield.app.demo.baselines import ChainedRegressions, column_frequencies
 from sparsefield.app.demo.digit_figures import PixelNetwork, draw_completions, draw_histograms, draw_network
 from sparsefield.app.demo.digits import (
     PIXELS,

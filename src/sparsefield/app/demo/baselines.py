@@ -1,4 +1,4 @@
-"""This module predicts missing categorical cells by baselines: frequencies, or a logistic regression per column."""
+"""Baselines that predict missing categorical cells: frequencies, or a logistic regression per column."""
 
 from __future__ import annotations
 

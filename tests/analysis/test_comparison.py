@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsefield import FixedGraph, MarkovField, compare, load
 from sparsefield.analysis import permutation_tests
-from sparsefield.analysis.compared_groups import read_compared_groups
+from sparsefield.analysis.comparison import read_compared_groups
 from sparsefield.errors import DataError, LeftOutWarning
 
 
@@ -48,33 +48,54 @@ def test_a_planted_difference_is_found_and_the_shared_edge_is_not(found) -> None
     assert {row["variable"] for row in found.nodes.head(2).iter_rows(named=True)} == {"mood", "tired"}
 
 
-def test_the_penalty_of_differences_is_selected_among_others(found) -> None:
-    (chosen,) = [point for point in found.path if point.selected]
-    assert chosen.l1_difference == found.l1_difference
-    assert found.path[0].l1_difference == np.inf
-    assert chosen.score >= max(point.score for point in found.path) - chosen.error - 1e-12
+def test_the_field_of_a_group_is_that_of_its_rows_alone() -> None:
+    rng, group = np.random.default_rng(2), np.arange(300) % 3 > 0  # binary columns, which are coded alike in all rows
+    X = rng.integers(0, 2, (300, 4))
+    X[:, 1] = np.where(rng.random(300) < 0.6, X[:, 0], X[:, 1])
+    X[:, 2] = np.where(group & (rng.random(300) < 0.6), 1 - X[:, 1], X[:, 2])
+    comparison = compare(X, group, l1=3.0, permutations=0, n_jobs=1)
+    for label, share in ((False, 1 / 3), (True, 2 / 3)):
+        field, alone = comparison.fields[label], MarkovField(l1=3.0 * np.sqrt(share)).fit(X[group == label])
+        record = field.field_.record
+        assert (record.n_rows, record.l1, record.converged) == (300 * share, pytest.approx(alone.l1), True)
+        assert record.objective == pytest.approx(alone.field_.record.objective, rel=1e-6)
+        own, exact = (
+            {row[:2]: row[2] for row in f.edges_.select("variable_a", "variable_b", "strength").rows()}
+            for f in (field, alone)
+        )
+        assert own == pytest.approx(exact, abs=1e-2)
+        side = "ab"[int(label)]
+        for row in comparison.edges.iter_rows(named=True):
+            assert abs(row[f"weight_{side}"]) == pytest.approx(own.get((row["variable_a"], row["variable_b"]), 0.0))
 
 
-def test_the_field_of_a_group_predicts_is_saved_and_drawn(found, tmp_path: Path) -> None:
+def test_the_field_of_a_group_predicts_and_is_saved(found, tmp_path: Path) -> None:
     field = found.fields["g1"]
-    assert isinstance(field, MarkovField)
     rows = survey(4).drop("country").with_columns(tired=pl.lit(None, pl.Int64))
     assert field.transform(rows)["tired"].null_count() == 0
-    paths = found.save_models(tmp_path / "models")
-    assert [path.name for path in paths] == ["g0.safetensors", "g1.safetensors"]
-    np.testing.assert_array_equal(load(paths[1]).field_.weights, field.field_.weights)
-    assert "<svg" in found.plot().to_svg()
-    assert "g1 minus weights of g0" in found.plot("g1", "g0").title
-    found.write_report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(word in page for word in ("global strength", "mood - tired", "g0 minus g1", "Network of g1"))
-    assert "mood - tired" in found.summary()
-    assert "g0 and g1" not in found.summary()
+    field.save(tmp_path / "g1.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "g1.safetensors").field_.weights, field.field_.weights)
+
+
+def test_the_difference_field_has_the_weights_of_one_group_minus_those_of_another(found) -> None:
+    forth, back = found.difference_field(), found.difference_field("g1", "g0")
+    np.testing.assert_allclose(forth.weights, -back.weights)
+    np.testing.assert_allclose(forth.biases, found.fields["g0"].field_.biases - found.fields["g1"].field_.biases)
+    with pytest.raises(DataError, match="no group 'g7'; the groups are 'g0', 'g1'"):
+        found.difference_field("g7")
+
+
+def test_a_summary_has_the_penalties_the_tests_and_the_edges(found) -> None:
+    text = found.summary()
+    assert "g0 with l1 = 2.83 has" in text
+    assert "(l1 = 4 for all rows)" in text
+    assert "mood - tired" in text
+    assert "g0 and g1" not in text
 
 
 def test_threads_and_an_interruption_change_nothing(found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permutation_tests, "CHUNK", 16)
-    options = {"l1": 4.0, "l1_difference": found.l1_difference, "permutations": 39, "adjust": "none", "n_jobs": 2}
+    options = {"l1": 4.0, "permutations": 39, "adjust": "none", "n_jobs": 2}
 
     def stop(done: int, total: int) -> None:
         assert total == 39
@@ -94,45 +115,38 @@ def test_threads_and_an_interruption_change_nothing(found, tmp_path: Path, monke
 
 
 def test_three_groups_are_compared_in_pairs_and_all_together() -> None:
-    found = compare(survey(360, groups=3), "country", l1=4.0, l1_difference=4.0, permutations=19)
+    found = compare(survey(360, groups=3), "country", l1=4.0, permutations=19)
     assert found.tests["group_b"].to_list() == ["g1", "g1", "g2", "g2", "g2", "g2", "", ""]
     p = found.tests.filter(pl.col("test") == "structure")["p"].to_list()
     assert p[0] > 0.05
     assert p[1:] == [0.05, 0.05, 0.05]
     assert found.edges["p_adjusted"].min() == 0.05
     assert (found.edges["p_adjusted"] >= found.edges["p"]).all()
-    assert "edges have different weights in the joint fit, in two groups at least" in found.summary()
+    assert "g0 and g2, structure" in found.summary()
+    assert "all groups, structure" in found.summary()
 
 
-def test_a_group_has_the_same_separate_weights_in_all_comparisons() -> None:
-    found = compare(survey(240, groups=3), "country", l1=3.0, l1_difference=3.0, permutations=0, n_jobs=1)
+def test_a_group_has_the_same_weights_in_all_comparisons() -> None:
+    found = compare(survey(240, groups=3), "country", l1=3.0, permutations=0, n_jobs=1)
     weights: dict[tuple[str, str, str], set[float]] = {}
     for row in found.edges.iter_rows(named=True):
         for side in "ab":
             edge = row[f"group_{side}"], row["variable_a"], row["variable_b"]
-            weights.setdefault(edge, set()).add(row[f"separate_{side}"])
+            weights.setdefault(edge, set()).add(row[f"weight_{side}"])
     assert len(weights) == 18
     assert all(len(values) == 1 for values in weights.values())
 
 
-def test_rows_of_all_pairs_are_sorted_by_p_and_have_the_weights_of_the_tested_fits(tmp_path: Path) -> None:
+def test_rows_of_all_pairs_are_sorted_by_p_and_have_the_weights_of_the_tested_fits() -> None:
     table = survey(360, groups=3).with_columns(
         mood=(pl.col("mood") > 2).cast(int), color=(pl.col("color") == "red").cast(int)
     )
-    found = compare(table, "country", l1=4.0, l1_difference=4.0, permutations=19)
+    found = compare(table, "country", l1=4.0, permutations=19)
     assert found.edges["p"].is_sorted()
     assert found.nodes["p"].is_sorted()
     assert found.edges["group_a"].to_list() != sorted(found.edges["group_a"].to_list())
     for row in found.edges.iter_rows(named=True):  # binary columns have one weight for each edge
-        assert abs(row["separate_a"] - row["separate_b"]) == pytest.approx(row["statistic"], abs=1e-9)
-
-
-def test_a_page_says_where_no_edge_differs(tmp_path: Path) -> None:
-    same = compare(survey(200), "country", l1=4.0, l1_difference=np.inf, permutations=5)
-    same.write_report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert ": no edge differs in the joint fit." in page
-    assert "permutations, on a logarithmic scale" in page
+        assert abs(row["weight_a"] - row["weight_b"]) == pytest.approx(row["statistic"], abs=1e-9)
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -142,7 +156,7 @@ def test_rows_without_a_group_are_left_out_on_request(as_array: bool) -> None:
     )
     kept = table.filter(pl.col("country").is_not_null())
     X, group = (table.drop("country").to_numpy(), table["country"]) if as_array else (table, "country")
-    options: dict = {"l1": 4.0, "l1_difference": 4.0, "permutations": 3}
+    options: dict = {"l1": 4.0, "permutations": 3}
     with pytest.raises(DataError, match="drop_missing_groups=True"):
         compare(X, group, **options)
     with pytest.warns(LeftOutWarning, match="10 missing value"):
@@ -155,14 +169,14 @@ def test_rows_without_a_group_are_left_out_on_request(as_array: bool) -> None:
 
 
 def test_holm_says_how_many_permutations_it_needs_and_counts_all_pairs_of_groups() -> None:
-    found = compare(survey(90, groups=3), "country", l1=4.0, l1_difference=4.0, permutations=39, adjust="holm")
+    found = compare(survey(90, groups=3), "country", l1=4.0, permutations=39, adjust="holm")
     # six edges in each of three pairs of groups
     assert "the smallest possible p-value is 0.45. Take at least 359 permutations, or" in found.summary()
 
 
 def test_the_plain_maximum_serves_where_statistics_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permutation_tests, "MOST_NUMBERS", 10)
-    found = compare(survey(200), "country", l1=4.0, l1_difference=4.0, permutations=39)
+    found = compare(survey(200), "country", l1=4.0, permutations=39)
     assert found.results[0].singles.shape == (39, 0)
     assert found.edges["p_adjusted"].min() == found.tests["p"][1]
     assert (found.nodes["p_adjusted"] >= found.nodes["p"]).all()
@@ -172,30 +186,28 @@ def test_an_array_with_missing_cells_and_an_array_of_groups() -> None:
     frame = survey(200, seed=4)
     X = frame.select("mood", "tired", "smiles").to_numpy().astype(float)
     X[::6, 1] = np.nan
-    found = compare(X, frame["country"].to_numpy(), l1=4.0, l1_difference=4.0, permutations=19)
+    found = compare(X, frame["country"].to_numpy(), l1=4.0, permutations=19)
     assert (found.edges["variable_a"][0], found.edges["variable_b"][0]) == ("x0", "x1")
     assert found.edges["p"][0] == 0.05
 
 
 def test_without_permutations_nothing_is_tested() -> None:
-    found = compare(survey(80), "country", l1=4.0, l1_difference=4.0, permutations=0)
+    found = compare(survey(80), "country", l1=4.0, permutations=0)
     assert np.isnan(found.tests["p"].to_numpy()).all()
     assert "Nothing was tested" in found.summary()
 
 
-def test_groups_without_any_edge_are_alike(tmp_path: Path) -> None:
+def test_groups_without_any_edge_are_alike() -> None:
     found = compare(survey(80), "country", l1=500.0, permutations=3)
     assert len(found.edges) == 0
     assert found.tests["p"].to_list() == [1.0, 1.0]
-    assert found.l1_difference == np.inf
-    found.write_report(tmp_path / "page.html")
     assert "No edge can differ" in found.summary()
     assert "the smallest possible p-value is 0.25. Take at least 19 permutations." in found.summary()
 
 
 def test_a_fixed_graph_and_observed_columns_restrict_the_edges() -> None:
     rule = FixedGraph(edges=[("mood", "tired"), ("color", "smiles")])
-    options = {"l1": 2.0, "l1_difference": 2.0, "permutations": 3}
+    options = {"l1": 2.0, "permutations": 3}
     found = compare(survey(80), "country", induction=rule, **options)
     assert set(found.edges["variable_a"]) <= {"mood", "color"}
     given = compare(survey(80), "country", observed=["mood", "color"], **options)
@@ -218,7 +230,7 @@ def test_a_sparse_matrix_is_refused() -> None:
         ({"missing": True}, "Column 'country' has 1 missing value.*first in row 3 .counted from 1"),
         ({"options": {"latent": {"topic": 2}, "refit": True}}, "refit=True is not possible.*latent="),
         ({"options": {"sample_weight": np.ones(60)}}, "leave sample_weight out"),
-        ({"options": {"l1_difference": 0.0, "permutations": -1}}, "l1_difference must be.*permutations must be"),
+        ({"options": {"adjust": "some", "permutations": -1}}, "permutations must be.*adjust must be one of"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change: dict, message: str) -> None:
@@ -232,7 +244,7 @@ def test_what_cannot_be_compared_is_refused(change: dict, message: str) -> None:
 
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
-    options = {"l1": 4.0, "l1_difference": 4.0, "permutations": 40, "checkpoint": tmp_path}
+    options = {"l1": 4.0, "permutations": 40, "checkpoint": tmp_path}
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -244,7 +256,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_other_candidates_is_refused(tmp_path: Path) -> None:
-    options = {"l1": 4.0, "l1_difference": 4.0, "permutations": 40, "checkpoint": tmp_path}
+    options = {"l1": 4.0, "permutations": 40, "checkpoint": tmp_path}
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -287,7 +299,7 @@ def test_without_a_difference_p_values_are_about_uniform() -> None:
     p = []
     for seed in range(30):
         frame = survey(120, strength=0.0, seed=seed)
-        found = compare(frame, "country", l1=1.5, l1_difference=np.inf, permutations=19, n_jobs=1)
+        found = compare(frame, "country", l1=1.5, permutations=19, n_jobs=1)
         p.append(found.tests["p"].to_list())
     values = np.array(p)
     assert (np.abs(values.mean(axis=0) - 0.5) < 0.16).all()

@@ -1,0 +1,135 @@
+"""Permutation tests of groups: statistics, adjusted p-values, and missing cells that are alike in all groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control
+
+from sparsefield import compare
+from sparsefield.analysis.permutation_tests import (
+    CandidateEdges,
+    GroupStatistics,
+    adjust,
+    adjust_by_maximum,
+    adjust_by_plain_maximum,
+    match_missing,
+)
+
+EDGES = CandidateEdges(np.array([[0, 1], [0, 2]]), np.array([0, 0, 1]), 3)
+
+
+def test_statistics_are_norms_of_differences_and_differences_of_norms() -> None:
+    found = GroupStatistics.of(EDGES, np.array([[3.0, 4.0, 1.0], [3.0, 0.0, -1.0]]))
+    np.testing.assert_allclose(found.edges, [4.0, 2.0])
+    assert found.structure == 4.0
+    assert found.global_strength == pytest.approx(2.0)  # 5 + 1 against 3 + 1
+    np.testing.assert_allclose(found.nodes, [2.0, 2.0, 0.0])
+    np.testing.assert_allclose(found.as_vector(), [2.0, 4.0, 4.0, 2.0, 2.0, 2.0, 0.0])
+
+
+def test_of_several_groups_the_two_most_different_ones_count() -> None:
+    weights = np.array([[0.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, 5.0, 0.0]])
+    found = GroupStatistics.of(EDGES, weights)
+    np.testing.assert_allclose(found.edges, [5.0, 1.0])
+    assert found.global_strength == pytest.approx(4.0)
+
+
+def test_adjusted_p_values_are_those_of_scipy_and_of_the_definition() -> None:
+    p = np.random.default_rng(0).random(12) ** 2
+    np.testing.assert_allclose(adjust(p, "bh"), false_discovery_control(p))
+    np.testing.assert_array_equal(adjust(p, "none"), p)
+    order = np.argsort(p)
+    steps = [min(1.0, (12 - k) * p[order[k]]) for k in range(12)]
+    np.testing.assert_allclose(adjust(p, "holm")[order], np.maximum.accumulate(steps))
+
+
+def test_a_clear_difference_has_the_smallest_p_among_many_edges() -> None:
+    drawn = np.abs(np.random.default_rng(0).normal(size=(199, 500))).astype(np.float32)
+    observed = np.abs(np.random.default_rng(1).normal(size=500))
+    observed[7] = 12.0
+    (p,) = adjust_by_maximum([observed], [drawn])
+    assert p[7] == 1 / 200
+    assert (np.delete(p, 7) > 0.05).all()
+
+
+def test_the_scale_of_an_edge_does_not_hide_others() -> None:
+    drawn = np.abs(np.random.default_rng(0).normal(size=(199, 20)))
+    observed = np.full(20, 0.5)
+    observed[0] = 6.0
+    drawn[:, 1] *= 5.0
+    assert adjust_by_plain_maximum([observed], [drawn.max(axis=1)])[0][0] > 0.1
+    assert adjust_by_maximum([observed], [drawn])[0][0] < 0.05
+
+
+def test_pairs_of_groups_share_their_largest_statistic() -> None:
+    small, large = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [9.0]])
+    one, two = adjust_by_plain_maximum([np.array([2.5]), np.array([10.0])], [small[:, 0], large[:, 0]])
+    assert (one[0], two[0]) == (0.5, 0.25)
+    alone = adjust_by_maximum([np.array([4.0])], [small])[0][0]
+    assert adjust_by_maximum([np.array([4.0]), np.array([2.0])], [small, large])[0][0] >= alone
+
+
+def test_statistics_that_are_always_zero_have_a_p_of_one() -> None:
+    assert adjust_by_maximum([np.zeros(3)], [np.zeros((9, 3))])[0].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_without_differences_any_edge_is_found_in_about_the_share_of_the_level() -> None:
+    rng, scale = np.random.default_rng(0), np.geomspace(0.05, 2.0, 30)
+    tables = np.maximum(np.abs(rng.normal(size=(400, 40, 30)) * scale) - 0.3, 0.0)
+    found = [adjust_by_maximum([table[0]], [table[1:]])[0].min() <= 0.05 for table in tables]
+    assert 0.02 < np.mean(found) < 0.09
+
+
+def patterns(missing: np.ndarray) -> Counter[tuple[bool, ...]]:
+    """How many rows have each pattern of missing cells."""
+    return Counter(map(tuple, missing.tolist()))
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.5), (0.05, 0.4), (0.3, 0.3, 0.8)])
+def test_matched_groups_have_the_same_patterns_and_lose_no_missing_cell(shares: tuple[float, ...]) -> None:
+    rng, rows = np.random.default_rng(0), 60
+    missing = np.concatenate([rng.random((rows, 4)) < share for share in shares])
+    numbers = np.repeat(np.arange(len(shares)), rows)
+    matched = match_missing(missing, numbers, 0)
+    assert (matched >= missing).all()
+    first, *others = [patterns(matched[numbers == group]) for group in range(len(shares))]
+    assert all(other == first for other in others)
+    assert matched.mean() < 1.0
+
+
+def test_groups_of_different_sizes_have_about_the_same_shares_of_patterns() -> None:
+    rng, numbers = np.random.default_rng(1), np.repeat([0, 1], [300, 1200])
+    missing = rng.random((1500, 3)) < np.where(numbers == 0, 0.5, 0.1)[:, None]
+    matched = match_missing(missing, numbers, 0)
+    small, large = patterns(matched[:300]), patterns(matched[300:])
+    assert all(abs(small[pattern] / 300 - large[pattern] / 1200) < 0.05 for pattern in small | large)
+
+
+def test_patterns_that_differ_by_chance_alone_stay_as_they_are() -> None:
+    missing = np.random.default_rng(2).random((200, 5)) < 0.2
+    np.testing.assert_array_equal(match_missing(missing, np.arange(200) % 2, 0), missing)
+
+
+def test_blocks_are_matched_with_blocks() -> None:
+    missing = np.zeros((100, 6), dtype=bool)
+    missing[:20, :3] = True  # of the first group
+    missing[50:60, :3] = True  # of the second
+    matched = match_missing(missing, np.repeat([0, 1], 50), 0)
+    assert patterns(matched[:50]) == patterns(matched[50:]) == {(True,) * 3 + (False,) * 3: 20, (False,) * 6: 30}
+
+
+def test_more_missing_cells_in_one_group_are_no_difference_of_global_strength() -> None:
+    p_values = []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        X = (0.8 * rng.normal(size=(300, 1)) + rng.normal(size=(300, 5)) > 0.0).astype(float)
+        X[150:][rng.random((150, 5)) < 0.5] = np.nan
+        comparison = compare(X, np.repeat(["a", "b"], 150), l1=4.0, permutations=39, seed=seed, n_jobs=1)
+        p_values.append(comparison.tests["p"][0])
+    assert comparison.hidden_cells > 300
+    assert "missing alike" in comparison.summary()
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.125
+    assert np.mean(p_values) > 0.35  # .25 where completions of one group are shrunk twice
