@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, RelationalField
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import DataError
 

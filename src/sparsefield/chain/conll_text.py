@@ -158,11 +158,9 @@ def parse_conll(
     name : of the file, for messages
     separator : what divides columns; by default a tab in files that have tabs between tokens, and blanks otherwise
     comment : how comments begin; None if there are none. Lines within a sentence that have all columns are tokens
-    encoding : found by default
+    encoding : UTF-8 by default
     """
-    from sparsefield.app.tables.text_encoding import find_encoding
-
-    encoding = find_encoding(data, name).name if encoding is None else encoding
+    encoding = "utf-8" if encoding is None else encoding
     if codecs.lookup(encoding).name == "utf-8-sig":
         encoding = "utf-8"  # the other name would add a byte order mark to each text that is written
     try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Self
-
-from sparsefield.model.source_record import read_record
 
 TEXTS = ("columns", "templates", "numeric", "missing")
 
@@ -43,6 +42,19 @@ class ChainSource:
         if not isinstance(plain, dict):
             raise ValueError("the record of the source is damaged")
         return read_record(cls, plain, TEXTS, _fits)
+
+
+def read_record(cls: Any, plain: dict[str, Any], texts: Sequence[str], fits: Callable[[str, Any], bool]) -> Any:
+    """Return the dataclass of a source from plain values, with tuples for the entries in ``texts``.
+
+    A ValueError says which entry does not fit: ``fits(name, value)``.
+    """
+    found = cls(**{name: tuple(value) if name in texts else value for name, value in plain.items()})
+    for field in fields(cls):
+        value = getattr(found, field.name)
+        if not fits(field.name, value):
+            raise ValueError(f"the record of the source has {field.name} = {str(value)[:40]!r}")
+    return found
 
 
 def _fits(name: str, value: Any) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from sparsefield.model.record_checks import check_record
-from sparsefield.model.source_record import SourceRecord
 
 
 @dataclass(frozen=True)
@@ -128,8 +127,8 @@ class FitRecord:
     stability: StabilityRecord | None = None
     likelihood: LikelihoodRecord | None = None
     """None unless weights were estimated by the exact likelihood."""
-    source: SourceRecord | None = None
-    """How the table was read; None unless it is one table that the command line read from a file."""
+    source: str = ""
+    """How the table was read, a text of whoever read it; empty unless it is one table of a file."""
 
     @property
     def is_learned(self) -> bool:
@@ -171,6 +170,4 @@ class FitRecord:
             likelihood = dict(plain["likelihood"])
             wide = (WideColumns(**{**one, "columns": tuple(one["columns"])}) for one in likelihood["wide"])
             plain["likelihood"] = LikelihoodRecord(**{**likelihood, "wide": tuple(wide)})
-        if plain["source"] is not None:
-            plain["source"] = SourceRecord.from_plain(plain["source"])
         return cls(**plain)

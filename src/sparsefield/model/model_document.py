@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sparsefield.app.tables.file_kinds import HEAD_BYTES, KINDS, kind_of
 from sparsefield.errors import ModelFileError
 
 FORMAT = "sparsefield"
@@ -101,11 +100,10 @@ def _metadata_and_document(path: Path) -> tuple[dict[str, Any], bytes]:
 def _describe_no_model(path: Path) -> str:
     """Return what a file is that holds no model; a table may be there because two arguments are swapped."""
     with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    kind = KINDS[kind_of(head, path)]
-    if (b"\n" not in head and kind.title == "CSV") or kind.remedy:
-        return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
-    return (
-        f"{path}: this is a table ({kind.title}), not a model: give a model that 'fit' wrote. (If the command takes "
-        "both, MODEL comes before DATA.)"
-    )
+        head = file.read(4096)
+    if head.startswith(b"PAR1") or (b"\n" in head and b"\0" not in head):
+        return (
+            f"{path}: this is a table, not a model: give a model that 'fit' wrote. (If the command takes both, MODEL "
+            "comes before DATA.)"
+        )
+    return f"{path}: not a complete sparsefield model (truncated, or another kind of file)."

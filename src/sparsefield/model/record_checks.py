@@ -115,7 +115,7 @@ FIT_RECORD = {
     "criterion": or_none(is_text),
     "stability": or_none(lambda value: isinstance(value, dict)),
     "likelihood": or_none(lambda value: isinstance(value, dict)),
-    "source": or_none(lambda value: isinstance(value, dict)),
+    "source": lambda value: isinstance(value, str),
 }
 
 

@@ -370,7 +370,7 @@ def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> 
         (b"a,b\n", "the table has no rows"),
         (b"a,b,a\n1,2,3\n", "several columns are named 'a'"),
         (b"a,b\n1,2\n1,2,3\n", "line 3 has 3"),
-        (b"%PDF-1.7\n", "PDF document"),
+        (b"%PDF-1.7\n", "no table that can be read"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(run, tmp_path: Path, content: bytes, words: str) -> None:
@@ -400,7 +400,7 @@ def test_usage_files_and_options_give_one_line(run, csv: Path, model: Path, tmp_
     one_error(run("fit", csv, *ROLES, *out, "--induction", "magic"), "'magic'", "'cfi'")
     one_error(run("fit", csv, *ROLES, *out, "--batch-size", "many"), "--batch-size")
     one_error(run("evaluate", csv, "--folds", "1"), "--folds")
-    one_error(run("info", csv), "weather.csv: this is a table (CSV), not a model")
+    one_error(run("info", csv), "weather.csv: this is a table, not a model")
     one_error(run("info", tmp_path / "nope"), "there is no such file")
     (tmp_path / "half").write_bytes(model.read_bytes()[:-10])
     one_error(run("predict", tmp_path / "half", csv, *out), "truncated")

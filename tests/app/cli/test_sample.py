@@ -264,7 +264,7 @@ def test_errors_are_one_line_and_precede_sampling(
     monkeypatch.setattr(MarkovField, "sample", never)
     out = ("-o", tmp_path / "o.csv")
     run("sample", tmp_path / "nope", *out).one_error("nope: there is no such file")
-    run("sample", asked, *out).one_error("asked.csv: this is a table (CSV), not a model")
+    run("sample", asked, *out).one_error("asked.csv: this is a table, not a model")
     run("sample", made).one_error("--output")
     for option in ("-n", "--burn-in", "--thin", "--chains"):
         run("sample", made, *out, option, 0).one_error(option, "1")

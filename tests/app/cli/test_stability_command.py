@@ -91,7 +91,7 @@ def test_refusals_leave_the_model_alone(run, weather: Path, table: Path, school:
     run("stability", weather, school).one_error("linked tables")
     run("stability", weather, table, "-o", table).one_error("one of the files that are read")
     run("stability", weather, table, "-o", tmp_path / "no" / "m.safetensors").one_error("does not exist")
-    run("stability", school / "pupils.csv", table).one_error("this is a table (CSV), not a model")
+    run("stability", school / "pupils.csv", table).one_error("this is a table, not a model")
     pl.read_csv(table).drop("rain").write_csv(tmp_path / "less.csv")
     run("stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
     assert weather.read_bytes() == old

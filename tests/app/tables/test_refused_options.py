@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.model.model_file import load_field
@@ -45,7 +45,7 @@ def test_a_wrong_separator_names_the_one_that_fits(tmp_path: Path) -> None:
 
 def test_a_table_in_the_place_of_a_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ModelFileError, match=r"this is a table \(CSV\), not a model.*MODEL comes before DATA"):
+    with pytest.raises(ModelFileError, match=r"this is a table, not a model.*MODEL comes before DATA"):
         load_field(tmp_path / "t.csv")
 
 

@@ -16,7 +16,7 @@ from sparsefield.app.cli.input_data import (
     refuse_roles_of_matrix,
 )
 from sparsefield.app.pages.fit_summary import count
-from sparsefield.app.tables.files import list_columns, read_table
+from sparsefield.app.tables.read import list_columns, read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 

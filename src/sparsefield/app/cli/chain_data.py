@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.table_files import STANDARD_OUTPUT, find_columns, write_table
-from sparsefield.app.cli.table_writers import COMPRESSION_OF_SUFFIX, compress
+from sparsefield.app.cli.table_files import find_columns
 from sparsefield.app.pages.fit_summary import count
-from sparsefield.app.tables.files import SourceTable, list_columns, read_content, read_source
+from sparsefield.app.tables.read import SourceTable, list_columns, read_content, read_source
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import COMPRESSION_OF_SUFFIX, STANDARD_OUTPUT, compress, write_table
 from sparsefield.chain.conll_text import ConllText, parse_conll
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
@@ -125,7 +125,7 @@ class TableTokens:
 
     def numeric(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return those of some columns whose cells are all numbers, or missing."""
-        from sparsefield.app.tables.typed_text import type_columns
+        from sparsefield.app.tables.values import type_columns
 
         table = self.source.table.select(columns)
         if self.source.format.is_text:
@@ -149,17 +149,17 @@ class TableTokens:
             for row, word in zip(rows, words, strict=True):
                 found[row] = word
         table = self.source.table.with_columns(pl.Series(column, found, dtype=pl.String))
-        write_table(table, output, self.source.format, Path(self.name))
+        write_table(table, output, self.source.format)
 
     def _nulled(self, column: str) -> pl.Series:
-        from sparsefield.app.tables.missing_words import with_nulls
+        from sparsefield.app.tables.values import with_nulls
 
         return with_nulls(self.source.table.select(column), self.source.format.missing).to_series()
 
     def _numbers(self, column: str) -> pl.Series:
         import polars as pl
 
-        from sparsefield.app.tables.typed_text import numbers_of
+        from sparsefield.app.tables.values import numbers_of
 
         cells = self._nulled(column)
         if cells.dtype != pl.String:
@@ -228,12 +228,13 @@ def _read_text(data: Path, reading: ReadOptions) -> ConllText:
             name = "no-header" if option == "header" else option
             raise DataError(f"{data}: --{name} is for tables; CoNLL files do not have it: remove it.")
     content = read_content(data)
-    return parse_conll(content.bytes(), content.name, separator=reading.separator, encoding=reading.encoding)
+    return parse_conll(content.data, content.name, separator=reading.separator, encoding=reading.encoding)
 
 
 def _read_table(data: Path, reading: ReadOptions, sequence: str) -> TableTokens:
     words = replace(reading, missing_only=reading.missing_only or ("",))
-    source = read_source(data, words, as_text=True)
+    source = read_source(data, words)
+    source = replace(source, table=source.cells)
     if sequence not in source.table.columns:
         raise DataError(
             f"{data}: there is no column {sequence!r}, which names the sequence of each row; "

@@ -21,10 +21,11 @@ from sparsefield.app.cli.chain_results import (
 )
 from sparsefield.app.cli.console import StatusLine, note, show, show_json
 from sparsefield.app.cli.model_input import check_inputs
-from sparsefield.app.cli.table_files import STANDARD_OUTPUT, check_output, check_table_output, show_written, write_table
+from sparsefield.app.cli.table_files import check_output, check_table_output, show_written
 from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import STANDARD_OUTPUT, write_table
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
+from sparsefield.app.tables.source import source_of
 from sparsefield.model.model_document import is_chain_file, read_document
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
@@ -72,8 +73,9 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show(f"Kinds: {describe_kinds(field)}.")
     show(f"Features: {describe_size(field)}.")
     show(describe_edges(field))
-    if record.source is not None:
-        show(describe_source(record.source))
+    source = source_of(record.source)
+    if source is not None:
+        show(describe_source(source))
     if learned:
         show(sentence)
         show(f"Options: {_options(saved)}.")

@@ -1,4 +1,4 @@
-"""This module reads rows for commands that compare them with a model."""
+"""Rows for commands that compare them with a model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import Any
 from sparsefield.app.cli.basket_data import BasketOptions, orders_of_model
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import prepare_linked
-from sparsefield.app.cli.model_input import OpenModel
-from sparsefield.app.cli.remembered_reading import read_for_model
-from sparsefield.app.cli.table_filling import prepare_table
-from sparsefield.app.tables.files import list_columns
+from sparsefield.app.cli.model_input import OpenModel, read_for_model
+from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
 
 
 def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: BasketOptions | None = None) -> Any:
     """Read the data with the columns and types of the model."""
-    source = model.field_.record.source
     if orders is None or not orders.given:
-        orders = BasketOptions(None if source is None or is_matrix(data) else source.long)
+        orders = BasketOptions(None if model.source is None or is_matrix(data) else model.source.long)
     if orders.given:
         return orders_of_model(data, reading, orders, model.load())
     if is_linked(data) != model.linked:
@@ -33,7 +30,7 @@ def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: Basket
 
         return read_matrix(data)
     source, schema = read_for_model(data, reading, model), model.field_.schema
-    table = source.table
+    table = source.cells
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:
         raise DataError(
@@ -41,6 +38,8 @@ def read_rows(model: OpenModel, data: Path, reading: ReadOptions, orders: Basket
             f"which lacks {list_columns(absent)}."
         )
     others = [name for name in table.columns if name not in schema.index_of_name]
+    from sparsefield.app.tables.fill import prepare_table
+
     return prepare_table(table, schema, source.format).table.with_columns(table.select(others))
 
 

@@ -12,10 +12,11 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.basket_data import BasketOptions, read_any_data
 from sparsefield.app.cli.console import StatusLine, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, linked_inputs
-from sparsefield.app.cli.table_files import check_output, write_table
+from sparsefield.app.cli.table_files import check_output
 from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import write_table
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 

@@ -12,10 +12,11 @@ from sparsefield.app.cli.basket_data import BasketOptions, check_basket_options,
 from sparsefield.app.cli.console import new_table, show, show_json
 from sparsefield.app.cli.input_data import is_matrix
 from sparsefield.app.cli.model_input import open_model, require_estimator
-from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
+from sparsefield.app.cli.table_files import check_table_output, show_written
 from sparsefield.app.pages.fit_summary import count as count_of
-from sparsefield.app.tables.files import ReadOptions
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import write_table
 from sparsefield.errors import DataError, UnknownItemError
 
 Orders = Annotated[

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.app.tables.files import read_table
 from sparsefield.app.tables.pair_statements import ENDS, ClosedWorld, Statements, build_pair_table, check_closed_world
+from sparsefield.app.tables.read import read_table
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
