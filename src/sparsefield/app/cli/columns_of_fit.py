@@ -53,6 +53,6 @@ def options_like(model: OpenModel, reading: ReadOptions, columns: ColumnOptions)
         source.weight,
         source.group,
     )
-    top_levels = source.top_levels if columns.top_levels is None else columns.top_levels
     plain: dict[str, Any] = {one.name: getattr(columns, one.name) for one in fields(columns)}
-    return source.options_for(reading), ColumnsOfFit(**plain | {"top_levels": top_levels}, of_fit=fit)
+    plain["top_levels"] = source.top_levels if columns.top_levels is None else columns.top_levels
+    return source.options_for(reading), ColumnsOfFit(**plain, of_fit=fit)

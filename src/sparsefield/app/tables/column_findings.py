@@ -439,7 +439,9 @@ class _Column:
             numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
             codes = self.counts.filter(are_text_codes(levels) | levels.is_in(numbers))
             return dict(codes.head(MOST_CODES).iter_rows())
-        if not self.values.dtype.is_numeric() or not {self.known.min(), self.known.max()} & set(NUMBER_CODES):
+        if not self.values.dtype.is_numeric() or not (
+            self.known.min() in NUMBER_CODES or self.known.max() in NUMBER_CODES
+        ):
             return {}
         values = self.known.cast(pl.Float64)
         are_codes = values.is_in([float(code) for code in NUMBER_CODES])

@@ -155,7 +155,7 @@ def connect(path: Path | str, *, place: str = "", other_files: bool = False) -> 
             f"{place}: this is read by DuckDB, which is not installed: pip install 'sparsefield[sql]'."
         ) from None
     # A query must not resolve to a Python variable when a table does not exist.
-    config = {"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}
+    config: dict[str, Any] = {"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}
     with _duckdb_errors(place):
         connection = duckdb.connect(str(path), read_only=True, config=config)
     with closing(connection):
@@ -215,7 +215,7 @@ def _with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFra
         elif dtype == pl.Int128:
             plain[name] = pl.Int64
     try:
-        return frame.cast(plain)
+        return frame.with_columns(pl.col(name).cast(dtype) for name, dtype in plain.items())
     except pl.exceptions.InvalidOperationError:
         raise DataError(f"{place}: table {table!r} has integers of more than 64 bits: cast them in a query.") from None
 
