@@ -390,7 +390,7 @@ STABILITY = {
         {"stability": {**STABILITY, "frequencies": [0.5]}},
         {"stability": {**STABILITY, "halved": "columns"}},
         {"stability": {**STABILITY, "frequencies": [1.5]}},
-        {"source": "a file"},
+        {"source": None},
         {"source": {"file": 3}},
         {"more": 1},
     ],

@@ -269,9 +269,8 @@ def _count_levels(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, pl.Dat
         return {}
     levels = (pl.col(name).drop_nulls().alias("level").value_counts(name="rows") for name in names)
     counted = frame.select(one.implode().alias(name) for name, one in zip(names, levels, strict=True))
-    counts = [counted[name][0].struct.unnest().lazy() for name in names]
-    counts = pl.collect_all([one.sort("rows", "level", descending=[True, False]) for one in counts])
-    return dict(zip(names, counts, strict=True))
+    counts = {name: counted[name][0].struct.unnest() for name in names}
+    return {name: own.sort("rows", "level", descending=[True, False]) for name, own in counts.items()}
 
 
 class _Column:
@@ -439,9 +438,8 @@ class _Column:
             numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
             codes = self.counts.filter(are_text_codes(levels) | levels.is_in(numbers))
             return dict(codes.head(MOST_CODES).iter_rows())
-        if not self.values.dtype.is_numeric() or not (
-            self.known.min() in NUMBER_CODES or self.known.max() in NUMBER_CODES
-        ):
+        ends = (self.known.min(), self.known.max())
+        if not self.values.dtype.is_numeric() or not any(end in NUMBER_CODES for end in ends):
             return {}
         values = self.known.cast(pl.Float64)
         are_codes = values.is_in([float(code) for code in NUMBER_CODES])
