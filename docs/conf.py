@@ -47,7 +47,6 @@ CONTENTS = {
     "Start": ["installation", "how-it-works", "glossary"],
     "Tutorials": ["tutorials/survey", "tutorials/network", "tutorials/linked-tables", "tutorials/labels"],
     "How to": [
-        "codebook",
         "kinds",
         "choosing-l1",
         "objectives",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fuzz.judging import unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_step, steps_named
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.app.tables.read_options import ReadOptions
 
 PIECES = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from fuzz.byte_changes import apply_changes, draw_changes
 from fuzz.judging import run_command, unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, first_step, steps_named
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 
 CELLS = ("0", "1", "2.5", "1,5", "1e400", "-", "NA", "", " x", '"q"', '"a\nb"', "ü", "2020-01-31", "1.000.000", "=1+1")
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "cp1252", "cp1251", "shift_jis")

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
     from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
     from sparsefield.model.label_field import condition_on_covariates
-    from sparsefield.model.source_record import SourceRecord
 
 __all__ = [
     "Adjacency",
@@ -20,7 +19,6 @@ __all__ = [
     "IterationRecord",
     "LeftOutFeature",
     "PathRow",
-    "SourceRecord",
     "StabilityRecord",
     "bias_table",
     "compile_adjacency",
@@ -38,6 +36,5 @@ __getattr__ = lazy_names(
         "field": ["Adjacency", "Field", "compile_adjacency", "pad_features"],
         "fit_record": ["FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord"],
         "label_field": ["condition_on_covariates"],
-        "source_record": ["SourceRecord"],
     },
 )

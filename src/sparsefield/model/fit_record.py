@@ -130,7 +130,7 @@ class FitRecord(Record, frozen=True):
     likelihood: LikelihoodRecord | None = None
     """None unless weights were estimated by the exact likelihood."""
     source: str = ""
-    """How the table was read, as a text of the application; empty unless it read one table from a file."""
+    """How the table was read, a text of whoever read it; empty unless it is one table of a file."""
 
     @property
     def is_learned(self) -> bool:

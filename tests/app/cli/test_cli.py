@@ -370,7 +370,7 @@ def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> 
         (b"a,b\n", "the table has no rows"),
         (b"a,b,a\n1,2,3\n", "several columns are named 'a'"),
         (b"a,b\n1,2\n1,2,3\n", "line 3 has 3"),
-        (b"%PDF-1.7\n", "PDF document"),
+        (b"%PDF-1.7\n", "no table that can be read"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(run, tmp_path: Path, content: bytes, words: str) -> None:

@@ -66,7 +66,7 @@ def survey(tmp_path: Path) -> Path:
 
 def test_the_printed_command_runs_and_does_what_the_advice_promises(run, survey: Path, tmp_path: Path) -> None:
     lines = run("inspect", survey).out.splitlines()
-    assert "- 'Anmerkung' has long text in many levels, and may be free text: --id Anmerkung" in lines
+    assert "- 'Anmerkung' is free text: --id Anmerkung" in lines
     assert max(len(line) for line in lines if line.startswith("- ")) < 300
     words = shlex.split(lines[-1])
     assert words[:3] == ["sparsefield", "fit", str(survey)]

@@ -13,7 +13,7 @@ import pytest
 
 from sparsefield import load
 from sparsefield.app.pages.report.repeat_fit import as_command, as_python, describe_fit
-from sparsefield.model import SourceRecord
+from sparsefield.app.tables.source import source_of
 
 
 @pytest.fixture
@@ -44,10 +44,11 @@ def model(run, survey: Path, tmp_path: Path) -> Path:
 
 
 def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, survey: Path) -> None:
-    source = SourceRecord.from_text(load(model).field_.record.source)
+    source = source_of(load(model).field_.record.source)
     assert source is not None
     assert source.file == str(survey)
-    assert source.missing == ("-99", "k.A.")
+    assert source.reading.missing == ("-99", "k.A.")
+    assert (source.format.encoding, source.format.separator, source.format.decimal) == ("cp1252", ";", ",")
     assert (source.identifiers, source.left_out) == (("Nummer",), ("Kommentar",))
     assert (source.weight, source.top_levels) == ("Gewicht", 2)
     assert "--missing -99 --missing k.A." in run("info", model).out

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 
 N_ROWS = 200
 
@@ -77,7 +77,7 @@ def test_the_order_of_codes_with_leading_zeros_can_be_given(run, visits: Path, t
     assert (code.kind, code.states) == ("ordinal", ("010", "020", "030", "040"))
 
 
-def test_a_spelling_that_the_table_lacks_follows_its_others(run, visits: Path, tmp_path: Path) -> None:
+def test_decimals_that_the_table_lacks_are_those_of_its_others(run, visits: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
     assert run("fit", visits, "-o", model, "--l1", 1, "--no-check").code == 0
     table = pl.read_csv(visits, infer_schema=False)
@@ -85,7 +85,7 @@ def test_a_spelling_that_the_table_lacks_follows_its_others(run, visits: Path, t
     asked = written(tmp_path / "asked.csv", some | {"weight": ["36.0", "1.0"], "score": ["36", "1"]})
     assert run("predict", model, asked, "-o", out).code == 0
     found = pl.read_csv(out, infer_schema=False)
-    assert found["member"].to_list() == ["True", "False"]
+    assert found["member"].to_list() == ["True", "false"]
     assert found["rooms"].to_list() == ["4.00", "1.00"]
     assert len(found["rent"][1].partition(".")[2]) == 2
     assert found.columns == table.columns

@@ -132,18 +132,18 @@ def refused() -> dict[str, tuple[bytes, str]]:
         file.writestr("data.npy", b"\x93NUMPY")
     ragged = "a,b,c\n" + "1,2,3\n" * 4 + "1,2\n1,2,3,4\n" + "1,2,3\n" * 3 + "1\n1,2\n"
     return {
-        "paper.csv": (PDF, "PDF document"),
-        "page.csv": (PAGE, "HTML page"),
-        "page.xls": (b"\xef\xbb\xbf  <html><table>", "HTML page"),
-        "picture.csv": (PNG, "picture"),
-        "folder.zip": (archive.getvalue(), "zip archive: unpack it"),
-        "arrays.dat": (arrays.getvalue(), "numpy arrays"),
+        "paper.csv": (PDF, "no table that can be read"),
+        "page.csv": (PAGE, "no table that can be read"),
+        "page.xls": (b"\xef\xbb\xbf  <html><table>", "no table that can be read"),
+        "picture.csv": (PNG, "no table that can be read"),
+        "folder.zip": (archive.getvalue(), "no table that can be read"),
+        "arrays.dat": (arrays.getvalue(), "no table that can be read"),
         "list.json": (b'[{"a": 1}, {"a": 2}]', "one JSON object per line"),
         "pretty.json": (b'{\n  "a": [1, 2]\n}', "one JSON object per line"),
         "nested.jsonl": (b'{"a": 1, "b": {"c": 2}}\n{"a": 2, "b": {"c": 3}}\n', "columns: b"),
-        "objects.pkl": (b"\x80\x04\x95\x10\x00\x00\x00", "pickle"),
-        "objects.RData": (gzip.compress(b"RDX3\nX\n\x00\x00"), "R objects"),
-        "noise.csv": (bytes(range(256)) * 20, "binary file"),
+        "objects.pkl": (b"\x80\x04\x95\x10\x00\x00\x00", "no table that can be read"),
+        "objects.RData": (gzip.compress(b"RDX3\nX\n\x00\x00"), "has a NUL byte"),
+        "noise.csv": (bytes(range(256)) * 20, "no table that can be read"),
         "nul.csv": (b"a,b\n1,2\n3,\x00\n" + b"5,6\n" * 200, "line 3 has a NUL byte"),
         "empty.csv": (b"", "the file is empty"),
         "blank.csv": (b" \n\n", "the file is empty"),
@@ -156,7 +156,7 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "cut.parquet": (b"PAR1\x15\x04", "cannot be read"),
         "cut.csv.gz": (gzip.compress(PLAIN.encode())[:-12], "damaged"),
         "cut.sav": (b"$FL2@(#) SPSS DATA FILE", "cannot be read"),
-        "cut.xlsx": (b"PK\x03\x04broken", "zip archive"),
+        "cut.xlsx": (b"PK\x03\x04broken", "no table that can be read"),
     }
 
 

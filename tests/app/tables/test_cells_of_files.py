@@ -10,10 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.file_kinds import kind_of
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import kind_of, read_table
 from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.typed_text import numbers_of
+from sparsefield.app.tables.values import numbers_of
 from sparsefield.errors import DataError
 
 
@@ -51,15 +50,15 @@ def test_the_last_missing_value_of_a_single_column_is_a_row(tmp_path: Path) -> N
 
 
 def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None:
-    from sparsefield.app.tables.statistical_files import _column
+    from sparsefield.app.tables.formats import labeled_column
 
-    found = _column("answer", [1.0, 2.0, None], {1: "yes", 2: "no", "a": "refused"}, ordered=False)
+    found = labeled_column("answer", [1.0, 2.0, None], {1: "yes", 2: "no", "a": "refused"}, ordered=False)
     assert found.to_list() == ["yes", "no", None]
 
 
 @pytest.mark.parametrize("head", [b"ORCID,name\n1,a\n", b"PAR1,PAR2\n1,2\n", b"abcdefghDUCK,b\n1,2\n"])
 def test_headers_like_signatures_are_text(head: bytes) -> None:
-    assert kind_of(head, head) == "csv"
+    assert kind_of(head, "t.csv") == "csv"
 
 
 def test_json_lines_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

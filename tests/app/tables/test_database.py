@@ -12,9 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables import connections
 from sparsefield.app.tables.database import read_database
-from sparsefield.app.tables.files import read_table
 from sparsefield.app.tables.schema_file import read_schema
 from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
@@ -171,10 +169,9 @@ def test_results_are_the_same_without_pyarrow(tmp_path: Path) -> None:
     path = made(tmp_path / "w.duckdb")
     # In a process of its own, since DuckDB may then complain at exit.
     code = (
-        "import sys; from sparsefield.app.tables import connections\n"
-        "from sparsefield.app.tables.database import read_database\n"
-        "connections.find_spec = lambda name: None\n"
-        "data = read_database(sys.argv[1], {'nation': 'nations'})\n"
+        "import sys; from sparsefield.app.tables import database\n"
+        "database.find_spec = lambda name: None\n"
+        "data = database.read_database(sys.argv[1], {'nation': 'nations'})\n"
         "print(data.tables['nation'].rows())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
@@ -189,46 +186,6 @@ def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Pat
     data = read_database(made(tmp_path / "p.sqlite", definition), {"p": "p", "q": "q"})
     assert data.links == {"p": ForeignKey("q", "p", "p")}
     assert data.variables("q") == ("r", "y")
-
-
-# -- Parquet -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def parquet(tmp_path: Path) -> Path:
-    folder = tmp_path / "it's here"
-    folder.mkdir()
-    pl.DataFrame({"nation": ["A", "B"], "rich": [1, 0]}).write_parquet(folder / "my nations.parquet")
-    pl.DataFrame({"subject": ["A"], "exports": [1]}).write_parquet(folder / "pairs.pq")
-    (folder / "notes.txt").write_text("none")
-    return folder
-
-
-def test_a_folder_of_parquet_files_is_a_database(parquet: Path) -> None:
-    tables = {"nation": "my nations", "pair": 'SELECT * FROM pairs JOIN "my nations" ON subject = nation'}
-    data = read_database(parquet, tables, keys={"nation": "nation"}, links={"s": ("pair", "subject", "nation")})
-    assert data.tables["pair"].rows() == [("A", 1, "A", 1)]
-    assert [rows.tolist() for rows in data.linked_rows("s")] == [[0], [0]]
-
-
-def test_a_pattern_of_parquet_files_is_a_database(parquet: Path) -> None:
-    data = read_database(f"{parquet}/*.parquet", {"nation": "my nations"})
-    assert data.keys == {}
-    with pytest.raises(DataError, match="there is no table 'pairs'; tables: my nations"):
-        read_database(f"{parquet}/*.parquet", {"nation": "pairs"})
-
-
-def test_unusable_parquet_files_are_named_in_errors(parquet: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for place in (tmp_path / "empty", tmp_path / "*.parquet"):
-        with pytest.raises(DataError, match="no Parquet files were found"):
-            read_database(place, {"x": "x"})
-    pl.DataFrame({"a": [1]}).write_parquet(parquet / "pairs.parquet")
-    with pytest.raises(DataError, match="would both be the table 'pairs': rename one"):
-        read_database(parquet, {"x": "pairs"})
-    (tmp_path / "empty" / "broken.parquet").write_text("no")
-    with pytest.raises(DataError, match=r"broken\.parquet: "):
-        read_database(tmp_path / "empty", {"x": "broken"})
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------
@@ -300,101 +257,18 @@ def without_duckdb(monkeypatch) -> None:
 
 
 def test_without_duckdb_the_extra_is_named(tmp_path: Path, without_duckdb) -> None:
-    (tmp_path / "x.duckdb").write_bytes(b"x")
-    for place in (tmp_path / "x.duckdb", tmp_path, "postgresql://localhost/x"):
-        with pytest.raises(DataError, match=r"pip install 'sparsefield\[sql\]'"):
-            read_database(place, {"x": "x"})
+    (tmp_path / "x.duckdb").write_bytes(bytes(8) + b"DUCK")
+    with pytest.raises(DataError, match=r"pip install 'sparsefield\[sql\]'"):
+        read_database(tmp_path / "x.duckdb", {"x": "x"})
 
 
 def test_sqlite_is_read_without_duckdb(tmp_path: Path, without_duckdb) -> None:
     assert list(read_database(made(tmp_path / "w.db"), TABLES).links) == ["subject", "object"]
 
 
-# -- extensions --------------------------------------------------------------------------------------------------
-
-
-def loads(extension: str) -> bool:
-    with closing(duckdb.connect(config={"autoinstall_known_extensions": "false"})) as connection:
-        try:
-            connection.execute(f"LOAD {extension}")
-        except duckdb.Error:
-            return False
-    return True
-
-
-def test_sqlite_through_duckdb_and_through_python_agree(tmp_path: Path, monkeypatch) -> None:
-    if not loads("sqlite"):
-        pytest.skip("DuckDB's extension sqlite is not installed")
-    path = made(tmp_path / "w.db")
-    one = read_database(path, TABLES)
-
-    def refuse(*args: object, **options: object) -> None:
-        raise duckdb.IOException("not installed")
-
-    monkeypatch.setattr(connections, "_load", refuse)
-    other = read_database(path, TABLES)
-    assert (one.keys, one.links) == (other.keys, other.links)
-    assert all(one.tables[name].rows() == other.tables[name].rows() for name in TABLES)
-
-
-ADDRESS = "postgresql://me:s%40cret@127.0.0.1:1/none"
-
-
-def test_postgres_without_its_extension_names_the_remedy(monkeypatch) -> None:
-    def refuse(*args: object, **options: object) -> None:
-        raise duckdb.IOException("Failed to download\nmany more lines")
-
-    monkeypatch.setattr(connections, "_load", refuse)
-    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none: .*INSTALL postgres") as caught:
-        read_database(ADDRESS, {"x": "x"})
-    assert "cret" not in str(caught.value)
-
-
-def test_the_error_of_an_unreachable_postgres_is_one_line_without_the_password(monkeypatch) -> None:
-    asked = []
-
-    class Unreachable:
-        def execute(self, statement: str) -> None:
-            asked.append(statement)
-            raise duckdb.IOException('Unable to connect to Postgres at "postgresql://me:s%40cret@x": s@cret\nmore')
-
-    monkeypatch.setattr(connections, "_load", lambda *args, **options: None)
-    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none.*: Unable to connect") as caught:
-        connections._postgres(Unreachable(), ADDRESS + "?sslmode=disable")
-    assert "cret" not in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert "sslmode=disable&connect_timeout=10'" in asked[0]
-    assert "READ_ONLY" in asked[0]
-    with pytest.raises(DataError):
-        connections._postgres(Unreachable(), ADDRESS + "?connect_timeout=2&password=other")
-    assert asked[1].count("connect_timeout") == 1
-
-
-def test_a_real_unreachable_postgres_does_not_hang() -> None:
-    if not loads("postgres"):
-        pytest.skip("DuckDB's extension postgres is not installed")
-    with pytest.raises(DataError, match=r"127\.0\.0\.1:1/none: ") as caught:
-        read_database(ADDRESS, {"x": "x"})
-    assert "cret" not in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_name_with_brackets_is_no_pattern(parquet: Path) -> None:
-    pl.DataFrame({"v": [1, 1]}).write_parquet(parquet / "ab.parquet")
-    pl.DataFrame({"v": [2, 2]}).write_parquet(parquet / "a[b].parquet")
-    data = read_database(parquet, {"odd": "a[b]", "plain": "ab", "asked": 'SELECT * FROM "a[b]"'})
-    assert {name: table["v"].to_list() for name, table in data.tables.items()} == {
-        "odd": [2, 2],
-        "plain": [1, 1],
-        "asked": [2, 2],
-    }
-    assert read_table(parquet / "a[b].parquet")["v"].to_list() == [2, 2]
-
-
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path, parquet: Path, kind: str) -> None:
+def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
-    place = made(tmp_path / "world.duckdb") if kind == "duckdb" else parquet
+    place = made(tmp_path / "world.duckdb")
     for query in (
         f"SELECT * FROM read_csv('{tmp_path}/secret.csv')",
         f"SELECT content FROM read_text('{tmp_path}/secret.csv')",

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.date_text import date_formats, parse_dates, write_dates
-from sparsefield.app.tables.files import read_source, read_table
+from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.values import date_formats, parse_dates, write_dates
 from sparsefield.errors import DataError
 
 

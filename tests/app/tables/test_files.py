@@ -7,9 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield import io
-from sparsefield.app.tables.file_kinds import is_parquet
-from sparsefield.app.tables.files import list_columns, read_table
+from sparsefield.app.tables.read import is_parquet, list_columns, read_source, read_table
 from sparsefield.app.tables.read_options import ReadOptions, resolve_separator
 from sparsefield.errors import DataError
 
@@ -30,12 +28,12 @@ def test_nulls_and_given_markers_are_missing_values_in_parquet(tmp_path: Path) -
     pl.DataFrame({"a": ["NA", None, "x"]}).write_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet")["a"].to_list() == ["NA", None, "x"]
     assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)))["a"].to_list() == [None, None, "x"]
-    assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)), as_text=True)["a"].to_list() == ["NA", None, "x"]
+    assert read_source(tmp_path / "t.parquet", ReadOptions(("NA",))).cells["a"].to_list() == ["NA", None, "x"]
 
 
 def test_text_stays_text_and_a_header_may_be_absent(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("1\tNA\n2\t3\n")
-    table = read_table(tmp_path / "t.tsv", ReadOptions(header=False), as_text=True)
+    table = read_source(tmp_path / "t.tsv", ReadOptions(header=False)).cells
     assert table.columns == ["x0", "x1"]
     assert table.rows() == [("1", "NA"), ("2", "3")]
 
@@ -61,15 +59,14 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str, words: str) -> Non
         read_table(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path, as_text: bool) -> None:
+def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,whom\n")
     pl.DataFrame(schema={"who": pl.String, "whom": pl.Int64}).write_parquet(tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        table = read_table(tmp_path / name, as_text=as_text, may_be_empty=True)
+        table = read_table(tmp_path / name, may_be_empty=True)
         assert (table.columns, table.height) == (["who", "whom"], 0)
         with pytest.raises(DataError, match=rf"{name}: the table has no rows"):
-            read_table(tmp_path / name, as_text=as_text)
+            read_table(tmp_path / name)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -89,18 +86,10 @@ def test_a_short_list_of_columns_is_complete() -> None:
     assert is_parquet(Path("A.PQ"))
 
 
-def test_public_names_of_io_are_importable() -> None:
-    assert io.read_table is read_table
-    for name in io.__all__:
-        assert getattr(io, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = io.nonsense  # pyright: ignore
-
-
 def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
     path = tmp_path / "quoted.csv"
     path.write_text('"say ""yes""",b\n"a ""b""",1\n"c",2\n')
-    for as_text in (False, True):
-        table = read_table(path, ReadOptions(), as_text=as_text)
+    source = read_source(path)
+    for table in (source.table, source.cells):
         assert table.columns == ['say "yes"', "b"]
         assert table['say "yes"'].to_list() == ['a "b"', "c"]

@@ -13,7 +13,7 @@ import nasty_files
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.files import read_source, read_table
+from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 
@@ -130,7 +130,7 @@ def test_numeric_words_are_missing_in_all_kinds_of_files(tmp_path: Path) -> None
 def test_cells_keep_their_text_where_that_is_wanted(tmp_path: Path) -> None:
     content = 'a;b;c\n 1,50 ;"x ""y"";\r\nz";NA\n007;-;1.234,5\n'
     (tmp_path / "t.csv").write_bytes(content.encode())
-    assert read_table(tmp_path / "t.csv", as_text=True).rows() == [
+    assert read_source(tmp_path / "t.csv").cells.rows() == [
         (" 1,50 ", 'x "y";\r\nz', "NA"),
         ("007", "-", "1.234,5"),
     ]

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.model.model_file import load_field

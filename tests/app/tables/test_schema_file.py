@@ -251,10 +251,10 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
         (NATION + "key = 'nation'\nnumeric = ['nation']\n", "column 'nation' has a kind, but it is a key"),
         (NATION + "ordinal = ['rich=1']\n", r"\[tables.nation\]: ordinal has 'rich=1': give all labels"),
         (NATION + "ordinal = ['rich']\nnominal = ['rich']\n", "ordinal and .*nominal name column 'rich'"),
-        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this file holds one table, not a database"),
+        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is no SQLite or DuckDB file"),
         (
             "database = 'data/pairs.parquet'\n[tables.pair]\n",
-            "pairs.parquet: this file holds one.*its folder",
+            "pairs.parquet: this is no SQLite or DuckDB file",
         ),
         (
             "templates = ['across x']\n" + NATION,

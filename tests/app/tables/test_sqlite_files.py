@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.errors import DataError
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.missing_words import DEFAULT_MISSING
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.text_encoding import guess_code_page
-from sparsefield.app.tables.text_files import read_text
-from sparsefield.app.tables.text_format import find_format
+from sparsefield.app.tables.encoding import guess_code_page
+from sparsefield.app.tables.read_options import DEFAULT_MISSING, ReadOptions
+from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.text import find_format, read_text
 from sparsefield.errors import DataError
 
 
@@ -70,20 +68,15 @@ def test_a_header_is_found(text: str, header: bool) -> None:
     assert find_format(text.encode(), ReadOptions()).header is header
 
 
-def test_quoting_is_found() -> None:
-    texts = {'a,b\n"x,y",1\n': "necessary", '"a","b"\n"x",1\n': "text", '"a","b"\n"x","1"\n': "always"}
-    assert [find_format(text.encode(), ReadOptions()).quoting for text in texts] == list(texts.values())
-
-
 def test_thousands_are_numbers_only_where_that_is_clear() -> None:
     text = b"a;b;c\n1.234,5;1.234;1.234.567\n2,5;2.345;2.000\n"
-    table, _ = read_text(text, "t", ReadOptions())
+    _, table, _ = read_text(text, "t", ReadOptions())
     assert table.rows() == [(1234.5, "1.234", 1234567.0), (2.5, "2.345", 2000.0)]
 
 
 def test_leading_zeros_and_answers_stay_text() -> None:
     text = b"zip,answer,bool,plus\n01067,none,TRUE,+1\n10115,-,false,2\n,missing,,NA\n"
-    table, _ = read_text(text, "t", ReadOptions())
+    _, table, _ = read_text(text, "t", ReadOptions())
     expected = [("01067", "none", True, 1), ("10115", "-", False, 2), (None, "missing", None, None)]
     assert table.rows() == expected
     assert not {"none", "None", "-", "missing", "0"} & set(DEFAULT_MISSING)
@@ -93,7 +86,7 @@ def test_options_are_checked_and_win() -> None:
     for options in ({"encoding": "klingon"}, {"decimal": ";"}, {"separator": ",", "decimal": ","}):
         with pytest.raises(DataError):
             ReadOptions(**options)
-    table, found = read_text(b"a;b\n1,5;2\n", "t", ReadOptions(decimal=".", encoding="cp1250"))
+    _, table, found = read_text(b"a;b\n1,5;2\n", "t", ReadOptions(decimal=".", encoding="cp1250"))
     assert table.rows() == [("1,5", 2)]
     assert found.encoding == "cp1250"
 
@@ -102,4 +95,4 @@ def test_a_format_is_described_in_a_sentence() -> None:
     found = FileFormat(encoding="cp1252", separator=";", decimal=",", header=False, compression="gzip")
     expected = "CSV in Windows-1252, separated by semicolons, decimal comma, without a header, compressed with gzip"
     assert found.describe() == expected
-    assert FileFormat(kind="excel", title="Excel sheet", table="2024").describe() == "Excel sheet '2024'"
+    assert FileFormat(kind="sheet", table="2024").describe() == "spreadsheet '2024'"

@@ -1,4 +1,4 @@
-"""This module takes the options for reading a table, and the roles and kinds of its columns, from a fitted model."""
+"""Options for reading a table, and roles and kinds of its columns, as those of a fitted model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.input_data import ColumnOptions, NamedColumns
 from sparsefield.app.cli.model_input import OpenModel
-from sparsefield.app.cli.remembered_reading import options_of_fit
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
-from sparsefield.model import SourceRecord
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ def options_like(model: OpenModel, reading: ReadOptions, columns: ColumnOptions)
 
     Columns that the fit left out are left out again, and so are its columns of weights and of groups.
     """
-    source = SourceRecord.from_text(model.field_.record.source)
+    source = model.source
     if source is None:
         raise DataError(
             f"{model.path}: does not say how its table was read; only models of 'sparsefield fit' do. Leave --like "
@@ -55,8 +53,6 @@ def options_like(model: OpenModel, reading: ReadOptions, columns: ColumnOptions)
         source.weight,
         source.group,
     )
-    top_levels = source.top_levels if columns.top_levels is None else columns.top_levels
-    plain: dict[str, Any] = {one.name: getattr(columns, one.name) for one in fields(columns)} | {
-        "top_levels": top_levels
-    }
-    return options_of_fit(reading, model), ColumnsOfFit(**plain, of_fit=fit)
+    plain: dict[str, Any] = {one.name: getattr(columns, one.name) for one in fields(columns)}
+    plain["top_levels"] = source.top_levels if columns.top_levels is None else columns.top_levels
+    return source.options_for(reading), ColumnsOfFit(**plain, of_fit=fit)

@@ -13,11 +13,9 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, print_message, show
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import prepare_linked
-from sparsefield.app.cli.model_input import OpenModel, open_model
-from sparsefield.app.cli.remembered_reading import read_for_model
-from sparsefield.app.cli.table_filling import prepare_table
-from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.cli.model_input import OpenModel, open_model, read_for_model
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 
@@ -87,7 +85,9 @@ def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
 
 def _read_plain_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
     source = read_for_model(data, reading, model)
-    raw, found = source.table, source.format
+    from sparsefield.app.tables.fill import prepare_table
+
+    raw, found = source.cells, source.format
     prepared, name = prepare_table(raw, model.field_.schema, found), f"{data.stem}-completed.csv"
     from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
 

@@ -27,10 +27,10 @@ from sparsefield.app.cli.input_data import (
     workers_can_read,
 )
 from sparsefield.app.cli.matrix_data import read_named_matrix
-from sparsefield.app.cli.remembered_reading import remember_reading
+from sparsefield.app.cli.model_input import remember_reading
 from sparsefield.app.cli.table_files import check_output
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
-from sparsefield.app.tables.read_options import ReadOptions, as_options
+from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.text import count
@@ -158,12 +158,10 @@ def _show_codebook(given: InputData, data: Path, reading: ReadOptions, columns: 
     """Print what is in the table, and where to read more about it, in two lines."""
     if given.book is None:
         return
-    from sparsefield.app.tables.codebook_text import summarize_findings, summarize_size
-
-    inform(f"{data.name}: {summarize_size(given.book)}")
-    found = summarize_findings(given.book)
+    inform(f"{data.name}: {given.book.describe_size()}")
+    found = given.book.describe_findings()
     if found:
-        words = ["sparsefield inspect", shlex.quote(str(data)), as_options(reading), columns.as_options()]
+        words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
         inform(f"{found} More: {' '.join(word for word in words if word)}")
 
 

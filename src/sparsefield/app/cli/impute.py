@@ -10,18 +10,25 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import ProgressBar
 from sparsefield.app.cli.input_data import is_linked, is_matrix
-from sparsefield.app.cli.model_input import OpenModel, open_model, require_estimator
-from sparsefield.app.cli.remembered_reading import read_for_model, read_weights_for_model, spellings_of_fit
-from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
-from sparsefield.app.cli.table_filling import TableToFill, fill_table, prepare_table
-from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.cli.model_input import (
+    OpenModel,
+    open_model,
+    read_for_model,
+    read_weights_for_model,
+    require_estimator,
+)
+from sparsefield.app.cli.table_files import check_table_output, show_written
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.write import write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from sparsefield.app.tables.fill import TableToFill
 
 KEYS = ("imputation", "row")
 """The first two columns of the output."""
@@ -93,13 +100,12 @@ def impute(
     refuse_overwriting_inputs([output], [data, model, learn_from])
     saved = open_model(model, data, learn_from)
     require_estimator(saved, "MarkovField", what="can impute one table")
-    source = read_for_model(data, reading, saved)
-    table, found = source.table, source.format
+    prepared = _read_prepared(data, reading, saved)
+    table, found = prepared.cells, prepared.format
     _check_names(table.columns, data)
-    prepared = prepare_table(table, saved.field_.schema, found)
     if not prepared.n_missing:
         raise DataError(f"{data}: there are no missing values to impute.")
-    others = None if learn_from is None else _read_prepared(learn_from, reading, saved)
+    others = None if learn_from is None else _read_prepared(learn_from, reading, saved).table
     weights = None if fixed_weights else read_weights_for_model(learn_from or data, reading, saved)
     field = saved.load(jobs)
     from sparsefield.analysis.multiple_imputation import impute as draw_imputations
@@ -118,27 +124,28 @@ def impute(
             sample_weight=weights,
             progress=meter.show_progress,
         )
-    filled = _long_form(table, prepared, drawn.to_frame(), field, found)
+    filled = _long_form(prepared, drawn.to_frame(), saved)
     if original:
         filled = _with_keys(table, 1, 0, found).vstack(filled)
-    write_table(filled, output, found, data)
+    write_table(filled, output, found)
     show_written(f"{missing}, imputed {imputations:,} times", output)
 
 
-def _read_prepared(data: Path, reading: ReadOptions, model: OpenModel) -> pl.DataFrame:
+def _read_prepared(data: Path, reading: ReadOptions, model: OpenModel) -> TableToFill:
     source = read_for_model(data, reading, model)
-    return prepare_table(source.table, model.field_.schema, source.format).table
+    from sparsefield.app.tables.fill import prepare_table
+
+    return prepare_table(source.cells, model.field_.schema, source.format)
 
 
-def _long_form(table: pl.DataFrame, prepared: TableToFill, drawn: Any, field: Any, found: FileFormat) -> pl.DataFrame:
-    """Return the imputed tables below each other, with values spelled as in the table."""
+def _long_form(prepared: TableToFill, drawn: Any, model: OpenModel) -> pl.DataFrame:
+    """Return the imputed tables below each other."""
     import numpy as np
 
-    times = drawn.height // table.height
-    rows = np.tile(np.arange(table.height), times)
-    schema, spellings = field.field_.schema, spellings_of_fit(field)
-    filled = fill_table(table[rows], prepared.take(rows), drawn, schema, found, spellings)
-    return _with_keys(filled, times, 1, found)
+    n_rows = prepared.cells.height
+    times = drawn.height // n_rows
+    filled = prepared.take(np.tile(np.arange(n_rows), times)).fill(drawn, model.format.dates)
+    return _with_keys(filled, times, 1, prepared.format)
 
 
 def _with_keys(table: pl.DataFrame, times: int, first: int, found: FileFormat) -> pl.DataFrame:

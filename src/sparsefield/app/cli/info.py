@@ -21,7 +21,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.model import SourceRecord
+from sparsefield.app.tables.source import source_of
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.text import count
@@ -68,7 +68,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     show(f"Kinds: {describe_kinds(field)}.")
     show(f"Features: {describe_size(field)}.")
     show(describe_edges(field))
-    source = SourceRecord.from_text(record.source)
+    source = source_of(record.source)
     if source is not None:
         show(describe_source(source))
     if learned:

@@ -1,10 +1,10 @@
-"""This module reads the data of a command: one table, a sparse matrix, or linked tables of a schema file."""
+"""The data of a command: one table, a sparse matrix, or linked tables of a schema file."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,15 @@ from sparsefield.app.cli.console import note
 from sparsefield.app.cli.table_checks import check_table, read_weights
 from sparsefield.app.cli.table_files import find_columns
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.files import SourceTable, read_source
+from sparsefield.app.tables.read import SourceTable, read_source
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.app.tables.codebook import Codebook
-    from sparsefield.app.tables.file_format import FileFormat
     from sparsefield.app.tables.schema_file import SchemaFile
-    from sparsefield.model.text_style import TextStyle
 
 CELLS_TO_HOLD_OUT = 10_000_000
 """Largest number of cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
@@ -161,10 +160,8 @@ class InputData:
     """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
     named: NamedColumns | None = None
     """What the options say about the columns of one table."""
-    date_order: str | None = None
-    """What comes first in dates that were text, if that was found: "day-first" or "month-first"."""
-    style: TextStyle | None = None
-    """How the file of one table is written if it is text."""
+    format: FileFormat = field(default_factory=FileFormat)
+    """The format of the file of one table."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -226,8 +223,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     kinds = roles.kinds or "auto"
     groups = None if roles.group is None else table[roles.group]
     given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
-    order, style = source.format.date_order, source.format.style
-    return replace(given, weight=weight, groups=groups, date_order=order, style=style)
+    return replace(given, weight=weight, groups=groups, format=source.format)
 
 
 def with_column_options(source: SourceTable, columns: ColumnOptions) -> tuple[SourceTable, NamedColumns]:
@@ -240,8 +236,7 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
     """Return a table whose columns of text that an option calls numeric are numbers, as the file writes numbers."""
     import polars as pl
 
-    from sparsefield.app.tables.column_spelling import find_spellings
-    from sparsefield.app.tables.typed_text import numbers_of
+    from sparsefield.app.tables.values import numbers_of
     from sparsefield.data.kinds import given_kinds
 
     table, found = source.table, []
@@ -257,14 +252,12 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
                 f"them, give words for missing values with --missing, or drop --numeric {name}."
             )
         found.append(numbers)
-    typed = table.with_columns(found)
-    spellings = find_spellings(table, typed.select(column.name for column in found), source.format.decimal)
-    return SourceTable(typed, replace(source.format, spellings=(*source.format.spellings, *spellings)))
+    return replace(source, table=table.with_columns(found))
 
 
-def read_noted(data: Path, reading: ReadOptions, *, as_text: bool = False) -> SourceTable:
+def read_noted(data: Path, reading: ReadOptions) -> SourceTable:
     """Read a table, and print a note about the format of its file if it is not the usual one."""
-    source = read_source(data, reading, as_text=as_text)
+    source = read_source(data, reading)
     note_format(data, source.format)
     return source
 
@@ -294,7 +287,7 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
 
 def workers_can_read(data: Path) -> bool:
     """Return whether a path names Parquet, one file or a folder, which the workers of a cluster can read."""
-    from sparsefield.app.tables.file_kinds import is_parquet
+    from sparsefield.app.tables.read import is_parquet
     from sparsefield.app.tables.row_blocks import is_saved_rows
 
     if data.is_dir():

@@ -14,9 +14,9 @@ from sparsefield.app.cli.console import StatusLine, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, is_linked, is_matrix, with_column_options
 from sparsefield.app.cli.table_checks import describe_columns
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.files import STANDARD_INPUT, read_source
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
-from sparsefield.app.tables.read_options import ReadOptions, as_options
+from sparsefield.app.tables.read import STANDARD_INPUT, read_source
+from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def inspect(
     """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
 
     Findings are suspected codes of missing values such as -99 or "k.A.", identifiers, free text, dates and numbers that
-    are kept as text, constant, empty and repeated columns, rare levels, and levels that differ only in case or spaces.
+    are kept as text, constant and empty columns, and levels of text that are many or seem ordered.
     The advice at the end has the options to give to 'fit'; with them, 'inspect' shows the table as 'fit' will see it. A
     kind in parentheses is that of a column that 'fit' leaves out unless an option names it.
     """
@@ -60,7 +60,9 @@ def inspect(
     columns = replace(columns, weight=weight, group=group)
     book = _read_codebook(data, reading, columns)
     if output is not None:
-        book.write(output, title=f"Codebook of {data.name}")
+        from sparsefield.app.pages.codebook_page import write_codebook
+
+        write_codebook(book, output, title=f"Codebook of {data.name}")
     if as_json:
         show_json(book.to_dict())
         return
@@ -92,23 +94,16 @@ def _read_codebook(data: Path, reading: ReadOptions, columns: ColumnOptions) -> 
 def _fit_command(data: Path, book: Codebook, reading: ReadOptions, columns: ColumnOptions) -> str:
     """Return the command that fits the table with the given options and those of the advice."""
     words = shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"])
-    return " ".join(part for part in (words, as_options(reading), columns.as_options(), book.options) if part)
+    return " ".join(part for part in (words, reading.as_words(), columns.as_options(), book.options) if part)
 
 
 def _show(book: Codebook, all_columns: bool) -> None:
-    from sparsefield.app.tables.codebook_text import (
-        HEADINGS,
-        describe_hidden,
-        shown_columns,
-        summarize_findings,
-        summarize_size,
-        table_row,
-    )
+    from sparsefield.app.tables.codebook import HEADINGS, table_row
 
-    for line in (book.source, summarize_size(book), summarize_findings(book)):
+    for line in (book.source, book.describe_size(), book.describe_findings()):
         if line:
             show(line)
-    shown = shown_columns(book, all_columns)
+    shown = book.shown_columns(all_columns)
     table = new_table(*HEADINGS, left=len(HEADINGS))
     table.columns[3].justify = "right"
     table.columns[-1].no_wrap = False
@@ -116,8 +111,7 @@ def _show(book: Codebook, all_columns: bool) -> None:
         table.add_row(*table_row(entry))
     show()
     show(table)
-    hidden = describe_hidden(book, shown)
-    if hidden:
-        show(f"\n{hidden}: --all shows them.")
+    if len(shown) < len(book):
+        show(f"\n{len(book) - len(shown):,} columns not shown: --all shows them.")
     if book.advice:
         show("\nAdvice:\n" + "\n".join(f"- {one}" for one in book.advice))

@@ -1,24 +1,18 @@
-"""This module imputes or samples linked tables, and writes them to a folder, or their probabilities to one file."""
+"""Linked tables imputed or sampled, and written to a folder, or their probabilities to one file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import ProgressBar, StatusLine, show
-from sparsefield.app.cli.table_files import check_folder, check_table_output, show_written, write_table
-from sparsefield.app.cli.table_filling import (
-    TableToFill,
-    fill_table,
-    prepare_table,
-    probability_table,
-    refuse_unknown_states,
-)
-from sparsefield.app.cli.table_writers import find_output_format
-from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.file_kinds import PARQUET
+from sparsefield.app.cli.table_files import check_folder, check_table_output, show_written
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.read import PARQUET
+from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.write import find_output_format, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
@@ -27,8 +21,9 @@ if TYPE_CHECKING:
 
     from sparsefield import RelationalField
     from sparsefield.app.cli.model_input import OpenModel
+    from sparsefield.app.tables.fill import TableToFill
     from sparsefield.app.tables.schema_file import SchemaFile, TableFile
-    from sparsefield.data import Relational, Schema
+    from sparsefield.data import Relational
 
 
 @dataclass(frozen=True)
@@ -41,33 +36,23 @@ class LinkedTables:
     """The tables of the model, with its types."""
     data: Relational
     """All tables, with the converted columns; keys and links are unchanged."""
-    formats: dict[str, FileFormat]
-    """The formats of the tables that are files."""
 
     @property
     def n_missing(self) -> int:
         return sum(one.n_missing for one in self.prepared.values())
 
-    def fill(self, field: RelationalField, answers: Relational) -> dict[str, pl.DataFrame]:
+    def fill(self, answers: Relational) -> dict[str, pl.DataFrame]:
         """Return all original tables, with missing values replaced by those of ``answers``."""
-        tables, schemas = answers.tables, _schemas(field)
-        filled = {
-            name: fill_table(self.raw[name], one, tables[name], schemas[name], self.formats.get(name, FileFormat()))
-            for name, one in self.prepared.items()
-        }
-        return self.raw | filled
-
-
-def _schemas(field: RelationalField) -> dict[str, Schema]:
-    """Return {table: schema}."""
-    layout = field.field_.layout
-    return dict(zip(layout.tables, layout.schemas, strict=True))
+        tables = answers.tables
+        return self.raw | {name: prepared.fill(tables[name]) for name, prepared in self.prepared.items()}
 
 
 def prepare_linked(
     field: RelationalField | OpenModel, parsed: SchemaFile, *, known_states: bool = False
 ) -> LinkedTables:
     """Convert each table of the model to its types, and refuse other values than its states if ``known_states``."""
+    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
+
     files, tables, layout = parsed.files, parsed.data.tables, field.field_.layout
     raw = {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
     prepared = {}
@@ -79,7 +64,7 @@ def prepare_linked(
             refuse_unknown_states(raw[name], schema, found, name)
         prepared[name] = prepare_table(raw[name], schema, found, name)
     converted = {name: tables[name].with_columns(one.table.get_columns()) for name, one in prepared.items()}
-    return LinkedTables(raw, prepared, parsed.data.with_tables(converted), parsed.formats)
+    return LinkedTables(raw, prepared, parsed.data.with_tables(converted))
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -104,7 +89,7 @@ def predict_linked(
         if proba:
             write_table(_probabilities(field, given), output)
         else:
-            _write_all(given.fill(field, field.transform(given.data, fill=fill)), paths, parsed)
+            _write_all(given.fill(field.transform(given.data, fill=fill)), paths, parsed)
     missing, tables = count(given.n_missing, "missing value"), count(len(given.raw), "table")
     line = f"{missing} in {count(columns, 'column')} of {tables}"
     if proba:
@@ -122,7 +107,7 @@ def sample_linked(
     given = prepare_linked(field, parsed, known_states=True)
     with ProgressBar(f"Sampling {_cells_of_tables(given)}") as meter:
         drawn = field.sample(given.data, sweeps=sweeps, random_state=seed, progress=meter.show_progress)
-        _write_all(given.fill(field, drawn), paths, parsed)
+        _write_all(given.fill(drawn), paths, parsed)
     rows, written = sum(table.height for table in given.raw.values()), ", ".join(map(str, paths.values()))
     how = f"{count(rows, 'row')} of {count(len(given.raw), 'table')} sampled with 1 chain of {count(sweeps, 'sweep')}"
     show(f"{count(given.n_missing, 'missing value')} in {how}; wrote {written}.")
@@ -149,18 +134,25 @@ def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
     import polars as pl
 
     from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+    from sparsefield.app.tables.fill import probability_table
 
-    found, schemas = cell_beliefs(field, given.data).values, _schemas(field)
-    decimals = {name: given.formats.get(name, FileFormat()).decimal for name in given.prepared}
+    beliefs = cell_beliefs(field, given.data).values
     tables = {
-        name: probability_table(one, found[name], schemas[name], decimals[name]) for name, one in given.prepared.items()
+        name: probability_table(prepared, group_beliefs(prepared, beliefs[name]))
+        for name, prepared in given.prepared.items()
     }
     return pl.concat(table.select(pl.lit(name).alias("table"), pl.all()) for name, table in tables.items())
+
+
+def group_beliefs(prepared: TableToFill, beliefs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {column: (states or bins, their probabilities)} of the columns of a table with missing values."""
+    from sparsefield.app.pages.explorer.cell_beliefs import group_states
+
+    return {v.name: group_states(v, beliefs[v.name]) for v in prepared.schema.targets if v.name in prepared.missing}
 
 
 def _write_all(tables: dict[str, pl.DataFrame], paths: dict[str, Path], parsed: SchemaFile) -> None:
     """Write each table in the format of its input file, if it has one."""
     for name, path in paths.items():
         path.parent.mkdir(exist_ok=True)
-        file = parsed.files.get(name)
-        write_table(tables[name], path, parsed.formats.get(name), None if file is None else file.path)
+        write_table(tables[name], path, parsed.formats.get(name))

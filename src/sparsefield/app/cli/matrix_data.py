@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sparsefield.app.cli.input_data import CELLS_TO_HOLD_OUT, ColumnOptions, InputData, refuse_roles_of_matrix
-from sparsefield.app.pages.fit_summary import count
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 
 def read_named_matrix(data: Path, column_names: Path, columns: ColumnOptions) -> InputData:

@@ -1,12 +1,20 @@
-"""This module opens the model of a command, and refuses bad models and data before the estimators are imported."""
+"""The model of a command, and tables that are read as that of its fit was; bad ones are refused before long imports."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.files import STANDARD_INPUT
+from sparsefield.app.cli.console import note
+from sparsefield.app.cli.input_data import InputData, note_format
+from sparsefield.app.cli.table_checks import read_weights
+from sparsefield.app.cli.table_files import find_columns
+from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, read_like
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat, Source, source_of
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:
@@ -30,6 +38,16 @@ class OpenModel:
     def linked(self) -> bool:
         """Whether the model is over linked tables."""
         return self.estimator == "RelationalField"
+
+    @cached_property
+    def source(self) -> Source | None:
+        """How the table of the fit was read; None unless the command line read it from one file."""
+        return source_of(self.field_.record.source)
+
+    @property
+    def format(self) -> FileFormat:
+        """The format of the file of the fit, or the usual one."""
+        return FileFormat() if self.source is None else self.source.format
 
     def load(self, jobs: int | None = None) -> Any:
         """Return the fitted estimator."""
@@ -60,3 +78,55 @@ def require_estimator(model: OpenModel, *names: str, what: str) -> None:
     """Refuse a model of another estimator; ``what`` says what the named ones can do, as in "can impute one table"."""
     if model.estimator not in names:
         raise ModelFileError(f"{model.path}: holds a {model.estimator}; only a {' or a '.join(names)} {what}.")
+
+
+def read_for_model(data: Path, reading: ReadOptions, model: OpenModel) -> SourceTable:
+    """Read a table as that of the fit was read, and print a note about the format of its file."""
+    source = read_like(data, reading, model.source, model.field_.schema.input_names)
+    note_format(data, source.format)
+    return source
+
+
+def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None = None) -> Any:
+    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
+    of_fit = None if model.source is None else model.source.weight
+    if weight is None and of_fit is None:
+        return None
+    with warnings.catch_warnings():  # the table was read before, with the same notes
+        warnings.simplefilter("ignore")
+        table = read_like(data, reading, model.source, model.field_.schema.input_names).table
+    if weight is not None:
+        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+    if of_fit not in table.columns:
+        note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
+        return None
+    return read_weights(table, of_fit)
+
+
+def remember_reading(
+    field: Any,
+    data: Path,
+    reading: ReadOptions,
+    given: InputData,
+    top_levels: int | None,
+    column_names: Path | None = None,
+) -> None:
+    """Record in a fitted field how its one table was read; schema files describe the reading of linked tables."""
+    import msgspec
+
+    roles = given.named
+    if roles is None:
+        return
+    source = Source(
+        str(data),
+        reading,
+        given.format,
+        identifiers=tuple(roles.identifiers),
+        left_out=() if given.book is None else given.book.left_out,
+        weight=roles.weight,
+        group=roles.group,
+        top_levels=top_levels,
+        columns=None if column_names is None else str(column_names),
+    )
+    record = msgspec.structs.replace(field.field_.record, source=source.as_text())
+    field.field_ = replace(field.field_, record=record)

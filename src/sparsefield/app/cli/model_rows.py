@@ -1,4 +1,4 @@
-"""This module reads rows for commands that compare them with a model."""
+"""Rows for commands that compare them with a model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import prepare_linked
-from sparsefield.app.cli.model_input import OpenModel
-from sparsefield.app.cli.remembered_reading import read_for_model
-from sparsefield.app.cli.table_filling import prepare_table
-from sparsefield.app.tables.files import list_columns
+from sparsefield.app.cli.model_input import OpenModel, read_for_model
+from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError, ModelFileError
 
@@ -27,7 +25,7 @@ def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Any:
 
         return read_matrix(data)
     source, schema = read_for_model(data, reading, model), model.field_.schema
-    table = source.table
+    table = source.cells
     absent = [name for name in schema.input_names if name not in table.columns]
     if absent:
         raise DataError(
@@ -35,6 +33,8 @@ def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Any:
             f"which lacks {list_columns(absent)}."
         )
     others = [name for name in table.columns if name not in schema.index_of_name]
+    from sparsefield.app.tables.fill import prepare_table
+
     return prepare_table(table, schema, source.format).table.with_columns(table.select(others))
 
 

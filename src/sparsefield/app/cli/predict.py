@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.app.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.app.cli.model_input import open_model, require_estimator
-from sparsefield.app.cli.remembered_reading import read_for_model, spellings_of_fit
-from sparsefield.app.cli.table_files import check_table_output, show_written, write_table
-from sparsefield.app.cli.table_filling import TableToFill, fill_table, prepare_table, probability_table
+from sparsefield.app.cli.linked_output import check_linked_output, group_beliefs, predict_linked
+from sparsefield.app.cli.model_input import open_model, read_for_model, require_estimator
+from sparsefield.app.cli.table_files import check_table_output, show_written
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
+
+if TYPE_CHECKING:
+    from sparsefield.app.tables.fill import TableToFill
 
 Proba = Annotated[
     bool,
@@ -75,19 +77,20 @@ def predict(
         return
     schema = saved.field_.schema
     source = read_for_model(data, reading, saved)
-    table, found = source.table, source.format
-    prepared = prepare_table(table, schema, found)
-    field = saved.load(jobs)
-    from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+    from sparsefield.app.tables.fill import prepare_table, probability_table
 
-    missing, rows = count(prepared.n_missing, "missing value"), count(table.height, "row")
+    prepared = prepare_table(source.cells, schema, source.format)
+    field = saved.load(jobs)
+    missing, rows = count(prepared.n_missing, "missing value"), count(source.cells.height, "row")
     with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
-            answer = probability_table(prepared, cell_beliefs(field, prepared.table).values[""], schema, found.decimal)
+            from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+
+            beliefs = cell_beliefs(field, prepared.table).values[""]
+            answer = probability_table(prepared, group_beliefs(prepared, beliefs))
         else:
-            imputed = _impute(field, prepared, fill)
-            answer = fill_table(table, prepared, imputed, schema, found, spellings_of_fit(field))
-    write_table(answer, output, replace(found, header=True) if proba else found, data)
+            answer = prepared.fill(_impute(field, prepared, fill), saved.format.dates)
+    write_table(answer, output, replace(source.format, header=True) if proba else source.format)
     show_written(f"{missing} in {count(len(prepared.missing), 'column')} and {rows}", output)
 
 

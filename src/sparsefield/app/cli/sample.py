@@ -11,14 +11,13 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import ProgressBar, note
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import check_linked_output, sample_linked
-from sparsefield.app.cli.model_input import OpenModel, open_model, require_estimator
-from sparsefield.app.cli.remembered_reading import format_of_fit, read_for_model, spellings_of_fit
-from sparsefield.app.cli.table_files import check_table_output, is_text_output, show_written, write_table
-from sparsefield.app.cli.table_filling import fill_table, prepare_table, refuse_unknown_states
-from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.files import list_columns
+from sparsefield.app.cli.model_input import OpenModel, open_model, read_for_model, require_estimator
+from sparsefield.app.cli.table_files import check_table_output, show_written
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.write import is_text_output, write_table
 from sparsefield.errors import DataError
 from sparsefield.parameters import BURN_IN, THIN
 from sparsefield.text import count
@@ -114,13 +113,15 @@ def sample(
         "random_state": seed,
     }
     if given is None:
-        found = format_of_fit(saved, reading)
-        drawn = _draw_rows(saved, rows, plan, jobs)
+        found = saved.format if saved.format.is_text else FileFormat()
+        found, drawn = found.with_options(reading), _draw_rows(saved, rows, plan, jobs)
         if is_text_output(output):
-            drawn = _spelled_as_in_fit(drawn, saved, found)
+            from sparsefield.app.tables.fill import date_columns_as_text
+
+            drawn = date_columns_as_text(drawn, found.dates)
     else:
         drawn, found = _draw_missing(saved, given, reading, rows, plan, jobs)
-    write_table(drawn, output, found, given)
+    write_table(drawn, output, found)
     show_written(_summary(drawn.height, given, rows, plan), output)
 
 
@@ -142,15 +143,6 @@ def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | No
         return drawn
 
 
-def _spelled_as_in_fit(drawn: pl.DataFrame, model: OpenModel, found: FileFormat) -> pl.DataFrame:
-    """Return drawn rows whose values are spelled as in the table of the fit."""
-    from sparsefield.app.cli.spelling import spell_table
-
-    variables = {variable.name: variable for variable in model.field_.schema.targets}
-    spellings = {spelling.name: spelling for spelling in found.spellings}
-    return spell_table(drawn, variables, spellings, found.decimal)
-
-
 def _draw_missing(
     model: OpenModel, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any], jobs: int | None
 ) -> tuple[pl.DataFrame, FileFormat]:
@@ -165,7 +157,9 @@ def _draw_missing(
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
     schema = model.field_.schema
     source = read_for_model(given, reading, model)
-    table, found = source.table, source.format
+    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
+
+    table, found = source.cells, source.format
     refuse_unknown_states(table, schema, found)
     prepared = prepare_table(table, schema, found)
     if not prepared.n_missing:
@@ -176,8 +170,7 @@ def _draw_missing(
     with ProgressBar(f"Sampling {cells}{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = np.repeat(np.arange(table.height), rows)
-    filled = fill_table(table[repeated], prepared.take(repeated), drawn, schema, found, spellings_of_fit(field))
-    return filled, found
+    return prepared.take(repeated).fill(drawn, model.format.dates), found
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

@@ -10,9 +10,8 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import ProgressBar, new_table, note, show, show_json
 from sparsefield.app.cli.input_data import linked_inputs
-from sparsefield.app.cli.model_input import open_model
+from sparsefield.app.cli.model_input import open_model, read_weights_for_model
 from sparsefield.app.cli.model_rows import model_parts, read_rows
-from sparsefield.app.cli.remembered_reading import read_weights_for_model
 from sparsefield.app.cli.table_files import check_output
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions

@@ -1,4 +1,4 @@
-"""This module checks a table before a fit: it leaves out what cannot be learned, and says so once for all columns."""
+"""Checks of a table before a fit: what cannot be learned is left out, and that is said once for all columns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.app.tables.codebook import Codebook
-    from sparsefield.app.tables.column_entries import ColumnEntry, FindingType
-
-OTHER_LEVEL = "(other)"
-"""The state of the levels that --top-levels groups."""
+    from sparsefield.app.tables.column_findings import ColumnEntry, FindingType
 
 SHOWN_NAMES = 10
 FINDINGS_OF_KIND: tuple[FindingType, ...] = (
     "identifier",
     "free text",
-    "long text",
     "dates as text",
     "numbers as text",
     "all different",
@@ -107,6 +103,8 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
     Of equally frequent levels the first in alphabetical order are kept.
     """
     import polars as pl
+
+    from sparsefield.app.tables.fill import OTHER_LEVEL
 
     columns = []
     for name in names:
@@ -234,7 +232,7 @@ def _names(names: list[str], details: list[str] | None = None) -> str:
 
 
 def _id_option(entries: list[ColumnEntry]) -> str:
-    from sparsefield.app.tables.column_entries import column_option
+    from sparsefield.app.tables.codebook import column_option
 
     return f"leave them out with {column_option('--id', [entry.name for entry in entries])}"
 

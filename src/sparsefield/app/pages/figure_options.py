@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sparsefield.app.pages.svg import PIXELS_PER_MM
-from sparsefield.app.tables.missing_words import DEFAULT_MISSING
+from sparsefield.app.tables.read_options import DEFAULT_MISSING
 from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
 
@@ -154,9 +154,9 @@ def _open_frame(given: Any, what: str, wanted: Sequence[str]) -> tuple[str, Any]
 
     place = what
     if isinstance(given, (str, os.PathLike)):
-        from sparsefield.app.tables.files import read_table
+        from sparsefield.app.tables.read import read_source
 
-        place, given = str(given), read_table(str(given), as_text=True)
+        place, given = str(given), read_source(str(given)).cells
     try:
         return place, nw.from_native(given, eager_only=True)
     except TypeError:

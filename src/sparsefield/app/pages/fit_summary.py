@@ -14,8 +14,9 @@ from sparsefield.text import count
 if TYPE_CHECKING:
     import numpy as np
 
+    from sparsefield.app.tables.source import Source
     from sparsefield.data.schema import Schema, Variable
-    from sparsefield.model import Field, SourceRecord
+    from sparsefield.model import Field
 
 MAX_NAMES = 5
 """Columns of one kind that are named in one line."""
@@ -40,7 +41,7 @@ def describe_size(field: Field) -> str:
     return f"{count(biases, 'bias', 'biases')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
 
 
-def describe_source(source: SourceRecord) -> str:
+def describe_source(source: Source) -> str:
     """Return from which file and with which options the table was read, as a sentence."""
     import shlex
 

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.app.tables.files import list_columns, read_table
+from sparsefield.app.tables.read import list_columns, read_table
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.errors import DataError, LeftOutWarning

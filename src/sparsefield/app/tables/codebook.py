@@ -1,47 +1,61 @@
-"""This module inspects a table, and returns its codebook."""
+"""The codebook of a table: its columns, what deserves a look before a fit, and the options that answer it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import polars as pl
-
-from sparsefield import config
-from sparsefield.app.pages.short_names import shorten
-from sparsefield.app.tables.codebook_advice import missing_codes_of
-from sparsefield.app.tables.codebook_contents import CodebookContents
-from sparsefield.app.tables.codebook_page import make_codebook_page, render_body
-from sparsefield.app.tables.codebook_text import render_text
-from sparsefield.app.tables.column_entries import FRACTIONS, ColumnEntry, Finding, LevelCount
-from sparsefield.app.tables.column_findings import find_in_values, find_role, left_out
-from sparsefield.app.tables.column_statistics import ColumnStatistics, as_polars, summarize
-from sparsefield.app.tables.duplicate_columns import count_duplicate_rows, find_duplicates
-from sparsefield.app.tables.missing_words import missing_numbers
+from sparsefield.app.tables.column_findings import (
+    FRACTIONS,
+    ColumnEntry,
+    FindingType,
+    as_polars,
+    cut_text,
+    describe_columns,
+)
+from sparsefield.app.tables.values import missing_numbers
 from sparsefield.data.frames import as_source
-from sparsefield.model.atomic_write import write_atomically
 
-MOST_LEVELS = 20
-"""Number of levels of a column that an entry lists."""
+TOP_LEVELS = 20
+"""Number of levels that the advice proposes to keep."""
 
-LABEL_LENGTH = 60
+HEADINGS = ("column", "kind", "values", "missing", "findings")
+MOST_COLUMNS = 30
+"""Number of columns that are shown; with more, those that have findings come first."""
+
+NAME_LENGTH, VALUES_LENGTH, FINDINGS_LENGTH = 28, 44, 90
 
 
 @dataclass(frozen=True)
-class Codebook(CodebookContents):
+class Advice:
+    """What to do about findings of one type, with the option to give at the command line."""
+
+    text: str
+    columns: tuple[str, ...]
+    option: str = ""
+    """The exact option, quoted for a shell; empty if there is none."""
+    is_conditional: bool = False
+    """Whether the option is right only under a condition that the table does not show."""
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.option}" if self.option else f"{self.text}."
+
+
+@dataclass(frozen=True)
+class Codebook:
     """A codebook describes the columns of a table, and what deserves a look before a fit.
 
-    Printed, it is a table with the columns that have findings first. A notebook shows it as a table, too.
+    Printed, it is a table with the columns that have findings first.
 
     Attributes
     ----------
     columns : tuple of ColumnEntry
         One entry per column, in the order of the table; ``codebook["age"]`` is that of the column ``age``.
-    n_rows, duplicate_rows : int
-        Numbers of rows, and of rows that are equal to an earlier one.
+    n_rows : int
     source : str
         A sentence on how the table was read; may be empty.
     missing_share : float
@@ -54,15 +68,89 @@ class Codebook(CodebookContents):
         The options of all advice for one command, without those that depend on what the table does not show.
     """
 
+    columns: tuple[ColumnEntry, ...]
+    n_rows: int
+    source: str = ""
+    decimal: str = "."
+    """The decimal mark with which the table was read."""
+    code_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """{missing code of some columns: other columns of which it is a value like others}"""
+
+    def __getitem__(self, name: str) -> ColumnEntry:
+        return next(entry for entry in self.columns if entry.name == name)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def missing_share(self) -> float:
+        """Share of all cells that are missing."""
+        cells = self.n_rows * len(self.columns)
+        return sum(entry.n_missing for entry in self.columns) / cells if cells else 0.0
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns that commands leave out of a fit unless an option names them."""
+        return tuple(entry.name for entry in self.columns if entry.left_out)
+
+    @cached_property
+    def advice(self) -> list[Advice]:
+        """What to do about the findings, with the options to give at the command line."""
+        leave_out = list(_leave_out(self.columns))
+        gone = {name for one in leave_out if not one.is_conditional for name in one.columns}
+        rest = [entry for entry in self.columns if entry.name not in gone]
+        return [*leave_out, *_missing(rest, self.decimal, self.code_values), *_texts(rest, self.decimal)]
+
+    @property
+    def options(self) -> str:
+        """The options of all advice for one command, without those that depend on what the table does not show."""
+        sure = [one for one in self.advice if one.option and not one.is_conditional]
+        ids = [name for one in sure if one.option.startswith("--id ") for name in one.columns]
+        words = [one.option for one in sure if not one.option.startswith("--id ")]
+        return " ".join([column_option("--id", ids), *dict.fromkeys(words)]).strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the codebook as values that JSON can express."""
+        return {
+            "source": self.source,
+            "rows": self.n_rows,
+            "missing_share": self.missing_share,
+            "columns": [entry.to_dict() for entry in self.columns],
+            "advice": [{"text": one.text, "columns": list(one.columns), "option": one.option} for one in self.advice],
+            "options": self.options,
+        }
+
+    def describe_size(self) -> str:
+        """Return the numbers of rows and of columns by kind, and the share of missing cells, as a sentence."""
+        kinds = Counter(entry.kind for entry in self.columns if not entry.left_out)
+        parts = [f"{kinds[kind]:,} {kind}" for kind in ("nominal", "ordinal", "numeric") if kinds[kind]]
+        parts += [f"{len(self.left_out):,} left out"] if self.left_out else []
+        rows, columns = _plural(self.n_rows, "row"), _plural(len(self), "column")
+        return f"{rows}, {columns} ({', '.join(parts)}), {self.missing_share:.1%} of the cells missing."
+
+    def describe_findings(self) -> str:
+        """Return how many columns have findings, as a sentence; empty if none."""
+        number = sum(bool(entry.findings) for entry in self.columns)
+        return f"{_plural(number, 'column')} {'has' if number == 1 else 'have'} findings." if number else ""
+
+    def shown_columns(self, all_columns: bool = False) -> Sequence[ColumnEntry]:
+        """Return the columns to show: all if they are few, else those with findings first, and not more than fit."""
+        if all_columns or len(self) <= MOST_COLUMNS:
+            return self.columns
+        return sorted(self.columns, key=lambda entry: not entry.findings)[:MOST_COLUMNS]
+
     def __str__(self) -> str:
-        return render_text(self)
-
-    def _repr_html_(self) -> str:
-        return render_body(self)
-
-    def write(self, path: str | os.PathLike[str], *, title: str = "Codebook") -> None:
-        """Write an HTML page that works offline, with a small distribution of every column."""
-        write_atomically(Path(path), make_codebook_page(self, title).encode())
+        shown = self.shown_columns()
+        rows = [HEADINGS, *(table_row(entry) for entry in shown)]
+        rows = [(*row[:-1], cut_text(row[-1], FINDINGS_LENGTH)) for row in rows]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
+        lines = [line for line in (self.source, self.describe_size(), self.describe_findings()) if line]
+        table = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        lines += ["", *(line.rstrip() for line in table)]
+        rest = len(self) - len(shown)
+        lines += ["", f"{_plural(rest, 'column')} not shown: see .columns."] if rest else []
+        lines += ["", *(f"- {one}" for one in self.advice)] if self.advice else []
+        return "\n".join(lines)
 
 
 def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
@@ -93,111 +181,187 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     'person' is an identifier, which cannot be learned: --id person
     """
     table = as_source(frame, "The table", may_be_empty=True)
-    values = as_polars(table)
-    found = summarize(table, values)
-    roles = {column.name: find_role(column, decimal) for column in found}
-    reasons = {column.name: left_out(column, roles[column.name]) for column in found}
-    equal = find_duplicates(found, {name for name, reason in reasons.items() if reason})
-    entries = tuple(
-        _make_entry(column, roles[column.name], reasons[column.name], equal.get(column.name)) for column in found
-    )
-    repeats = count_duplicate_rows(values)
-    return Codebook(entries, values.height, repeats, source, decimal, _find_code_values(entries, values))
+    entries = tuple(describe_columns(table, decimal))
+    where, values, known = missing_codes_of(entries), as_polars(table), {}
+    numeric = [entry.name for entry in entries if not entry.left_out and values[entry.name].dtype.is_numeric()]
+    for code in where:
+        for number in missing_numbers([code]):
+            known[code] = tuple(name for name in numeric if name not in where[code] and (values[name] == number).any())
+    return Codebook(entries, values.height, source, decimal, {code: names for code, names in known.items() if names})
 
 
-def _find_code_values(entries: Sequence[ColumnEntry], values: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return {missing code that is a number: columns of which it is a value like others}."""
-    where = missing_codes_of([entry for entry in entries if not entry.finding("duplicate")])
-    kept = [entry.name for entry in entries if not entry.left_out]
-    numbers = {code: number for code in where for number in missing_numbers([code])}
-    found: dict[str, tuple[str, ...]] = {}
-    for code, number in numbers.items():
-        others = [name for name in kept if name not in where[code] and values[name].dtype.is_numeric()]
-        found[code] = tuple(name for name in others if (values[name] == number).any())
-    return {code: names for code, names in found.items() if names}
+def table_row(entry: ColumnEntry) -> tuple[str, ...]:
+    """Return the cells of a column for `HEADINGS`."""
+    kind = f"({entry.kind})" if entry.left_out else entry.kind
+    values = cut_text(entry.describe_values(), VALUES_LENGTH)
+    return cut_text(entry.name, NAME_LENGTH), kind, values, f"{entry.missing_share:.1%}", entry.describe_findings()
 
 
-def _make_entry(
-    column: ColumnStatistics, role: Finding | None, reason: str, equal: tuple[str, bool] | None
-) -> ColumnEntry:
-    findings = [] if role is None else [role]
-    if equal is not None:
-        how = ", with other labels" if equal[1] else ""
-        findings.append(Finding("duplicate", f"same values as {equal[0]!r}{how}", (equal[0],)))
-    findings += [] if reason else find_in_values(column)
-    low, high, median = _limits(column)
-    return ColumnEntry(
-        column.name,
-        column.kind.kind,
-        _explain_kind(column),
-        len(column.values),
-        column.n_missing,
-        column.n_distinct,
-        _levels(column),
-        low,
-        high,
-        median,
-        tuple(findings),
-        reason,
-    )
-
-
-def _explain_kind(column: ColumnStatistics) -> str:
-    """Return why a column has its kind, by the rules of `kind_of`."""
-    traits, dtype = column.traits, column.values.dtype
-    count = f"{column.n_distinct:,} different whole number" + "s" * (column.n_distinct != 1)
-    if not column.n_values:
-        return "no values"
-    if traits.order:
-        return "an ordered categorical type"
-    if column.kind.kind == "numeric" and traits.fractions:
-        return "dates or times" if dtype.is_temporal() else FRACTIONS
-    if traits.numbers:
-        return f"{count}, more than {config.NUMERIC_STATES}" if column.kind.kind == "numeric" else count
-    return "text" if column.is_text else "true and false" if dtype == pl.Boolean else "categories"
-
-
-def _levels(column: ColumnStatistics) -> tuple[LevelCount, ...]:
-    """Return the most frequent levels, those of an ordinal column in their order, or ranges of numbers."""
-    if column.counts is None:
-        return _ranges(column)
-    pairs = list(column.counts.head(MOST_LEVELS).iter_rows())
-    if column.kind.kind == "ordinal":
-        order = {str(label): k for k, label in enumerate(column.kind.order)}
-        pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
-    return tuple(
-        LevelCount(shorten(format_value(label).replace("\n", " "), LABEL_LENGTH), rows) for label, rows in pairs
-    )
-
-
-def _ranges(column: ColumnStatistics) -> tuple[LevelCount, ...]:
-    if column.numbers is None:
-        return ()
-    ends = [_from_physical(column, limit) for limit in column.numbers.limits]
-    return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(rows)) for k, rows in enumerate(column.numbers.rows))
-
-
-def _limits(column: ColumnStatistics) -> tuple[str, str, str]:
-    if column.numbers is None:
-        return "", "", ""
-    return format_value(column.low), format_value(column.high), _from_physical(column, column.numbers.median)
-
-
-def _from_physical(column: ColumnStatistics, number: float) -> str:
-    """Return a number as text; that of a column of dates as a date."""
-    if not column.values.dtype.is_temporal():
-        return format_value(number)
-    return format_value(pl.Series([int(number)]).cast(column.values.dtype)[0])
-
-
-def format_value(value: Any) -> str:
-    """Return a value as short text: a number with four digits, and whole numbers with all of them.
+def list_names(names: Sequence[str], most: int = 5) -> str:
+    """Return column names as a short list.
 
     Examples
     --------
-    >>> format_value(3.0), format_value(0.123456), format_value(123456)
-    ('3', '0.1235', '123456')
+    >>> list_names(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+    shown = ", ".join(repr(name) for name in names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+
+
+def column_option(option: str, names: Sequence[str]) -> str:
+    """Return an option that names columns, quoted for a shell.
+
+    Examples
+    --------
+    >>> column_option("--id", ["a", "b", "c, d"])
+    "--id a,b --id 'c, d'"
+    """
+    plain = [name for name in names if "," not in name and name.strip() == name]
+    others = [name for name in names if name not in plain]
+    return " ".join(f"{option} {shlex.quote(word)}" for word in [",".join(plain)] * bool(plain) + others)
+
+
+def missing_codes_of(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
+    """Return {missing code: columns that have it}, of codes that an option can name."""
+    where: dict[str, list[str]] = {}
+    for entry in columns:
+        codes = entry.finding("missing codes")
+        for code in dict.fromkeys((*(codes.values if codes else ()), *entry.other_texts)):
+            if code.strip() and "," not in code:
+                where.setdefault(code, []).append(entry.name)
+    return where
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def _having(columns: Sequence[ColumnEntry], type: FindingType) -> list[ColumnEntry]:
+    return [entry for entry in columns if entry.finding(type) is not None]
+
+
+def _say(
+    entries: Sequence[ColumnEntry], one: str, several: str, rest: str = "", option: str = "", *, is_conditional=False
+) -> Iterator[Advice]:
+    """Yield one sentence about columns, if there are any; ``option`` names them unless it has a value."""
+    names = tuple(entry.name for entry in entries)
+    if names:
+        written = column_option(option, names) if option and " " not in option else option
+        yield Advice(f"{list_names(names)} {one if len(names) == 1 else several}{rest}", names, written, is_conditional)
+
+
+def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    cannot = ", which cannot be learned"
+    yield from _say(_having(columns, "identifier"), "is an identifier", "are identifiers", cannot, "--id")
+    yield from _say(_having(columns, "free text"), "is free text", "are free text", "", "--id")
+    yield from _say(_having(columns, "empty"), "has no values", "have no values", "", "--id")
+    constant = _having(columns, "constant")
+    yield from _say(constant, "is constant and says nothing", "are constant and say nothing", "", "--id")
+    different = _having(columns, "all different")
+    one, several = "is all different: if it is an identifier", "are all different: if they are identifiers"
+    yield from _say(different, one, several, "", "--id", is_conditional=True)
+
+
+def _missing(columns: Sequence[ColumnEntry], decimal: str, values: Mapping[str, Sequence[str]]) -> Iterator[Advice]:
+    """Yield a sentence about the codes of missing values, and the columns that become numbers or dates by them."""
+    where = missing_codes_of(columns)
+    safe = {code: names for code, names in where.items() if not values.get(code)}
+    mixed = _other_marks(columns, decimal) if _has_fractions(columns) else []
+    freed = [entry for entry in columns if entry.other_texts and all(code in safe for code in entry.other_texts)]
+    freed = [entry for entry in freed if entry not in mixed and not _has_unclear_dates(entry)]
+    if safe:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for code, names in safe.items():
+            groups.setdefault(tuple(names), []).append(repr(code))
+        shown = "; ".join(f"{', '.join(codes)} in {list_names(names, 3)}" for names, codes in list(groups.items())[:6])
+        shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
+        yield Advice(
+            f"{shown} may mean a missing value; the option is for all columns{_describe_freed(freed)}",
+            tuple(dict.fromkeys(name for names in safe.values() for name in names)),
+            " ".join(f"--missing {shlex.quote(code)}" for code in safe) + _decimal_option(freed, decimal),
+        )
+    for code, names in where.items():
+        if code not in safe:
+            text = f"{code!r} in {list_names(names)} may mean a missing value, but is a value like others in "
+            text += f"{list_names(values[code])}; if so, empty these cells, since --missing is for all columns"
+            yield Advice(text, tuple(names))
+
+
+def _describe_freed(freed: Sequence[ColumnEntry]) -> str:
+    """Return which columns become numbers or dates once their other texts are missing."""
+    numbers, dates = _having(freed, "numbers as text"), _having(freed, "dates as text")
+    parts = [
+        f"{list_names([entry.name for entry in entries])} {'a column' if len(entries) == 1 else 'columns'} of {what}"
+        for entries, what in ((numbers, "numbers"), (dates, "dates"))
+        if entries
+    ]
+    return f", and makes {' and '.join(parts)}" if parts else ""
+
+
+def _has_fractions(columns: Sequence[ColumnEntry]) -> bool:
+    """Return whether columns of numbers show that the decimal mark of the table is right."""
+    return any(entry.reason == FRACTIONS for entry in columns)
+
+
+def _other_marks(columns: Sequence[ColumnEntry], decimal: str) -> list[ColumnEntry]:
+    """Return the columns of text whose numbers have another decimal mark than the one with which the table was read."""
+    texts = [(entry, entry.finding("numbers as text")) for entry in columns]
+    return [entry for entry, finding in texts if finding and finding.readable not in ("", decimal)]
+
+
+def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
+    """Return the option that reads columns with another decimal mark; empty if none is needed."""
+    marks = {finding.readable for entry in entries if (finding := entry.finding("numbers as text"))} - {decimal}
+    return f" --decimal {marks.pop()}" if marks else ""
+
+
+def _has_unclear_dates(entry: ColumnEntry) -> bool:
+    """Return whether the day or the month may come first: then no column of dates is read without an option."""
+    dates = entry.finding("dates as text")
+    return dates is not None and dates.readable.startswith("day")
+
+
+def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
+    """Yield sentences about numbers, dates, orders and many levels of columns of text."""
+    numbers = [(entry, finding) for entry in columns if (finding := entry.finding("numbers as text"))]
+    others = _other_marks(columns, decimal)
+    plain = [entry for entry, finding in numbers if finding.readable == decimal and not finding.values]
+    yield from _say(plain, "has", "have", " numbers kept as text", "--numeric")
+    write = f"write 1234{decimal}5 to use them as numbers"
+    if _has_fractions(columns):
+        yield from _say(others, "has", "have", f" numbers with another decimal mark than other columns; {write}")
+    else:
+        marked = [entry for entry, finding in numbers if entry in others and not finding.values]
+        mark = "comma" if decimal == "." else "point"
+        yield from _say(
+            marked, "has", "have", f" numbers with a decimal {mark}", _decimal_option(marked, decimal).strip()
+        )
+    unreadable = [entry for entry, finding in numbers if not finding.readable]
+    yield from _say(unreadable, "has", "have", f" numbers with commas or units; {write}")
+    for entry, finding in numbers:
+        if finding.readable and finding.values and not entry.other_texts:
+            rest = f" numbers and texts such as {finding.values[0]!r}; correct these cells to use them as numbers"
+            yield from _say([entry], "has", "", rest)
+    dates = _having(columns, "dates as text")
+    unclear = [entry for entry in dates if _has_unclear_dates(entry)]
+    rest = " dates in which the day or the month may come first; if it is not the day (--dates day-first)"
+    yield from _say(unclear, "has", "have", rest, "--dates month-first", is_conditional=True)
+    rest = " dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates"
+    yield from _say([entry for entry in dates if entry not in unclear and not entry.other_texts], "has", "have", rest)
+    yield from _orders(_having(columns, "ordered levels"))
+    many = [entry for entry in _having(columns, "many levels") if not entry.other_texts and entry not in dates]
+    yield from _say(many, "has", "have", " many levels", f"--top-levels {TOP_LEVELS}")
+
+
+def _orders(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    """Yield a sentence for the columns of each scale, with its levels in ascending order."""
+    scales: dict[tuple[str, ...], list[str]] = {}
+    for entry in entries:
+        finding = entry.finding("ordered levels")
+        scales.setdefault(finding.values if finding else (), []).append(entry.name)
+    for levels, names in scales.items():
+        have = "has levels that seem" if len(names) == 1 else "have levels that seem"
+        plain = [name for name in names if "=" not in name]  # others cannot be named with their levels
+        option = f"--ordinal {shlex.quote('='.join([*plain, '<'.join(levels)]))}" if plain else ""
+        yield Advice(f"{list_names(names)} {have} ordered; check the order, lowest first", tuple(names), option)

@@ -1,11 +1,11 @@
-"""This module reads the kinds of columns as the command line and schema files write them."""
+"""Kinds of columns as the command line and schema files write them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
-from sparsefield.app.tables.files import list_columns
+from sparsefield.app.tables.read import list_columns
 from sparsefield.errors import DataError
 
 

@@ -1,4 +1,4 @@
-"""This module refuses outputs that would replace a file that is read, or another output."""
+"""Refusal of outputs that would replace a file that is read, or another output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparsefield.app.tables.file_kinds import is_parquet
+from sparsefield.app.tables.read import is_parquet
 from sparsefield.errors import DataError
 
 STANDARD_STREAM = "-"

@@ -1,15 +1,19 @@
-"""This module defines the options for reading a table from a file."""
+"""Options for reading a table from a file."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
 
-from sparsefield.app.tables.missing_words import DEFAULT_MISSING
 from sparsefield.errors import DataError
 
-SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+DEFAULT_MISSING = (
+    "", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "?", ".", "\\N",
+    "#N/A", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!",
+)  # fmt: skip
+"""Words for missing values in text files and spreadsheets; "none", "-" and "missing" may be answers."""
 
+SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 DATE_CHOICES = ("day-first", "month-first", "text")
 
 SEPARATOR_WORDS = {"\t": "tab", " ": "space"}
@@ -73,33 +77,31 @@ class ReadOptions:
         words = [*(self.missing_only or defaults), *self.missing]
         return tuple(dict.fromkeys(words if has_nulls else ["", *words]))
 
+    def as_words(self) -> str:
+        """Return the options as words of the command line.
 
-def as_options(reading: ReadOptions) -> str:
-    """Return options as words of the command line.
-
-    Examples
-    --------
-    >>> as_options(ReadOptions(missing=("-99", "k.A."), separator=";", header=False))
-    "--missing -99 --missing k.A. --no-header --separator ';'"
-    """
-    words: list[str] = []
-    for option, values in (("--missing", reading.missing), ("--missing-only", reading.missing_only)):
-        # A comma separates several words, so that a word cannot have one.
-        words += [part for value in values for part in (option, value)]
-    if reading.header is False:
-        words.append("--no-header")
-    for name in ("separator", "encoding", "decimal", "dates", "sheet", "table"):
-        value = getattr(reading, name)
-        words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
-    return shlex.join(words)
+        Examples
+        --------
+        >>> ReadOptions(missing=("-99", "k.A."), separator=";", header=False).as_words()
+        "--missing -99 --missing k.A. --no-header --separator ';'"
+        """
+        words: list[str] = []
+        for option, values in (("--missing", self.missing), ("--missing-only", self.missing_only)):
+            words += [part for value in values for part in (option, value)]
+        if self.header is False:
+            words.append("--no-header")
+        for name in ("separator", "encoding", "decimal", "dates", "sheet", "table"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
+        return shlex.join(words)
 
 
-def resolve_separator(wanted: str) -> str:
+def resolve_separator(word: str) -> str:
     """Return the separator that is given as one character or by its name."""
-    found = SEPARATOR_NAMES.get(wanted.lower(), wanted)
-    if len(found) != 1 or not found.isascii():
-        raise DataError(f"The separator must be one character, or 'tab'; got {wanted!r}.")
-    return found
+    separator = SEPARATOR_NAMES.get(word.lower(), word)
+    if len(separator) != 1 or not separator.isascii():
+        raise DataError(f"The separator must be one character, or 'tab'; got {word!r}.")
+    return separator
 
 
 def check_encoding(name: str) -> None:

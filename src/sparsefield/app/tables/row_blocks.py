@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.app.tables.file_kinds import PARQUET, is_parquet
-from sparsefield.app.tables.files import polars_errors
+from sparsefield.app.tables.formats import polars_errors
 from sparsefield.app.tables.out_of_core import check_blocks
+from sparsefield.app.tables.read import PARQUET, is_parquet
 from sparsefield.data.array_files import load_array
 from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, CSRWriter, map_rows
 from sparsefield.data.sparse_checks import refuse_many_columns

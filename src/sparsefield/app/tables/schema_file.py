@@ -12,11 +12,11 @@ import msgspec
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.database import read_database
-from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.files import SourceTable, read_source
-from sparsefield.app.tables.missing_words import is_missing_text
+from sparsefield.app.tables.read import SourceTable, read_source
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import FileFormat
 from sparsefield.app.tables.triples import read_triples
+from sparsefield.app.tables.values import is_missing_text
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational
 from sparsefield.data.templates import resolve_templates
@@ -65,17 +65,18 @@ class TableFile:
     reading: ReadOptions
 
     def read(self, *, as_text: bool = False) -> pl.DataFrame:
-        return self.source(as_text=as_text).table
+        source = self.source()
+        return source.cells if as_text else source.table
 
-    def source(self, *, as_text: bool = False) -> SourceTable:
-        return read_source(self.path, self.reading, as_text=as_text, may_be_empty=True, given=ReadOptions())
+    def source(self) -> SourceTable:
+        return read_source(self.path, self.reading, may_be_empty=True, strict=False)
 
     def text(self, column: str) -> pl.Series:
         """Return a column of a text file as text, with nulls for missing values."""
         import polars as pl
 
-        source = self.source(as_text=True)
-        cells = source.table[column].cast(pl.String).str.strip_chars()
+        source = self.source()
+        cells = source.cells[column].cast(pl.String).str.strip_chars()
         return cells.set(
             cells.to_frame().select(is_missing_text(pl.col(column), source.format.missing)).to_series(), None
         )

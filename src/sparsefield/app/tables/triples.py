@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.app.tables.files import read_table
+from sparsefield.app.tables.read import read_table
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational

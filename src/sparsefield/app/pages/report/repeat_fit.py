@@ -5,16 +5,17 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
 import sparsefield
-from sparsefield.app.tables.read_options import ReadOptions, as_options
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.source import Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
-from sparsefield.model import Field, SourceRecord
+from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
 
@@ -52,10 +53,9 @@ class FitDescription:
         return self.kind == "RelationalField"
 
     @property
-    def source(self) -> SourceRecord:
+    def source(self) -> Source:
         """How the table was read: as recorded, or else by default from ``data_name``."""
-        recorded = SourceRecord.from_text(self.field.record.source)
-        return recorded or SourceRecord(self.data_name, identifiers=tuple(self.left_out))
+        return source_of(self.field.record.source) or Source(self.data_name, identifiers=tuple(self.left_out))
 
 
 def describe_fit(
@@ -113,17 +113,13 @@ def as_command(fitted: FitDescription) -> str | None:
     return shlex.join(words)
 
 
-def source_options(source: SourceRecord) -> list[str]:
+def source_options(source: Source) -> list[str]:
     """Return the options for reading the table."""
-    words = shlex.split(as_options(_read_options(source)))
+    words = shlex.split(source.reading.as_words())
     for option in ("weight", "group", "top_levels", "columns"):
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     return words
-
-
-def _read_options(source: SourceRecord) -> ReadOptions:
-    return ReadOptions(**{option.name: getattr(source, option.name) for option in fields(ReadOptions)})
 
 
 def _kind_words(fitted: FitDescription) -> list[str] | None:
@@ -190,7 +186,7 @@ def as_python(fitted: FitDescription) -> str:
     return f"{head}{model}field.fit(data{given})\n"
 
 
-def _reading_lines(source: SourceRecord) -> str:
+def _reading_lines(source: Source) -> str:
     """Return lines of Python that read ``table`` from its file, and ``data``, its columns that are learned."""
     if source.file.lower().endswith(".npz"):
         return f"import scipy.sparse as sp\n\ndata = sp.load_npz({source.file!r})\n"
@@ -205,13 +201,13 @@ def _reading_lines(source: SourceRecord) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _table_lines(source: SourceRecord) -> str:
+def _table_lines(source: Source) -> str:
     """Return lines of Python that read ``table`` from its file."""
-    options = _read_options(source)
+    options = source.reading
     if options == ReadOptions():
-        return f"from sparsefield.app.tables.files import read_table\n\ntable = read_table({source.file!r})\n"
+        return f"from sparsefield.app.tables.read import read_table\n\ntable = read_table({source.file!r})\n"
     call = f"read_table({source.file!r}, {as_expression(options)})"
-    return f"from sparsefield.app.tables.files import ReadOptions, read_table\n\ntable = {call}\n"
+    return f"from sparsefield.app.tables.read import ReadOptions, read_table\n\ntable = {call}\n"
 
 
 def list_versions(field: Field) -> dict[str, str]:

@@ -1,0 +1,224 @@
+"""Values of cells of text: missing words, numbers, booleans and dates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import polars.selectors as cs
+
+SAMPLE_ROWS = 1000
+"""How many cells are tried first, because most columns of text show in their first rows that they are."""
+
+LEADING_ZERO = r"^[+-]?0\d"
+LONG_NUMBER = r"^[+-]?\d{19,}$"
+"""Whole numbers of more than 64 bits, such as serial numbers, would lose digits."""
+
+YEAR_FIRST = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}(.*)")
+YEAR_LAST = re.compile(r"\d{1,2}([-/.])\d{1,2}\1\d{4}(.*)")
+CLOCK = re.compile(r"([T ])\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+
+
+def missing_numbers(words: Sequence[str]) -> list[float]:
+    """Return the words that are finite numbers, as numbers.
+
+    Examples
+    --------
+    >>> missing_numbers(["NA", "-99", "9.5"])
+    [-99.0, 9.5]
+    """
+    numbers = [float(word) for word in words if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", word.strip())]
+    return [number for number in numbers if math.isfinite(number)]
+
+
+def is_missing_text(cells: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """Return whether cells of text are missing: null, or a word, also between spaces or as -99.0 for -99."""
+    bare = cells.str.strip_chars()
+    missing = bare.is_in(list({word.strip() for word in words}))
+    whole = [re.escape(f"{number:g}") for number in missing_numbers(words) if number.is_integer()]
+    if whole:
+        missing = missing | bare.str.contains(rf"^(?:{'|'.join(whole)})[.,]0*$")
+    return missing.fill_null(True)
+
+
+def missing_cells(table: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
+    """Return a table of booleans that are true for missing values: nulls, NaN, and cells that hold one of the words."""
+    columns, numbers = [], missing_numbers(words)
+    for name, dtype in table.schema.items():
+        column = pl.col(name)
+        if dtype in (pl.String, pl.Categorical, pl.Enum):
+            missing = is_missing_text(column.cast(pl.String), words)
+        else:
+            missing = column.is_null()
+            if dtype.is_float():
+                missing = missing | column.is_nan().fill_null(False)
+            if numbers and dtype.is_numeric():
+                missing = missing | column.cast(pl.Float64).is_in(numbers).fill_null(False)
+        columns.append(missing.alias(name))
+    return table.select(columns)
+
+
+def with_nulls(table: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
+    """Return a table with nulls in place of the words and numbers for missing values; words are no longer levels."""
+    if not words or not table.width:
+        return table
+    columns = []
+    for column, missing in zip(table.get_columns(), missing_cells(table, words).get_columns(), strict=True):
+        if missing.any():
+            known = column.to_frame().select(pl.when(~missing).then(pl.all())).to_series()
+            if isinstance(column.dtype, pl.Enum):
+                levels = [level for level in column.dtype.categories if level.strip() not in words]
+                known = known.cast(pl.String).cast(pl.Enum(levels))
+            columns.append(known)
+    return table.with_columns(columns)
+
+
+def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") -> pl.DataFrame:
+    """Return a table of text with the type of each column, and with nulls for missing values.
+
+    A column is of whole numbers, numbers or booleans if all its values are. Numbers with leading zeros, such as postal
+    codes, stay text. Spaces around a cell are not part of it.
+
+    Parameters
+    ----------
+    table : columns of text; others only lose words for missing values
+    words : words for missing values
+    decimal : decimal mark
+    """
+    table = with_nulls(table.with_columns(cs.string().str.strip_chars()), words)
+    for read in (_as_whole, _as_float if decimal == "." else _as_float_with_comma, _as_boolean):
+        typed = _readable(table.select(cs.string()), read)
+        codes = table.select(cs.by_name(*typed.columns).str.contains(rf"{LEADING_ZERO}|{LONG_NUMBER}").any())
+        are_codes = codes.row(0, named=True) if typed.width else {}
+        table = table.with_columns(column for column in typed.get_columns() if not are_codes[column.name])
+    for column in table.select(cs.string()).get_columns():
+        if any(cell is not None and re.match(r"[+-]?\d{1,3}[.,]\d{3}", cell) for cell in column.head(SAMPLE_ROWS)):
+            numbers = numbers_of(column, decimal)
+            if numbers.null_count() == column.null_count() and not column.str.contains(LEADING_ZERO).any():
+                table = table.with_columns(numbers)
+    return table
+
+
+def _readable(texts: pl.DataFrame, read: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+    """Return the values of the columns whose cells can all be read, the missing ones excepted."""
+    names, values = texts.columns, texts
+    for rows in (texts.head(SAMPLE_ROWS), texts):
+        rows = rows.select(names)
+        values = rows.select(read(pl.all()))
+        pairs = zip(values.get_columns(), rows.get_columns(), strict=True)
+        names = [column.name for column, text in pairs if column.null_count() == text.null_count()]
+    return values.select(name for name in names if values[name].null_count() < values.height)
+
+
+def _as_whole(cells: pl.Expr) -> pl.Expr:
+    return cells.cast(pl.Int64, strict=False)
+
+
+def _as_float(cells: pl.Expr) -> pl.Expr:
+    return cells.cast(pl.Float64, strict=False)
+
+
+def _as_float_with_comma(cells: pl.Expr) -> pl.Expr:
+    plain = pl.when(~cells.str.contains(".", literal=True)).then(cells)
+    return plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+
+
+def _as_boolean(cells: pl.Expr) -> pl.Expr:
+    truth = {"true": True, "false": False}
+    return cells.str.to_lowercase().replace_strict(truth, default=None, return_dtype=pl.Boolean)
+
+
+def numbers_of(cells: pl.Series, decimal: str = ".", *, known: bool = False) -> pl.Series:
+    """Return the numbers of a column of text without spaces around cells, null where a cell is none.
+
+    Marks between thousands are dropped only where a cell has a decimal mark or a second such mark, as in 1.234,56, or
+    if it is ``known`` that the column has numbers.
+
+    Examples
+    --------
+    >>> numbers_of(pl.Series(["3,5", "1.234,5", "x"]), ",").to_list()
+    [3.5, 1234.5, None]
+    """
+    other = "," if decimal == "." else "."
+    mark, point = re.escape(other), re.escape(decimal)
+    clear = cells.str.contains(rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+{point}\d+$|^[+-]?\d{{1,3}}({mark}\d{{3}}){{2,}}$")
+    # One clear cell makes the marks of the whole column clear.
+    pattern = rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+({point}\d+)?$" if known or clear.any() else "^$"
+    marks = cells.str.contains(pattern)
+    bare = cells.zip_with(~marks, cells.str.replace_all(other, "", literal=True))
+    if decimal == ",":
+        bare = bare.set(bare.str.contains(".", literal=True), None).str.replace(",", ".", literal=True)
+    return bare.cast(pl.Float64, strict=False)
+
+
+def date_formats(cells: pl.Series, order: str | None = None) -> list[str]:
+    """Return the formats in which all cells are dates: none, one, or two if day and month cannot be told apart.
+
+    Parameters
+    ----------
+    cells : text without spaces around it; nulls are skipped
+    order : "day-first" or "month-first" decides; dates with dots have the day first by default
+
+    Examples
+    --------
+    >>> date_formats(pl.Series(["29.01.2024", "1.2.2024"]))
+    ['%d.%m.%Y']
+    >>> date_formats(pl.Series(["01/02/2024", "03/04/2024"]))
+    ['%d/%m/%Y', '%m/%d/%Y']
+    """
+    first = next((cell for cell in cells.head(SAMPLE_ROWS) if cell is not None), "")
+    match = YEAR_FIRST.fullmatch(first) or YEAR_LAST.fullmatch(first)
+    clock = CLOCK.fullmatch(match[2]) if match and match[2] else None
+    if match is None or (match[2] and clock is None):
+        return []
+    orders = ["%d %m %Y", "%m %d %Y"]
+    if YEAR_FIRST.fullmatch(first):
+        orders = ["%Y %m %d"]
+    elif order == "month-first":
+        orders = orders[1:]
+    elif order == "day-first" or match[1] == ".":
+        orders = orders[:1]
+    time = "" if clock is None else f"{clock[1]}%H:%M" + ("" if clock[2] is None else ":%S%.f")
+    formats = [day.replace(" ", match[1]) + time for day in orders]
+    for part in (cells.head(SAMPLE_ROWS), cells):
+        formats = [form for form in formats if parse_dates(part, form).null_count() == part.null_count()]
+    return formats
+
+
+def parse_dates(cells: pl.Series, form: str) -> pl.Series:
+    """Return the dates, or the times if the format has hours, of cells; null where a cell is none."""
+    if "%H" in form:
+        return cells.str.to_datetime(form, time_unit="us", strict=False)
+    return cells.str.to_date(form, strict=False)
+
+
+def write_dates(dates: pl.Series, form: str, like: pl.Series) -> pl.Series:
+    """Return dates as text in a format, with leading zeros unless the cells of a column do without them."""
+    texts = dates.dt.to_string(form if like.str.contains(r":\d{2}\.\d+$").any() else form.replace("%.f", ""))
+    if not like.str.contains(r"(^|[-/. T])\d([-/.: T]|$)").any():
+        return texts
+    return texts.str.replace_all(r"(^|[-/. ])0(\d)", "${1}${2}")
+
+
+def read_dates(table: pl.DataFrame, order: str | None = None) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return a table whose columns of dates kept as text are dates, and {column: format}.
+
+    Parameters
+    ----------
+    table : table; only columns of text without spaces around cells are tried
+    order : "day-first" or "month-first" decides where both are possible; "text" leaves all columns as they are
+    """
+    formats = {}
+    for column in [] if order == "text" else table.select(cs.string()).get_columns():
+        possible = date_formats(column, order)
+        if len(possible) == 1:
+            formats[column.name] = possible[0]
+    return table.with_columns(parse_dates(table[name], form) for name, form in formats.items()), formats
+
+
+def date_order(formats: dict[str, str]) -> str | None:
+    """Return what comes first in all columns whose year is last; None if there are none, or both occur."""
+    orders = {"day-first" if form.startswith("%d") else "month-first" for form in formats.values() if form[1] != "Y"}
+    return orders.pop() if len(orders) == 1 else None
