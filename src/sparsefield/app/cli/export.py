@@ -57,10 +57,11 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
+    saved = open_model(model)
     from sparsefield import write_uai
     from sparsefield.app.tables.graph_export import build_graph, write_graphml
 
-    field = open_model(model).load()
+    field = saved.load()
     if output.suffix.lower() == GRAPHML:
         write_graphml(field, output)
         graph = build_graph(field.field_)
