@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sparsefield.app.tables.row_blocks import save_rows
 
 from fuzz.byte_changes import NUMBERS, apply_changes, draw_changes
 from fuzz.judging import check_finite, unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, first_step
 from sparsefield import MarkovField
-from sparsefield.app.tables.row_blocks import save_rows
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia")
 PARTS = ("data", "indices", "indptr", "row", "col", "offsets", "shape", "format")

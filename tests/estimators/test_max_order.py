@@ -11,9 +11,7 @@ from plain import learn_plain_schema
 from sklearn.base import clone
 
 from sparsefield import CRFClassifier, FixedGraph, HigherOrder, MarkovField, Relational, RelationalField, load
-from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.data import as_source, compile_sparse
-from sparsefield.errors import DataError
 
 OPTIONS = {"l1": 2.0, "max_order": 3, "max_order__expand": "all", "n_jobs": 1}
 X = exclusive(320, 0)
@@ -127,7 +125,7 @@ def test_a_classifier_takes_interactions_of_what_is_given() -> None:
     assert model.features_["variable_c"].drop_nulls().len() > 0
 
 
-def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
+def test_sparse_tables_are_learned_and_scored_as_dense_ones() -> None:
     """A sparse table has pairs alone, so it is made dense; else its score would be one without the triples."""
     cells = np.zeros((400, 20), dtype=int)
     cells[:8, :3] = cells[8:14, :2] = cells[14:20, 1:3] = cells[20:26, :3:2] = 1
@@ -143,16 +141,6 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
     np.testing.assert_allclose(sparse.field_.theta, dense.field_.theta, rtol=0, atol=1e-9)
     expected = pytest.approx(dense.score(cells), rel=1e-9)
     assert sparse.score(rows) == expected
-    assert sparse.score(iter([rows[:100], rows[100:]])) == expected
-    assert sparse.score(save_rows(rows, tmp_path / "rows")) == expected
-
-
-def test_a_stream_is_refused_with_a_reason() -> None:
-    with pytest.raises(DataError, match="max_order=3 needs all rows in memory"):
-        MarkovField(l1=2.0).set_params(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
-
-
-# -- linked tables -----------------------------------------------------------------------------------------------------
 
 
 def village(seed: int = 0, **parts) -> Relational:

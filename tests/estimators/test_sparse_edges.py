@@ -9,7 +9,6 @@ from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import MarkovField, config
-from sparsefield.app.tables.row_blocks import save_rows
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_sparse
 from sparsefield.induction import Grafting, best_proposals
@@ -29,13 +28,6 @@ def test_a_column_that_is_off_only_where_rows_weigh_nothing_is_held_as_ever(seed
         monkeypatch.setattr(config, "SPARSE_DENSITY", density)
         objectives.append(MarkovField(l1=1.0).fit(sp.csr_matrix(on), sample_weight=weight).objective_)
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
-
-
-def test_saved_rows_score_like_the_matrix(tmp_path) -> None:
-    matrix = switches(3, n_rows=200, n_columns=60, density=0.02)
-    field = MarkovField(l1=2.0).fit(matrix)
-    save_rows(iter([matrix[:90], matrix[90:]]), tmp_path / "rows")
-    assert field.score(tmp_path / "rows") == pytest.approx(field.score(matrix), rel=1e-12)
 
 
 def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:

@@ -236,8 +236,6 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
         MarkovField(l1=0.0).fit(rows.drop("mood")).stability(rows.drop("mood"))
     with pytest.raises(DataError, match="given, not learned"):
         MarkovField.from_field(field.field_).stability(rows)
-    with pytest.raises(DataError, match="stream"):
-        field.stability(iter([rows[:200], rows[200:]]))
     data = make_families()
     with pytest.raises(DataError, match="sample_weight"):
         RelationalField(l1=6.0).fit(data).stability(data, sample_weight=np.ones(3))

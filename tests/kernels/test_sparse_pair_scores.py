@@ -9,9 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield.compute import Threads
-from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs, SomeRows, join_rows
-from sparsefield.induction.sparse_scores import BoundSums
-from sparsefield.kernels.sparse_pair_scores import combine_bounds, score_pairs, sums_of_pairs
+from sparsefield.induction.sparse_scores import ColumnBounds, KnownPairs, SomeRows, join_rows
+from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -60,15 +59,6 @@ def traits_of(on: np.ndarray, rng: np.random.Generator) -> ColumnBounds:
     return ColumnBounds.of(on.sum(axis=0).astype(float), float(ROWS), rng.random(COLUMNS) / 4, np.arange(COLUMNS))
 
 
-def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
-    _, on, errors, sums = case
-    a, b = (ends.astype(np.int32) for ends in np.triu_indices(COLUMNS, k=1))
-    out = np.empty(len(a), dtype=np.int64)
-    sums_of_pairs(a, b, on, errors, out)
-    assert out.any()
-    np.testing.assert_array_equal(out, sums[a, b])
-
-
 @pytest.mark.parametrize("cut", [0.5, 2.0])
 def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
@@ -80,31 +70,3 @@ def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     assert expected
     assert set(zip(a[:count].tolist(), b[:count].tolist(), strict=True)) == expected
     np.testing.assert_array_equal(found[:count], sums[a[:count], b[:count]])
-
-
-@pytest.mark.parametrize("n_shards", [1, 3])
-def test_reports_of_shards_bound_every_gradient(case, n_shards) -> None:
-    there, _, _, _ = case
-    rng = np.random.default_rng(2)
-    baseline, bound, cut = rng.random(COLUMNS) / 4, rng.random(n_shards) / 2, 1.0
-    on_weight = rng.random((n_shards, COLUMNS)) * there.sum(axis=0)
-    sums = rng.integers(-(2**21), 2**21, (n_shards, COLUMNS, COLUMNS))
-    parts = sums * UNIT + on_weight[:, :, None] * baseline + on_weight[:, None, :] * baseline[:, None]
-    gradient = parts.sum(axis=0)
-    reported = (np.abs(parts) > bound[:, None, None]) & np.triu(np.ones((COLUMNS, COLUMNS), dtype=bool), k=1)
-    shard, _, b = np.nonzero(reported)
-    counts = reported.sum(axis=2)
-    ends = np.cumsum(counts).reshape(counts.shape)
-    starts, workspace = np.column_stack([ends[:, 0] - counts[:, 0], ends]), BoundSums.empty(COLUMNS)
-    a, b, found, center, radius, complete = combine_bounds(
-        starts, b.astype(np.int32), sums[reported], 0, on_weight, baseline, UNIT, bound, cut, workspace
-    )
-    assert len(np.unique(shard)) == n_shards
-    assert not any(part.any() for part in workspace)
-    assert (np.abs(gradient[a, b] - center) <= radius).all()
-    np.testing.assert_array_equal(complete, reported.all(axis=0)[a, b])
-    np.testing.assert_array_equal(found, np.where(reported, sums, 0).sum(axis=0)[a, b])
-    kept = set(zip(a.tolist(), b.tolist(), strict=True))
-    dropped = [pair for pair in zip(*np.nonzero(reported.any(axis=0)), strict=True) if pair not in kept]
-    assert all(abs(gradient[pair]) <= cut for pair in dropped)
-    assert kept

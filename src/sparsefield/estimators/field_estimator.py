@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.app.tables.partitioned_tables import is_dask_collection
+from sparsefield.compute.dask_rows import is_dask_collection
 from sparsefield.data import (
     DenseDataset,
     Layout,
@@ -226,6 +226,11 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
         """
         if not reset:
             check_is_fitted(self)
+        if isinstance(X, (str, os.PathLike)):
+            raise DataError(
+                f"X is the path {os.fspath(X)!r}: read the table first, for instance with polars; sparse 0/1 matrices "
+                "with read_matrix or read_sparse of sparsefield.app.tables.matrix_files."
+            )
         if is_dask_collection(X):
             raise DataError(
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis.imputation_chains import ImputationOptions, draw_imputations
 from sparsefield.analysis.imputations import Imputations, ImputedCells
 from sparsefield.analysis.linear_features import add_linear_features, supports_all_edges
-from sparsefield.app.tables.row_blocks import is_stream
 from sparsefield.compute import Threads
 from sparsefield.data import Schema, Source, Table, as_source, compile_table
 from sparsefield.data.table import cut_into_blocks
@@ -104,7 +103,7 @@ class ImputationMethods:
         if edges not in get_args(Edges):
             raise ValueError(f"edges must be one of {', '.join(get_args(Edges))}, got {edges!r}.")
         self._check_imputation(proper)
-        table = compile_table(self._read_imputed(X), self.field_.schema)
+        table = compile_table(self._read_by_name(X), self.field_.schema)
         cells = _missing_cells(table)
         if not cells:
             raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
@@ -119,11 +118,6 @@ class ImputationMethods:
             codes = draw_imputations(field, rows, options, engine, progress)[:, :, -table.n_rows :]
         source = self._with_learned_names(as_source(X))
         return Imputations(X, source, _label_cells(table.schema, cells, codes, options), int(m))
-
-    def _read_imputed(self, X: Any) -> Source:
-        if is_stream(X):
-            raise DataError("The rows to impute must all be in memory; X is a stream of blocks.")
-        return self._read_by_name(X)
 
     def _check_imputation(self, proper: bool) -> None:
         """Refuse fields whose weights cannot be drawn."""
@@ -157,7 +151,7 @@ class ImputationMethods:
         if learn_from is None:
             weight = check_weights(sample_weight, table.n_rows)
             return table if weight is None else _join(table.schema, [(table, weight)])
-        others = compile_table(self._read_imputed(learn_from), table.schema)
+        others = compile_table(self._read_by_name(learn_from), table.schema)
         weight = check_weights(sample_weight, others.n_rows)
         weight = np.ones(others.n_rows) if weight is None else weight
         return _join(table.schema, [(others, weight), (table, np.zeros(table.n_rows))])

@@ -31,7 +31,7 @@ class SamplingMethods:
     kind_: str
     random_state: Any
     _engine: Callable[[Any], Engine]
-    _read_rows: Callable[[Any], Source]
+    _read: Callable[[Any], Source]
 
     def sample(
         self,
@@ -63,7 +63,7 @@ class SamplingMethods:
         for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        source = None if given is None else self._read_rows(given)
+        source = None if given is None else self._read(given)
         rows = n * (1 if source is None else source.n_rows)
         refuse_beyond_memory(
             float(rows) * len(self.field_.schema.variables) * BYTES_OF_DRAWN_CELL,

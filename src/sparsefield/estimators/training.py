@@ -294,7 +294,6 @@ class TrainingMethods(NestedParameters):
         return FitCallbacks(
             on_iteration=callbacks.on_iteration or _print_iteration,
             on_path_point=callbacks.on_path_point or _print_path_point,
-            on_rows_read=callbacks.on_rows_read or (lambda n_rows: _print(f"{n_rows:,} rows read")),
         )
 
     def _selection_checkpoint(self, data: TrainingData) -> SelectionCheckpoint | None:

@@ -115,7 +115,6 @@ def test_other_commands_read_orders(shop, orders, tmp_path, run) -> None:
         (("fit", "orders.csv", "--long", "order,sku"), ("'sku'", "columns: price, order, item")),
         (("fit", "orders.csv", "--long", "order"), ("names two columns", "order,item")),
         (("fit", "orders.csv", "--long", "order,item", "--numeric", "tea"), ("--numeric",)),
-        (("fit", "orders.csv", "--long", "order,item", "--stream"), ("--stream", "--long")),
         (("fit", "orders.csv", "--min-support", "2"), ("--min-support", "--long")),
         (("fit", "orders.csv", "--columns", "names.txt"), ("--columns", ".npz")),
         (("fit", "m.npz", "--long", "order,item"), ("--long", "matrix")),

@@ -19,21 +19,12 @@ from sparsefield.app.cli.chain_fit import fit_and_save_chain, make_chain, read_s
 from sparsefield.app.cli.chain_options import CHAIN_PARAMETERS, SequenceOptions, given_options, refuse_other_options
 from sparsefield.app.cli.console import StatusLine, inform, note, show
 from sparsefield.app.cli.fit_results import has_features, show_fit, show_fit_as_json
-from sparsefield.app.cli.input_data import (
-    ColumnOptions,
-    InputData,
-    distribute_data,
-    is_matrix,
-    linked_inputs,
-    stream_data,
-    workers_can_read,
-)
+from sparsefield.app.cli.input_data import ColumnOptions, InputData, linked_inputs
 from sparsefield.app.cli.remembered_reading import remember_reading
 from sparsefield.app.cli.table_files import check_output
 from sparsefield.app.pages.fit_summary import count
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions, as_options
-from sparsefield.errors import DataError
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 
 if TYPE_CHECKING:
@@ -65,22 +56,13 @@ Checkpoint = Annotated[
         "from it.",
     ),
 ]
-Stream = Annotated[
-    bool,
-    opt.reading_option(
-        "--stream",
-        help="Read DATA, a Parquet file or a folder of them, block by block. Nominal columns without missing values "
-        "are learned from temporary files in TMPDIR, and may exceed memory; else the compiled rows must fit into it. "
-        "--check is skipped.",
-    ),
-]
 Cluster = Annotated[
     str | None,
     opt.running_option(
         "--cluster",
         metavar="ADDRESS",
-        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. Workers read DATA if it is "
-        "Parquet; other data are read here and sent to them.",
+        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. DATA are read here and sent "
+        "to the workers.",
     ),
 ]
 
@@ -95,7 +77,6 @@ def fit(
     group: opt.Group = None,
     reading: ReadOptions,
     baskets: BasketOptions,
-    stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
@@ -111,13 +92,13 @@ def fit(
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file, or, with --long, a list of orders.
+    weight. DATA may also be a sparse 0/1 matrix, an .npz file of scipy or a folder of Parquet files, or, with --long, a
+    list of orders.
 
     Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
     a table beforehand.
 
-    Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
-    by EBIC. --selection sets the criterion.
+    Unless --l1 is a number, l1 is selected by held-out cells; --selection sets another criterion.
 
     With --chain, DATA has sequences of tokens, and a linear chain learns to label them.
 
@@ -136,16 +117,10 @@ def fit(
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
     refuse_overwriting_inputs([output, saved_state], [data, baskets.column_names, *linked_inputs(data)])
     check_basket_options(data, baskets)
-    if stream and baskets.long is not None:
-        raise DataError("--stream and --long cannot be used together: remove one.")
-    on_workers = cluster is not None and workers_can_read(data) and baskets.long is None
     columns = replace(columns, weight=weight, group=group)
-    if (on_workers or stream) and not is_matrix(data):
-        given = (distribute_data if on_workers else stream_data)(data, reading, columns)
-    else:
-        given = read_any_data(data, reading, columns, baskets)
+    given = read_any_data(data, reading, columns, baskets)
     _show_codebook(given, data, reading, columns)
-    learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
+    learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
     )
@@ -213,7 +188,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     if cluster is None:
         yield None
         return
-    from sparsefield.compute.dask_cluster import connect
+    from sparsefield.compute.dask_engine import connect
 
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()

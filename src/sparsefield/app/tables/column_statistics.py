@@ -12,7 +12,6 @@ import polars as pl
 import polars.selectors as cs
 
 from sparsefield.data.column_summaries import ColumnTraits, find_traits
-from sparsefield.data.exact_sums import Weights
 from sparsefield.data.frames import Source
 from sparsefield.data.kinds import ColumnKind, kind_of
 
@@ -168,7 +167,7 @@ def _traits_of(source: Source, column: pl.Series, n_missing: int) -> ColumnTrait
     if plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
         return ColumnTraits(n_missing == len(column), False, frozenset())
     try:
-        return find_traits(source, Weights(None), [column.name])[0]
+        return find_traits(source, None, [column.name])[0]
     except ValueError:  # cells of a type that a fit refuses, such as lists
         return ColumnTraits(False, False, frozenset())
 
