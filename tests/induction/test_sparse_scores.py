@@ -241,7 +241,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
         with Threads(n_jobs) as engine:
             factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
             assert isinstance(factors, SparseGradientFactors)
-            assert len(factors.parts) > 5
+            assert len(factors.blocks) > 5
             found = score_sparse_pairs(factors, problem.layout, threshold, 1.0, NOTHING)
             outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.score)])
     assert len(outcomes[0][0]) > 0
