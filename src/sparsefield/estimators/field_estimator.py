@@ -24,6 +24,7 @@ from sparsefield.data import (
     LocalDataset,
     Schema,
     Source,
+    SparseDataset,
     as_source,
     check_kind,
     make_frame,
@@ -287,6 +288,7 @@ class FieldEstimator(OutputMethods, CentralityMethods, ResamplingMethods, Likeli
                 found = predict_observed(self.field_, dataset, engine, thorough=True)
             self._warn_not_inferred(found.unconverged, dataset)
             return found.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)
+        assert isinstance(dataset, SparseDataset)
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))

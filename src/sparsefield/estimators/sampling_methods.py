@@ -31,7 +31,7 @@ class SamplingMethods:
     kind_: str
     random_state: Any
     _engine: Callable[[Any], Engine]
-    _read: Callable[[Any], Source]
+    _read: Callable[..., Source]
 
     def sample(
         self,

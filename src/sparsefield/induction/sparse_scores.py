@@ -7,7 +7,7 @@ integer multiples of a unit so small that rounding does not matter: sums over ro
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -142,9 +142,8 @@ def _score_round(task: ScoringTask, first: slice, second: slice) -> Proposals:
     known, lowest = _by_first(number[task.known], len(members)), 0 if first == second else width
 
     def score(tile: tuple[int, int]) -> ScoredPairs:
-        a, b, sums, count = score_pairs(  # pyright: ignore
-            *tile, lowest, on, errors, bounds, known, task.unit, task.min_gradient
-        )
+        found: Any = score_pairs(*tile, lowest, on, errors, bounds, known, task.unit, task.min_gradient)  # pyright: ignore
+        a, b, sums, count = found
         a, b = a[:count], b[:count]
         gradient = sums[:count] * task.unit + bounds.on_weight[a] * bounds.baseline[b]
         gradient += bounds.on_weight[b] * bounds.baseline[a]

@@ -291,6 +291,7 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
     from sparsefield.app.tables.matrix_files import parquet_columns, parquet_files, read_matrix, read_sparse
     from sparsefield.data import as_source
 
+    matrix: Any
     if data.is_dir():
         known = parquet_columns(parquet_files(data))
         roles = columns.find(known)
