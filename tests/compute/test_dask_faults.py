@@ -132,7 +132,7 @@ def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_
 def test_rows_without_a_source_that_are_lost_are_one_error() -> None:
     """Dask computes again what it can; what was scattered, and not sent by this library, it cannot."""
     with processes(2) as here, DaskEngine(here.client) as engine:
-        (scattered,) = here.client.scatter([np.arange(10)], hash=False)
+        (scattered,) = here.client.scatter([(list(range(10)), None)], hash=False)
         blocks = DaskBlocks(engine, [scattered], [10])
         assert blocks.sum(abs) == 45
         (holder,) = here.client.who_has([scattered])[scattered.key]

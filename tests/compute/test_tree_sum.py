@@ -36,7 +36,7 @@ def test_aligned_runs_are_subtrees(values, level) -> None:
 @given(st.lists(NUMBERS, min_size=1, max_size=40), st.integers(0, 4))
 def test_values_of_updates_are_combined_along_the_tree(values, level) -> None:
     length = 2**level
-    shards = [tuple(values[k : k + length]) for k in range(0, len(values), length)]
+    shards = [(values[k : k + length], None) for k in range(0, len(values), length)]
     updated = [update_shard(shard, None, plus, lambda block: (-block, block)) for shard in shards]
     assert [block for blocks, _ in updated for block in blocks] == [-value for value in values]
     assert combine_values([value for _, value in updated], plus) == tree_sum(values)

@@ -22,8 +22,8 @@ from sparsefield.compute.threads import Threads
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.errors import ClusterError, DataError
 
-SHARDS_PER_THREAD = 2
-"""Runs of blocks for each thread of the cluster: enough for an even load, and few tasks."""
+SHARDS_PER_THREAD = 1
+"""Runs of blocks for each thread of the cluster; with more of them, the load is more even, and there are more tasks."""
 
 SUMMED_AT_ONCE = 8
 """Values that one task adds; a power of two, so that the additions are those of `tree_sum`."""
@@ -106,7 +106,7 @@ class DaskEngine(Engine):
             warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the rows
             for k, run in enumerate(runs):
                 slot = slots[k * len(slots) // len(runs)]
-                shards.append(self.submit(writable_blocks, run, workers=[slot], allow_other_workers=True))
+                shards.append(self.submit(make_shard, run, workers=[slot], allow_other_workers=True))
         return DaskBlocks(self, shards, [len(run) for run in runs])
 
     # -- tasks ---------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class DaskEngine(Engine):
 
 
 class DaskBlocks(BlockCollection):
-    """Blocks on workers, in shards of consecutive blocks, each of which is the result of a task."""
+    """Blocks on workers, in shards of consecutive blocks, each of which is the result of a task: see `Shard`."""
 
     def __init__(self, engine: DaskEngine, shards: Sequence[Any], counts: Sequence[int]) -> None:
         self._engine, self._shards, self._counts = engine, shards, counts
@@ -261,10 +261,8 @@ class DaskBlocks(BlockCollection):
         for shard, count, end in zip(self._shards, self._counts, ends, strict=True):
             own = None if each is None else list(each[end - count : end])
             updated.append(engine.submit(update_shard, shard, own, combine, function, *sent))
-        shards = [engine.submit(itemgetter(0), both) for both in updated]
-        values = [engine.submit(itemgetter(1), both) for both in updated]
-        del updated
-        return DaskBlocks(engine, shards, self._counts), self._total(values, combine)
+        values = [engine.submit(itemgetter(1), shard) for shard in updated]
+        return DaskBlocks(engine, updated, self._counts), self._total(values, combine)
 
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
         sent = [self._engine.send(value) for value in shared]
@@ -303,9 +301,13 @@ def connect(address: str) -> Any:
 # -- functions that run on workers -----------------------------------------------------------------------------------
 
 
-def writable_blocks(blocks: Sequence[Any]) -> tuple[Any, ...]:
+Shard = tuple[Sequence[Any], Any]
+"""Consecutive blocks, and what was computed together with them."""
+
+
+def make_shard(blocks: Sequence[Any]) -> Shard:
     """Return blocks whose arrays are writable: those from a network are not, and kernels would be compiled again."""
-    return tuple(_writable(block) for block in blocks)
+    return tuple(_writable(block) for block in blocks), None
 
 
 def _writable(value: Any) -> Any:
@@ -318,28 +320,28 @@ def _writable(value: Any) -> Any:
 
 
 def update_shard(
-    shard: Sequence[Any], each: Sequence[Any] | None, combine: Combine, function: Callable[..., Any], *shared: Any
-) -> tuple[tuple[Any, ...], Any]:
+    shard: Shard, each: Sequence[Any] | None, combine: Combine, function: Callable[..., Any], *shared: Any
+) -> Shard:
     """Return the updated blocks of a shard, and their combined value."""
     blocks, tree = [], SumTree(combine)
     with Threads(1):
-        for k, block in enumerate(shard):
+        for k, block in enumerate(shard[0]):
             updated, value = function(block, *(() if each is None else (each[k],)), *shared)
             blocks.append(updated)
             tree.push(value)
     return tuple(blocks), tree.total()
 
 
-def sum_shard(shard: Sequence[Any], function: Callable[..., Any], *shared: Any) -> Any:
+def sum_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> Any:
     """Return the sum of a function over the blocks of a shard."""
     with Threads(1):
-        return tree_sum(function(block, *shared) for block in shard)
+        return tree_sum(function(block, *shared) for block in shard[0])
 
 
-def map_shard(shard: Sequence[Any], function: Callable[..., Any], *shared: Any) -> list[Any]:
+def map_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[Any]:
     """Return a function of each block of a shard."""
     with Threads(1):
-        return [function(block, *shared) for block in shard]
+        return [function(block, *shared) for block in shard[0]]
 
 
 def combine_values(values: Sequence[Any], combine: Combine) -> Any:

@@ -41,7 +41,7 @@ class DaskDataset:
 
     layout: Layout
     shards: Sequence[Any]
-    """Futures of tuples of blocks, in the order of their rows."""
+    """Futures of `Shard`, in the order of their rows."""
     counts: Sequence[int]
     """Number of blocks of each shard."""
     n_rows: int
@@ -176,7 +176,7 @@ def learn_from_partitions(
     counts = [sum(facts[k].blocks for k in group) for group in groups]
     return DaskDataset(
         Layout.single(schema),
-        [engine.submit(_blocks, part) for part in encoded],
+        encoded,
         counts,
         source.n_rows,
         [float(sum(fact.weight for fact in facts))],
@@ -243,10 +243,6 @@ def _encode(part: Any, number: int, weight: np.ndarray | None, schema: Schema, f
 
 def _join(parts: Sequence[Encoded]) -> Encoded:
     return tuple(block for blocks, _ in parts for block in blocks), [fact for _, facts in parts for fact in facts]
-
-
-def _blocks(part: Encoded) -> tuple[Block, ...]:
-    return part[0]
 
 
 def _facts(part: Encoded) -> list[PartitionFacts]:
