@@ -92,7 +92,10 @@ class DaskEngine(Engine):
         return self._threads.stream(function, items)
 
     def distribute(self, blocks: Sequence[Any]) -> DaskBlocks:
-        """Send runs of consecutive blocks to the workers; neighboring runs go to the same worker."""
+        """Send runs of consecutive blocks to the workers; Dask chooses where.
+
+        A task for one worker, ``workers=[...]``, would wait forever if that worker died and no other was there.
+        """
         from dask.sizeof import sizeof
 
         self._wait_for_workers()
@@ -100,13 +103,9 @@ class DaskEngine(Engine):
         # A run of 2^k blocks is a subtree of `tree_sum`, so that sums have the bits of those on threads.
         length = 2 ** int(np.log2(max(len(blocks) / (SHARDS_PER_THREAD * self.n_threads), 1.0)))
         runs = [tuple(blocks[k : k + length]) for k in range(0, len(blocks), length)]
-        slots = [name for name, worker in self._workers().items() for _ in range(worker["nthreads"])]
-        shards = []
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the rows
-            for k, run in enumerate(runs):
-                slot = slots[k * len(slots) // len(runs)]
-                shards.append(self.submit(make_shard, run, workers=[slot], allow_other_workers=True))
+            shards = [self.submit(make_shard, run) for run in runs]
         return DaskBlocks(self, shards, [len(run) for run in runs])
 
     # -- tasks ---------------------------------------------------------------------------------------------------
@@ -116,9 +115,9 @@ class DaskEngine(Engine):
         """Number of threads of all workers."""
         return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the future of ``function(*arguments)``, computed on a worker that has most of the arguments."""
-        return self.client.submit(function, *arguments, **options, pure=False)
+        return self.client.submit(function, *arguments, pure=False)
 
     def send(self, value: Any) -> Any:
         """Return the argument by which tasks receive a shared value: itself if it is small, else a future.
