@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -33,6 +34,8 @@ WORKER_TIMEOUT = 60.0
 
 CONNECT_TIMEOUT = 10.0
 """Seconds in which a scheduler must answer."""
+
+CONTINUE = "A fit with solver=Solver(checkpoint=folder) continues from its checkpoint when it is started again"
 
 INLINE_BYTES = 100_000
 """Size up to which an array is sent with every task."""
@@ -62,6 +65,7 @@ class DaskEngine(Engine):
         self._threads = Threads(n_jobs)
         self._sent: dict[int, tuple[Any, Any]] = {}
         """{id of a shared value: the value, which keeps its id in use, and its future}"""
+        self._futures: WeakSet[Any] = WeakSet()
 
     def __enter__(self) -> DaskEngine:
         if self._owns_client:
@@ -83,6 +87,8 @@ class DaskEngine(Engine):
     def __exit__(self, *exception: object) -> None:
         self._threads.__exit__(*exception)
         self._sent.clear()
+        for future in list(self._futures):  # which the traceback of an error may keep alive
+            future.release()
         self._disconnect()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -117,7 +123,9 @@ class DaskEngine(Engine):
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the future of ``function(*arguments)``, computed on a worker that has most of the arguments."""
-        return self.client.submit(function, *arguments, pure=False)
+        future = self.client.submit(function, *arguments, pure=False)
+        self._futures.add(future)
+        return future
 
     def send(self, value: Any) -> Any:
         """Return the argument by which tasks receive a shared value: itself if it is small, else a future.
@@ -156,7 +164,7 @@ class DaskEngine(Engine):
         except (CancelledError, ClosedClientError, OSError) as error:
             raise ClusterError(
                 f"Data at {self.address} were lost with a worker or the scheduler, and Dask cannot compute them again "
-                f"({error}). Start the fit again; with solver=Solver(checkpoint=folder) it continues."
+                f"({error}). {CONTINUE}."
             ) from error
         error = failed.exception()
         if isinstance(error, KilledWorker):
@@ -194,7 +202,7 @@ class DaskEngine(Engine):
                 return self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
         return {}
 
-    def _wait_for_workers(self, problem: str = "is gone: no scheduler with a worker answers") -> None:
+    def _wait_for_workers(self, problem: str = f"is gone: no scheduler with a worker answers. {CONTINUE}") -> None:
         """Wait until there is a worker; ClusterError with the problem after `WORKER_TIMEOUT` seconds."""
         deadline = time.monotonic() + WORKER_TIMEOUT
         while self.client.status not in ("closing", "closed"):
