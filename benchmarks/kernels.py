@@ -40,7 +40,7 @@ from sparsefield.data import (
 )
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.dense_scores import score_pairs_dense
-from sparsefield.induction.sparse_score_parts import gather_rows, unit_for
+from sparsefield.induction.sparse_scores import gather_rows, unit_for
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.mean_field_sweep import gradient, sweep
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
@@ -400,9 +400,8 @@ def pair_score_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     number[column] = np.arange(len(column))
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = sparse_scores._by_first(number[inside], len(column))
-    point, unit = (data.factors.arcs, data.factors.weights, data.factors.baseline), unit_for(data.table.total_weight)
-    lot = gather_rows(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
-    on, errors = lot.on, lot.errors
+    unit = unit_for(data.table.total_weight)
+    on, errors = gather_rows(data.factors, 0.0, number, unit)
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),
                lambda: transpose(errors.offsets, errors.columns, errors.entries, places, rows, entries),

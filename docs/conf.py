@@ -73,7 +73,6 @@ CONTENTS = {
         "latent-variables",
         "baskets",
         "large-data",
-        "cluster",
     ],
     "Background": ["benchmarks", "reproduction", "design", "extending"],
     "Reference": [

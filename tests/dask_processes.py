@@ -157,9 +157,3 @@ def fail_at_block_3(block: int, kind: type[Exception], log: str) -> int:
     with Path(log).open("a") as file:
         file.write("failed\n")
     raise kind("the third")
-
-
-def count_cached() -> int:
-    from sparsefield.compute import dask_worker
-
-    return sum(map(len, dask_worker._CACHE.values()))

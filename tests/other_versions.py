@@ -26,7 +26,7 @@ TESTS = (
     "tests/data/test_frames.py",
     "tests/data/test_kinds.py",
     "tests/data/test_schema.py",
-    "tests/data/test_stream.py",
+    "tests/data/test_column_summaries.py",
     "tests/app/tables/test_database.py",
     "tests/app/tables/test_files.py",
     "tests/app/tables/test_graphml.py",

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import kernels
 from benchmarks.kernels import Demand, Sizes, Walk, Work
 from sparsefield.compute import Threads
-from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs, SomeRows, join_rows
+from sparsefield.induction.sparse_scores import ColumnBounds, KnownPairs, SomeRows, join_rows
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient
 from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries

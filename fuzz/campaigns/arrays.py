@@ -1,4 +1,4 @@
-"""Sparse matrices with crafted index arrays, and altered ``.npz`` and ``.npy`` files, are fitted and scored."""
+"""Sparse matrices with crafted index arrays, and altered ``.npz`` files, are fitted and scored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fuzz.byte_changes import NUMBERS, apply_changes, draw_changes
 from fuzz.judging import check_finite, unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, first_step
 from sparsefield import MarkovField
-from sparsefield.app.tables.row_blocks import save_rows
+from sparsefield.app.tables.matrix_files import read_matrix
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia")
 PARTS = ("data", "indices", "indptr", "row", "col", "offsets", "shape", "format")
@@ -22,9 +22,8 @@ PARTS = ("data", "indices", "indptr", "row", "col", "offsets", "shape", "format"
 
 def draw(rng: random.Random) -> list[Step]:
     """Return where the matrix is, its format, and changes of its bytes or of its arrays."""
-    place = rng.choice(("memory", "npz", "npz", "rows"))
+    place = rng.choice(("memory", "npz", "npz"))
     steps: list[Step] = [("place", place), ("format", rng.choice(FORMATS)), ("compressed", rng.random() < 0.5)]
-    steps.append(("file", rng.choice(("shape.npy", "indices.npy", "indptr.npy"))))
     if place != "memory" and rng.random() < 0.6:
         return steps + draw_changes(rng)
     for _ in range(rng.randint(1, 3)):
@@ -43,19 +42,13 @@ def run(steps: list[Step], folder: Path) -> None:
     place, form = first_step(steps, "place", ("memory",))[0], first_step(steps, "format", ("csr",))[0]
     if place == "memory":
         _use(_changed_matrix(form, steps))
-    elif place == "npz":
+    else:
         compressed = first_step(steps, "compressed", (True,))[0]
         path = folder / "m.npz"
         (np.savez_compressed if compressed else np.savez)(path, **_changed_arrays(form, steps))
         path.write_bytes(apply_changes(path.read_bytes(), steps))
         with unchanged(path):
-            _use(str(path))
-    else:
-        rows = save_rows(_matrix(), folder / "rows")
-        path = rows / first_step(steps, "file", ("shape.npy",))[0]
-        path.write_bytes(apply_changes(path.read_bytes(), steps))
-        with unchanged(path):
-            _use(str(rows))
+            _use(read_matrix(path))
 
 
 def _use(X: Any) -> None:

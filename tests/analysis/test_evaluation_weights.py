@@ -127,5 +127,3 @@ def test_the_score_of_a_field_is_a_weighted_mean() -> None:
     field = MarkovField(l1=4.0).fit(frame, sample_weight=weight)
     repeated = frame[np.repeat(np.arange(60), weight)]
     assert field.score(frame, sample_weight=weight) == pytest.approx(field.score(repeated), rel=1e-9)
-    with pytest.raises(DataError, match="stream"):
-        field.score(iter([frame]), sample_weight=weight)

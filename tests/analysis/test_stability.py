@@ -247,8 +247,6 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
         stability(MarkovField(l1=0.0).fit(rows.drop("mood")), rows.drop("mood"))
     with pytest.raises(DataError, match="given, not learned"):
         stability(MarkovField.from_field(field.field_), rows)
-    with pytest.raises(DataError, match="stream"):
-        stability(field, iter([rows[:200], rows[200:]]))
     data = make_families()
     with pytest.raises(DataError, match="sample_weight"):
         stability(RelationalField(l1=6.0).fit(data), data, sample_weight=np.ones(3))

@@ -8,7 +8,7 @@ from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import config
-from sparsefield.compute import Engine, Threads, dask_worker
+from sparsefield.compute import Engine, Threads
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse
 from sparsefield.induction import CFI, Grafting
@@ -51,47 +51,3 @@ def test_a_sparse_fit_on_a_cluster_equals_the_one_on_threads(client, monkeypatch
     assert there.field.pairs.tobytes() == here.field.pairs.tobytes()
     assert there.objective == here.objective
     assert engine.traffic > 0
-
-
-def joined(engine: Engine, blocks: list[int], more: int) -> list[int]:
-    return [block + more for block in blocks]
-
-
-def count_and_total(engine: Engine, data: list[int]) -> tuple[int, int]:
-    return len(data), sum(data)
-
-
-def times(data: list[int], item: int) -> int:
-    return item * sum(data)
-
-
-def test_worker_data_are_computed_from_all_blocks_of_a_worker(client) -> None:
-    with DaskEngine(client) as engine:
-        data = engine.distribute(list(range(32))).per_worker(joined, 1)
-        assert len(data) == 2
-        assert [sum(found) for found in zip(*data.map(count_and_total), strict=True)] == [32, 32 * 33 // 2]
-        for item, found in enumerate(data.stream(times, range(30))):
-            assert sum(found) == item * 32 * 33 // 2
-
-
-def test_lost_worker_data_are_recomputed(client) -> None:
-    with DaskEngine(client) as engine:
-        data = engine.distribute(list(range(32))).per_worker(joined, 1)
-        before = data.map(count_and_total)
-        client.run(dask_worker.free_fit, engine.fit)
-        assert data.map(count_and_total) == before
-
-
-def test_worker_data_are_freed(client) -> None:
-    with DaskEngine(client) as engine:
-        blocks = engine.distribute(list(range(32)))
-        data = blocks.per_worker(joined, 1)
-        data.map(count_and_total)
-        assert sum(client.run(count_cached, engine.fit).values()) == 2
-        del data
-        blocks.per_worker(joined, 2).map(count_and_total)
-        assert sum(client.run(count_cached, engine.fit).values()) == 2
-
-
-def count_cached(fit: str) -> int:
-    return sum(key[0] == fit for cache in dask_worker._CACHE.values() for key in cache)

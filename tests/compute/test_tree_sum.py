@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.compute.dask_worker import Shard, _merge_neighbors, map_update, merge_root, sum_blocks
+from sparsefield.compute.dask_engine import combine_values, sum_shard, update_shard
 from sparsefield.compute.tree_sum import SumTree, plus, tree_sum
 
 NUMBERS = st.floats(-1e20, 1e20, allow_subnormal=True)
@@ -33,44 +33,25 @@ def test_aligned_runs_are_subtrees(values, level) -> None:
     assert tree_sum(runs) == tree_sum(values)
 
 
-@given(st.lists(NUMBERS, min_size=1, max_size=70), st.data())
-def test_any_assignment_of_shards_to_workers_gives_the_same_bits(values, data) -> None:
-    length = 2 ** data.draw(st.integers(0, 4))
-    shards = [Shard(tuple(values[k : k + length])) for k in range(0, len(values), length)]
-    owner = data.draw(st.lists(st.integers(0, 4), min_size=len(shards), max_size=len(shards)))
-    found: dict = {}
-    for worker in data.draw(st.permutations(range(5))):
-        mine = {(0, k): sum_blocks(shards[k], abs) for k in range(len(shards)) if owner[k] == worker}
-        sent = _merge_neighbors(dict(mine), plus, len(shards))
-        assert len(sent) <= len(mine)
-        found |= sent
-    assert merge_root(found, plus, len(shards)) == tree_sum([abs(value) for value in values])
-
-
 @given(st.lists(NUMBERS, min_size=1, max_size=40), st.integers(0, 4))
 def test_values_of_updates_are_combined_along_the_tree(values, level) -> None:
     length = 2**level
-    shards = [Shard(tuple(values[k : k + length])) for k in range(0, len(values), length)]
-    made = [map_update(shard, None, plus, lambda block: (-block, block)) for shard in shards]
-    assert [block for shard in made for block in shard.blocks] == [-value for value in values]
-    assert merge_root({(0, k): shard.value for k, shard in enumerate(made)}, plus, len(made)) == tree_sum(values)
-
-
-def test_workers_merge_their_shards_into_as_few_nodes_as_possible() -> None:
-    assert set(_merge_neighbors({(0, k): 1.0 for k in range(7)}, plus, 7)) == {(3, 0)}
-    # 4 to 6 are the right half of the tree; 1 waits for its neighbor.
-    assert set(_merge_neighbors({(0, k): 1.0 for k in (1, 4, 5, 6)}, plus, 7)) == {(0, 1), (2, 1)}
+    shards = [(values[k : k + length], None) for k in range(0, len(values), length)]
+    updated = [update_shard(shard, None, plus, lambda block: (-block, block)) for shard in shards]
+    assert [block for blocks, _ in updated for block in blocks] == [-value for value in values]
+    assert combine_values([value for _, value in updated], plus) == tree_sum(values)
+    assert combine_values([sum_shard(shard, abs) for shard in shards], plus) == tree_sum(map(abs, values))
 
 
 def test_the_order_of_neighbors_is_kept() -> None:
     words = [chr(ord("a") + k) for k in range(11)]
     assert tree_sum(words) == "abcdefghijk"
-    assert merge_root({(0, k): word for k, word in reversed(list(enumerate(words)))}, plus, 11) == "abcdefghijk"
+    assert combine_values(words, plus) == "abcdefghijk"
 
 
 def test_an_empty_sum_is_none() -> None:
     assert tree_sum([]) is None
-    assert merge_root({}, plus, 0) is None
+    assert combine_values([], plus) is None
     assert tree_sum([None, None, None]) is None
     assert tree_sum([None, 2.0, None, 3.0]) == 5.0
 

@@ -1,6 +1,8 @@
-"""A schema does not depend on how the rows were parted."""
+"""A schema does not depend on how the rows were parted, but for the last digits of sums."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,6 @@ from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
 from sparsefield.data import Schema, as_source, column_summaries, learn_schema
 from sparsefield.data.column_summaries import NumberSummary, find_traits, join_summaries
-from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
@@ -25,17 +26,23 @@ KINDS = {
 }
 
 
-def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
+def learn_parted(parts, weight=None, **roles) -> Schema:
     """As `learn_schema`, with two joins on the way to one."""
     sources = [as_source(part, may_be_empty=True) for part in parts]
     weighed = weight or [None] * len(parts)
 
     def summarize(function, *arguments):
-        found = [function(source, Weights(w), *arguments) for source, w in zip(sources, weighed, strict=True)]
+        found = [function(source, w, *arguments) for source, w in zip(sources, weighed, strict=True)]
         half = len(found) // 2
-        return join_summaries([join_summaries(some, most) for some in (found[:half], found[half:]) if some], most)
+        return join_summaries([join_summaries(some) for some in (found[:half], found[half:]) if some])
 
-    return learn_from_parts(sources[0].names, summarize, most=most, **roles)
+    return learn_from_parts(sources[0].names, summarize, **roles)
+
+
+def rounded(schema: Schema) -> str:
+    """Return all that a schema says, which is more than equality compares (types of labels, signs of zeros), without
+    the last digits of its numbers: sums over partitions are rounded in another order."""
+    return re.sub(r"-?\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.8g}", repr(schema))
 
 
 @pytest.mark.slow
@@ -54,8 +61,7 @@ def test_partitions_have_the_schema_of_all_rows(kind, data) -> None:
     together = learn_schema(as_source(X), sample_weight=weight, **roles)
     parts = [X.iloc[run] if kind == "pandas" else X[run] for run in parted]
     weighed = None if weight is None else [weight[run] for run in parted]
-    # Words tell more than equality: of labels their types, of zeros their signs.
-    assert repr(learn_parted(parts, weighed, **roles)) == repr(together)
+    assert rounded(learn_parted(parts, weighed, **roles)) == rounded(together)
 
 
 def test_one_partition_may_have_integers_and_another_fractions() -> None:
@@ -100,22 +106,15 @@ def test_a_column_of_numbers_is_categorical_if_another_partition_has_text() -> N
 
 def test_summaries_of_numbers_stay_small() -> None:
     source = as_source(np.arange(10_000).reshape(-1, 1))
-    (traits,) = join_summaries([find_traits(source, Weights(None), ["x0"])] * 3)
+    (traits,) = join_summaries([find_traits(source, None, ["x0"])] * 3)
     assert traits.numeric
     assert len(traits.distinct) == 11
-
-
-@pytest.mark.parametrize("most", [60, 120, 299])
-def test_too_many_labels_are_refused_in_any_partition(most) -> None:
-    parts = [np.arange(k, k + 100).reshape(-1, 1) for k in (0, 100, 200)]
-    with pytest.raises(DataError, match=r"'x0' has more than .* different values in 300 cells: .*drop it"):
-        learn_parted(parts, most=most, kinds={"x0": "nominal"})
 
 
 def test_repeated_labels_are_no_identifiers() -> None:
     parts = [np.arange(150).reshape(-1, 1)] * 2
     kinds = {"x0": "nominal"}
-    assert learn_parted(parts, most=150, kinds=kinds) == learn_schema(as_source(np.concatenate(parts)), kinds=kinds)
+    assert learn_parted(parts, kinds=kinds) == learn_schema(as_source(np.concatenate(parts)), kinds=kinds)
     with pytest.raises(DataError, match="300 different values in 300 cells"):
         learn_parted([parts[0], parts[0] + 150], kinds=kinds)
 
@@ -142,7 +141,7 @@ def test_a_numeric_column_without_weight_has_no_values() -> None:
 
 def halves(parts: list[np.ndarray], weights: list[np.ndarray | None]) -> NumberSummary:
     """Join the summaries of the first two parts with that of the others."""
-    found = [NumberSummary.of(as_source(part).column("x0"), Weights(w)) for part, w in zip(parts, weights, strict=True)]
+    found = [NumberSummary.of(as_source(part).column("x0"), w) for part, w in zip(parts, weights, strict=True)]
     return NumberSummary.join([NumberSummary.join(found[:2]), NumberSummary.join(found[2:])])
 
 
@@ -155,15 +154,15 @@ def test_distinct_numbers_do_not_depend_on_partitions(seed, weighted, most) -> N
     ends = np.sort(rng.integers(1, 199, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_summaries, "SAMPLED_VALUES", most)
-        together = NumberSummary.of(as_source(numbers).column("x0"), Weights(weight))
+        together = NumberSummary.of(as_source(numbers).column("x0"), weight)
         parts = [part for part in np.split(numbers, ends) if len(part)]
         weights = [part for part in np.split(weight, ends) if len(part)] if weighted else [None] * len(parts)
         joined = halves(parts, weights) if len(parts) > 2 else together
     assert len(together.values) <= most
     assert np.array_equal(joined.values, together.values)
-    assert np.array_equal(joined.totals, together.totals)
+    np.testing.assert_allclose(joined.totals, together.totals, rtol=1e-12)
     # The totals of the numbers that are kept are those of all cells with this number.
-    for value, total in zip(together.values, rounded(together.totals), strict=True):
+    for value, total in zip(together.values, together.totals, strict=True):
         cells = (numbers == value).ravel()
         assert total == pytest.approx(cells.sum() if weight is None else weight[cells].sum())
 
@@ -187,7 +186,7 @@ def test_numbers_of_any_partition_make_the_same_levels(monkeypatch) -> None:
     for ends in ([], [7], [1000], [1, 2, 3], [0, 400, 400, 1999]):
         runs_of = np.split(np.arange(2000), ends)
         parts, weighed = [frame.iloc[run] for run in runs_of], [weight[run] for run in runs_of]
-        assert repr(learn_parted(parts, weighed, observed=["whole"])) == repr(together)
+        assert rounded(learn_parted(parts, weighed, observed=["whole"])) == rounded(together)
 
 
 def test_a_sample_of_numbers_has_the_quantiles_of_all() -> None:

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.data import Schema, Variable, as_source, compile_table, learn_schema
+from sparsefield.data.column_summaries import join_summaries
 from sparsefield.data.kinds import given_kinds
+from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
 WORDS = ["often", "never", "rarely", "never"]
@@ -198,13 +200,17 @@ def test_labels_that_orders_lack_are_refused_with_columns_rows_and_remedy_all_at
         only(pd.DataFrame({"a": WORDS}), kinds={"a": ORDER}, states={"a": ["well"]})
 
 
-def test_rows_of_labels_that_orders_lack_are_counted_over_all_blocks() -> None:
+def test_rows_of_labels_that_orders_lack_are_counted_over_all_partitions() -> None:
     blocks = [pl.DataFrame({"a": ["lo", "hi"] * 5, "b": ["x"] * 10}) for _ in range(12)]
     blocks[10] = blocks[10].with_columns(a=pl.Series(["lo"] * 7 + ["mid"] * 3), b=pl.Series(["x"] * 9 + ["y"]))
-    field = MarkovField(l1=2.0, kinds={"a": "lo<hi", "b": ["x"]})
-    for X in (iter(blocks), pl.concat(blocks)):
+    for parts in (blocks, [pl.concat(blocks)]):
+        sources = [as_source(part) for part in parts]
+
+        def summarize(function, *arguments, sources=sources):
+            return join_summaries([function(source, None, *arguments) for source in sources])
+
         with pytest.raises(DataError, match=r"'a' holds 'mid' \(row 107\).*'b' holds 'y' \(row 109\)"):
-            field.fit(X)
+            learn_from_parts(("a", "b"), summarize, kinds={"a": "lo<hi", "b": ["x"]})
 
 
 def test_all_problems_with_kinds_are_told_at_once() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield.data import as_source, learn_schema
+from sparsefield.data.column_summaries import LabelSummary
 from sparsefield.errors import DataError
 
 
@@ -39,6 +40,16 @@ def test_equal_cells_of_several_types_are_one_state(cells, states) -> None:
     for order in permutations(cells):
         found = learn_schema(as_source(column([*order, *order]))).variables[0]
         assert types_of(found.states) == types_of(states)
+
+
+@pytest.mark.parametrize("cells", [[True, 1, 0], [True, False, 1], [1, 1.0, "a"], [1.0, True, 2, False]])
+def test_partitions_have_the_states_of_the_whole_column(cells) -> None:
+    expected = learn_schema(as_source(column([*cells, *cells]))).variables[0]
+    for order in permutations(cells):
+        parts = [LabelSummary.of(as_source(column([cell])), None, "x0") for cell in order]
+        assert sorted(types_of(LabelSummary.join(parts).in_order()[0]), key=repr) == sorted(
+            types_of(expected.states), key=repr
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from sparse_tables import switches
 
 from sparsefield import MarkovField, config
-from sparsefield.app.tables.row_blocks import save_rows
 
 
 def test_a_column_that_is_off_only_where_rows_weigh_nothing_is_held_as_ever(monkeypatch) -> None:
@@ -25,8 +24,8 @@ def test_a_column_that_is_off_only_where_rows_weigh_nothing_is_held_as_ever(monk
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
 
 
-def test_saved_rows_score_like_the_matrix(tmp_path) -> None:
-    matrix = switches(3, n_rows=200, n_columns=60, density=0.02)
-    field = MarkovField(l1=2.0).fit(matrix)
-    save_rows(iter([matrix[:90], matrix[90:]]), tmp_path / "rows")
-    assert field.score(tmp_path / "rows") == pytest.approx(field.score(matrix), rel=1e-12)
+def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
+    matrix = switches(4, n_rows=100, n_columns=40, density=0.02)
+    filled = MarkovField(l1=2.0).fit(matrix).transform(matrix)
+    assert filled is not matrix
+    assert (filled != matrix).nnz == 0

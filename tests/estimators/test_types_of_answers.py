@@ -99,16 +99,6 @@ def test_drawn_rows_of_arrow_and_of_arrays_have_dates() -> None:
     assert dtype == pl.Datetime("us", "Asia/Tokyo")
 
 
-def test_blocks_of_rows_have_types_in_common() -> None:
-    table = make_table()
-    blocks = [table[:50], table[50:]]
-    streamed = MarkovField(l1=5.0, random_state=0).fit(lambda: iter(blocks))
-    whole = MarkovField(l1=5.0, random_state=0).fit(table)
-    types = [[v.column_type for v in one.field_.schema.variables] for one in (streamed, whole)]
-    assert types[0] == types[1]
-    assert streamed.sample(5).schema == table.schema
-
-
 def test_given_values_are_unchanged_in_drawn_rows(field: MarkovField) -> None:
     given = make_table()[:6].with_columns(
         day=pl.Series([None] * 6, dtype=pl.Date), answer=pl.lit(None, pl.Enum(ANSWERS))

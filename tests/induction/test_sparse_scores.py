@@ -11,7 +11,7 @@ from plain import learn_plain_schema
 from sparse_tables import sparse_sample
 
 from sparsefield import config
-from sparsefield.compute import Threads, threads
+from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
@@ -134,7 +134,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
         patch.setattr(config, "SPARSE_DENSITY", 1.0)
-        patch.setattr(threads, "machine_memory", memory_for(entries))
+        patch.setattr(sparse_scores, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
@@ -219,7 +219,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
         with Threads(n_jobs) as engine:
             factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
             assert isinstance(factors, SparseGradientFactors)
-            assert len(factors.parts) > 5
+            assert len(factors.blocks) > 5
             found = score_sparse_pairs(factors, problem.layout, threshold, 1.0, NOTHING)
             outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.score)])
     assert len(outcomes[0][0]) > 0

@@ -1,4 +1,4 @@
-"""This package runs functions on blocks of rows, on threads or on a cluster, and combines their results."""
+"""Functions on blocks of rows, on threads or on a cluster, and the combination of their results."""
 
 from sparsefield.compute.block_collection import (
     BlockCollection,
@@ -6,7 +6,7 @@ from sparsefield.compute.block_collection import (
     PiecewiseUpdate,
     ThresholdQuery,
     TopEntries,
-    WorkerData,
+    identity,
 )
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.tree_sum import tree_sum
@@ -18,6 +18,6 @@ __all__ = [
     "Threads",
     "ThresholdQuery",
     "TopEntries",
-    "WorkerData",
+    "identity",
     "tree_sum",
 ]

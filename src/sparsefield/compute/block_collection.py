@@ -1,4 +1,4 @@
-"""This module defines the interface of engines: where blocks are kept, and how their results are combined."""
+"""Interface of engines: where blocks are kept, and how their results are combined."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from sparsefield.compute.tree_sum import Combine, plus
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+ITEMS_AT_A_TIME = 256
+"""Items whose sums are in memory at a time; for tiles of 128 x 128 these are 32 MB."""
 
 FIRST_CHECKED = 100
 """How many entries beyond the needed ones are checked first."""
@@ -37,7 +40,7 @@ class ThresholdQuery:
     shared: tuple[Any, ...]
     excess: Callable[[Any, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     """``excess(item, sums, rows, columns)``: the amount by which entries (layers, ...) at positions (...) exceed the
-    threshold. It changes by no more than the absolute changes of all layers together."""
+    threshold."""
     eligible: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
     """``eligible(item, rows, columns)``: a mask of the entries that may be returned."""
     limit: int | None = None
@@ -73,11 +76,6 @@ class BlockCollection(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    @property
-    @abstractmethod
-    def memory(self) -> float:
-        """The memory in bytes of all machines that keep blocks."""
-
     @abstractmethod
     def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
@@ -95,31 +93,14 @@ class BlockCollection(ABC):
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Return ``function(block, *shared)`` for every block."""
 
-    @abstractmethod
     def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """Return the entries of every item's sum that a query selects."""
-
-    @abstractmethod
-    def per_worker(self, function: Callable[..., Any], *shared: Any) -> WorkerData:
-        """Compute ``function(engine, blocks, *shared)`` once per worker, with all blocks of that worker.
-
-        How many workers there are, and which blocks they have, may change between runs: results must not depend on it.
-        """
-
-
-class WorkerData(ABC):
-    """Values that were computed once per worker and stay there; they are freed with this object."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        """Return ``function(engine, data, *shared)`` for the data of every worker."""
-
-    @abstractmethod
-    def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
-        """Yield, item by item, ``function(data, item, *shared)`` for the data of every worker."""
+        found = []
+        for start in range(0, len(items), ITEMS_AT_A_TIME):
+            some = list(items[start : start + ITEMS_AT_A_TIME])
+            sums = self.sum(terms_of_items, query.summand, some, *query.shared)
+            found += [find_large_entries(query, item, total) for item, total in zip(some, sums, strict=True)]
+        return select_top_entries(query, found)
 
 
 class Engine(ABC):
@@ -145,6 +126,18 @@ class Engine(ABC):
     @abstractmethod
     def distribute(self, blocks: Sequence[Any]) -> BlockCollection:
         """Move blocks to where they will be processed."""
+
+
+def identity(value: Item) -> Item:
+    """Return the value itself, as the function that fetches blocks, or the task of a value that is sent."""
+    return value
+
+
+def terms_of_items(
+    block: Any, summand: Callable[..., np.ndarray | None], items: Sequence[Any], *shared: Any
+) -> tuple[np.ndarray | None, ...]:
+    """Return the terms that a block adds to the sums of some items."""
+    return tuple(summand(block, item, *shared) for item in items)
 
 
 def all_positions(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,52 +1,55 @@
-"""This module processes blocks on the workers of a Dask cluster; it needs the extra ``cluster``."""
+"""Dask engine: blocks of rows stay on the workers of a cluster, and only weights and sums travel.
+
+Every value is the result of a Dask task without side effects, the rows included. So Dask computes again by itself what
+was lost with a worker. Needs the extra ``cluster``.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from sparsefield.compute.block_collection import Engine, Item, Result
-from sparsefield.compute.dask_blocks import DaskBlocks
-from sparsefield.compute.dask_cluster import DaskCluster, bytes_of, refuse_beyond
-from sparsefield.compute.dask_worker import Shard
-from sparsefield.compute.shard_manager import ShardManager
+import sparsefield
+from sparsefield.compute.block_collection import BlockCollection, Engine, Item, Result, identity
 from sparsefield.compute.threads import Threads
-from sparsefield.compute.top_entries import TopEntriesSearch
+from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
+from sparsefield.errors import ClusterError, DataError
 
-SHARDS_PER_THREAD = 4
-"""Enough shards for an even load when workers join and leave."""
+SHARDS_PER_THREAD = 1
+"""Runs of blocks for each thread of the cluster; with more of them, the load is more even, and there are more tasks."""
 
-MEMORY_FACTOR = 3.0
-"""Memory of rows together with their errors, a copy for missing cells and the values of a search, per byte of rows."""
+SUMMED_AT_ONCE = 8
+"""Values that one task adds; a power of two, so that the additions are those of `tree_sum`."""
+
+WORKER_TIMEOUT = 60.0
+"""Seconds without any worker that is able to work, or without a scheduler, after which a fit gives up."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds in which a scheduler must answer."""
+
+CONTINUE = "A fit with solver=Solver(checkpoint=folder) continues from its checkpoint when it is started again"
+
+INLINE_BYTES = 100_000
+"""Size up to which an array is sent with every task."""
+
+CACHED_VALUES = 16
+"""Number of shared values, such as the features, that stay on the cluster between operations."""
+
+MEMORY_SHARE, MEMORY_FACTOR = 0.6, 3.0
+"""Share of the workers' memory for data, beyond which Dask writes to disk; and memory of rows together with what is
+computed from them, per byte of rows."""
 
 
-@dataclass(frozen=True)
-class ShardFutures:
-    """Blocks that are on the workers already."""
-
-    futures: Sequence[Any]
-    """Futures of `Shard`, each with a run of 2^k consecutive blocks, the last possibly shorter."""
-    counts: Sequence[int]
-    """Number of blocks of each shard."""
-    recreate: Callable[[], Sequence[Any]] | None = None
-    """Returns the futures again, if the scheduler has lost them."""
-
-    def scatter(self, numbers: Sequence[int], names: Sequence[str]) -> list[Any]:
-        """Recreate the shards of given numbers; Dask chooses the workers."""
-        assert self.recreate is not None
-        futures = self.recreate()
-        return [futures[k] for k in numbers]
-
-
-class DaskEngine(DaskCluster, Engine):
+class DaskEngine(Engine):
     """An engine that runs functions on the workers of a cluster, next to the blocks.
-
-    All results are computed by functions without side effects from rows that can be scattered again, so that the death
-    of a worker costs time and nothing else.
 
     Parameters
     ----------
@@ -55,22 +58,38 @@ class DaskEngine(DaskCluster, Engine):
     """
 
     def __init__(self, where: Any, n_jobs: int | None = None) -> None:
-        super().__init__(where)
+        self._where, self._owns_client = where, isinstance(where, str)
+        self.client: Any = None if self._owns_client else where
+        self.address = str(where)
+        self.traffic = 0
         self._threads = Threads(n_jobs)
-        self.searches: list[TopEntriesSearch] = []
-        """Searches for top entries so far, for statistics."""
-        self._shards: WeakSet[ShardManager] = WeakSet()
+        self._sent: dict[int, tuple[Any, Any]] = {}
+        """{id of a shared value: the value, which keeps its id in use, and its future}"""
+        self._futures: WeakSet[Any] = WeakSet()
 
     def __enter__(self) -> DaskEngine:
-        self.open()
+        if self._owns_client:
+            self.client = connect(self._where)
+        elif self.client.scheduler is None:
+            raise ClusterError("The client given as engine is closed: connect a new one.")
+        self.address = str(self.client.scheduler.address)
+        try:
+            self._wait_for_workers(f"has no workers: start some, for instance with 'dask worker {self.address}'")
+            self._check_versions()
+        except BaseException as error:
+            self._disconnect()
+            if isinstance(error, OSError):
+                raise ClusterError(f"The cluster at {self.address} does not answer ({error}).") from error
+            raise
         self._threads.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._threads.__exit__(*exception)
-        for shards in self._shards:  # which an error may keep alive
-            shards.release()
-        self.close()
+        self._sent.clear()
+        for future in list(self._futures):  # which the traceback of an error may keep alive
+            future.release()
+        self._disconnect()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         return self._threads.map(function, items)
@@ -78,26 +97,275 @@ class DaskEngine(DaskCluster, Engine):
     def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return self._threads.stream(function, items)
 
-    def distribute(self, blocks: Sequence[Any] | ShardFutures) -> DaskBlocks:
-        if isinstance(blocks, ShardFutures):
-            scatter = blocks.scatter if blocks.recreate else None
-            return self._collection(ShardManager(self, blocks.counts, scatter, blocks.futures))
-        size = bytes_of(tuple(blocks))
-        self.wait_for_workers()
-        refuse_beyond(self.client, MEMORY_FACTOR * size, f"{size / 2**30:.2f} GiB of rows with their derived values")
-        length = shard_length(len(blocks), self.n_threads)
+    def distribute(self, blocks: Sequence[Any]) -> DaskBlocks:
+        """Send runs of consecutive blocks to the workers; Dask chooses where.
+
+        A task for one worker, ``workers=[...]``, would wait forever if that worker died and no other was there.
+        """
+        from dask.sizeof import sizeof
+
+        self._wait_for_workers()
+        self._refuse_beyond_memory(MEMORY_FACTOR * sum(map(sizeof, blocks)))
+        # A run of 2^k blocks is a subtree of `tree_sum`, so that sums have the bits of those on threads.
+        length = 2 ** int(np.log2(max(len(blocks) / (SHARDS_PER_THREAD * self.n_threads), 1.0)))
         runs = [tuple(blocks[k : k + length]) for k in range(0, len(blocks), length)]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the rows
+            shards = [self.submit(make_shard, run) for run in runs]
+        return DaskBlocks(self, shards, [len(run) for run in runs])
 
-        def scatter_runs(numbers: Sequence[int], names: Sequence[str]) -> list[Any]:
-            return [self.scatter(Shard(runs[k]), name) for k, name in zip(numbers, names, strict=True)]
+    # -- tasks ---------------------------------------------------------------------------------------------------
 
-        return self._collection(ShardManager(self, [len(run) for run in runs], scatter_runs))
+    @property
+    def n_threads(self) -> int:
+        """Number of threads of all workers."""
+        return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
 
-    def _collection(self, shards: ShardManager) -> DaskBlocks:
-        self._shards.add(shards)
-        return DaskBlocks(shards, searches=self.searches)
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the future of ``function(*arguments)``, computed on a worker that has most of the arguments."""
+        future = self.client.submit(function, *arguments, pure=False)
+        self._futures.add(future)
+        return future
+
+    def send(self, value: Any) -> Any:
+        """Return the argument by which tasks receive a shared value: itself if it is small, else a future.
+
+        An object that stays the same is sent once.
+        """
+        from dask.sizeof import sizeof
+
+        if value is None or isinstance(value, (int, float, str, np.generic)) or callable(value):
+            return value
+        if isinstance(value, np.ndarray) and value.nbytes <= INLINE_BYTES:
+            self.traffic += value.nbytes
+            return value
+        _, future = self._sent.pop(id(value), (None, None))
+        if future is None or future.status == "cancelled":
+            self.traffic += sizeof(value) * max(len(self._workers()), 1)
+            future = self.submit(identity, value)
+        self._sent[id(value)] = (value, future)
+        while len(self._sent) > CACHED_VALUES:
+            del self._sent[next(iter(self._sent))]
+        return future
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        """Return the results of tasks; an error of a task is raised as it is, a loss as a ClusterError."""
+        from dask.sizeof import sizeof
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import ClosedClientError
+
+        try:
+            self._wait(futures)
+            failed = next((future for future in futures if future.status == "error"), None)
+            if failed is None:
+                results = self.client.gather(list(futures))
+                self.traffic += sum(map(sizeof, results))
+                return results
+        except (CancelledError, ClosedClientError, OSError) as error:
+            raise ClusterError(
+                f"Data at {self.address} were lost with a worker or the scheduler, and Dask cannot compute them again "
+                f"({error}). {CONTINUE}."
+            ) from error
+        error = failed.exception()
+        if isinstance(error, KilledWorker):
+            raise ClusterError(
+                f"{error} Workers that die repeatedly usually lack memory: give them more, or add workers."
+            )
+        raise error.with_traceback(failed.traceback())
+
+    def _wait(self, futures: Sequence[Any]) -> None:
+        """Wait until all futures are finished or failed; ClusterError if they are lost, or nobody works on them."""
+        from distributed import wait
+
+        working = time.monotonic()
+        while True:
+            with suppress(TimeoutError), self.client.as_current():  # there may be other clients
+                wait(list(futures), timeout=min(5.0, WORKER_TIMEOUT))
+                return
+            self._wait_for_workers()
+            if any(future.status == "lost" for future in futures):
+                raise ConnectionError("results were lost")
+            if any(worker.get("status") != "paused" for worker in self._workers().values()):
+                working = time.monotonic()
+            elif time.monotonic() > working + WORKER_TIMEOUT:
+                raise ClusterError(
+                    f"All workers at {self.address} are paused because they are short of memory: give them more, or "
+                    "add workers."
+                )
+
+    # -- workers -------------------------------------------------------------------------------------------------
+
+    def _workers(self) -> dict[str, Any]:
+        """Return what the scheduler knows about its workers; nothing if it does not answer."""
+        with suppress(OSError):
+            if self.client.status == "running":
+                return self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
+        return {}
+
+    def _wait_for_workers(self, problem: str = f"is gone: no scheduler with a worker answers. {CONTINUE}") -> None:
+        """Wait until there is a worker; ClusterError with the problem after `WORKER_TIMEOUT` seconds."""
+        deadline = time.monotonic() + WORKER_TIMEOUT
+        while self.client.status not in ("closing", "closed"):
+            if self._workers():
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        raise ClusterError(f"The cluster at {self.address} {problem}.")
+
+    def _check_versions(self) -> None:
+        """Refuse workers and schedulers without this library, or with other versions."""
+        places = {f"Worker {name}": found for name, found in self.client.run(_versions, on_error="return").items()}
+        try:
+            places[f"Scheduler {self.address}"] = self.client.run_on_scheduler(_versions)
+        except OSError:
+            raise  # the scheduler has left
+        except Exception as error:
+            places[f"Scheduler {self.address}"] = error
+        here = _versions()
+        for place, there in places.items():
+            if isinstance(there, OSError):
+                continue  # the worker has just left
+            if isinstance(there, BaseException):
+                raise ClusterError(
+                    f"{place} cannot import sparsefield ({there}): install version {here['sparsefield']} there."
+                )
+            if there != here:
+                names = [name for name in here if there[name] != here[name]]
+                apart = ", ".join(f"{name} {there[name]} there and {here[name]} here" for name in names)
+                raise ClusterError(f"{place} differs from this process: {apart}. Install the same versions.")
+
+    def _refuse_beyond_memory(self, needed: float) -> None:
+        """Raise a DataError with the figures if ``needed`` bytes exceed the memory of the workers."""
+        limits = [worker["memory_limit"] or float("inf") for worker in self._workers().values()]
+        if needed > MEMORY_SHARE * sum(limits):
+            raise DataError(
+                f"The rows and what is computed from them take {needed / 2**30:.1f} GiB, and the {len(limits)} "
+                f"worker(s) have {sum(limits) / 2**30:.1f} GiB, of which {MEMORY_SHARE:.0%} are for data: add workers."
+            )
+
+    def _disconnect(self) -> None:
+        if self._owns_client:
+            self.client.close()
+            self.client = None
 
 
-def shard_length(n_blocks: int, n_threads: int) -> int:
-    """Return the number of blocks per shard, a power of two that gives each thread a few shards if possible."""
-    return 2 ** int(np.log2(max(n_blocks / (SHARDS_PER_THREAD * n_threads), 1.0)))
+class DaskBlocks(BlockCollection):
+    """Blocks on workers, in shards of consecutive blocks, each of which is the result of a task: see `Shard`."""
+
+    def __init__(self, engine: DaskEngine, shards: Sequence[Any], counts: Sequence[int]) -> None:
+        self._engine, self._shards, self._counts = engine, shards, counts
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def map_update(
+        self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
+    ) -> tuple[DaskBlocks, Any]:
+        engine, sent = self._engine, [self._engine.send(value) for value in shared]
+        ends = np.cumsum(self._counts).tolist()
+        updated = []
+        for shard, count, end in zip(self._shards, self._counts, ends, strict=True):
+            own = None if each is None else list(each[end - count : end])
+            updated.append(engine.submit(update_shard, shard, own, combine, function, *sent))
+        values = [engine.submit(itemgetter(1), shard) for shard in updated]
+        return DaskBlocks(engine, updated, self._counts), self._total(values, combine)
+
+    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
+        sent = [self._engine.send(value) for value in shared]
+        return self._total([self._engine.submit(sum_shard, shard, function, *sent) for shard in self._shards], plus)
+
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        sent = [self._engine.send(value) for value in shared]
+        tasks = [self._engine.submit(map_shard, shard, function, *sent) for shard in self._shards]
+        return [value for values in self._engine.gather(tasks) for value in values]
+
+    def _total(self, values: list[Any], combine: Combine) -> Any:
+        """Combine values on the workers, along the tree of `tree_sum`, and return the result."""
+        if not values:
+            return None
+        while len(values) > 1:
+            groups = [values[k : k + SUMMED_AT_ONCE] for k in range(0, len(values), SUMMED_AT_ONCE)]
+            values = [self._engine.submit(combine_values, group, combine) for group in groups]
+        return self._engine.gather(values)[0]
+
+
+def connect(address: str) -> Any:
+    """Return a client of the scheduler at an address such as "dask://host:8786" or "tls://host:8786"."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterError("A cluster needs Dask: pip install 'sparsefield[cluster]'.") from None
+    place = address.removeprefix("dask://")
+    try:
+        return Client(place if "://" in place else f"tcp://{place}", timeout=CONNECT_TIMEOUT, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {address} ({type(error).__name__}): is 'dask scheduler' running there?"
+        ) from None
+
+
+# -- functions that run on workers -----------------------------------------------------------------------------------
+
+
+Shard = tuple[Sequence[Any], Any]
+"""Consecutive blocks, and what was computed together with them."""
+
+
+def make_shard(blocks: Sequence[Any]) -> Shard:
+    """Return blocks whose arrays are writable: those from a network are not, and kernels would be compiled again."""
+    return tuple(_writable(block) for block in blocks), None
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value if value.flags.writeable else value.copy()
+    if isinstance(value, tuple):
+        inside = map(_writable, value)
+        return type(value)._make(inside) if hasattr(value, "_fields") else tuple(inside)  # pyright: ignore
+    return value
+
+
+def update_shard(
+    shard: Shard, each: Sequence[Any] | None, combine: Combine, function: Callable[..., Any], *shared: Any
+) -> Shard:
+    """Return the updated blocks of a shard, and their combined value."""
+    blocks, tree = [], SumTree(combine)
+    with Threads(1):
+        for k, block in enumerate(shard[0]):
+            updated, value = function(block, *(() if each is None else (each[k],)), *shared)
+            blocks.append(updated)
+            tree.push(value)
+    return tuple(blocks), tree.total()
+
+
+def sum_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> Any:
+    """Return the sum of a function over the blocks of a shard."""
+    with Threads(1):
+        return tree_sum(function(block, *shared) for block in shard[0])
+
+
+def map_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    """Return a function of each block of a shard."""
+    with Threads(1):
+        return [function(block, *shared) for block in shard[0]]
+
+
+def combine_values(values: Sequence[Any], combine: Combine) -> Any:
+    """Combine values of consecutive shards."""
+    tree = SumTree(combine)
+    for value in values:
+        tree.push(value)
+    return tree.total()
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that must agree."""
+    import numba
+
+    return {
+        "sparsefield": sparsefield.__version__,
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }

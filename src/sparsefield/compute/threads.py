@@ -1,4 +1,4 @@
-"""This module processes blocks on the threads of this machine."""
+"""Engine on the threads of this machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ from sparsefield.compute.block_collection import (
     Result,
     ThresholdQuery,
     TopEntries,
-    WorkerData,
     find_large_entries,
     select_top_entries,
 )
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
-from sparsefield.data.memory import machine_memory
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -110,10 +108,6 @@ class LocalBlocks(BlockCollection):
     def __len__(self) -> int:
         return len(self._blocks)
 
-    @property
-    def memory(self) -> float:
-        return machine_memory()
-
     def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
     ) -> tuple[LocalBlocks, Any]:
@@ -175,9 +169,6 @@ class LocalBlocks(BlockCollection):
     def _n_threads(self) -> int:
         return self._engine.n_threads if isinstance(self._engine, Threads) else 1
 
-    def per_worker(self, function: Callable[..., Any], *shared: Any) -> LocalWorkerData:
-        return LocalWorkerData(function(self._engine, self._blocks, *shared), self._engine)
-
 
 def _aligned_runs(count: int, wanted: int) -> list[range]:
     """Divide numbers below ``count`` into runs of 2^k each, about ``wanted`` of them; the last one may be shorter.
@@ -188,22 +179,6 @@ def _aligned_runs(count: int, wanted: int) -> list[range]:
     while size * wanted < count:
         size *= 2
     return [range(start, min(start + size, count)) for start in range(0, max(count, 1), size)]
-
-
-class LocalWorkerData(WorkerData):
-    """Data of this process, which counts as one worker."""
-
-    def __init__(self, data: Any, engine: Engine) -> None:
-        self._data, self._engine = data, engine
-
-    def __len__(self) -> int:
-        return 1
-
-    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        return [function(self._engine, self._data, *shared)]
-
-    def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
-        return self._engine.stream(lambda item: [function(self._data, item, *shared)], items)
 
 
 class _SingleThreadedProducts:

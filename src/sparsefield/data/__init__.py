@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sparsefield.data.dataset import (
         Dataset,
         DenseDataset,
-        DistributedDataset,
         LocalDataset,
         SparseDataset,
         update_neighbor_sums,
@@ -50,7 +49,6 @@ __all__ = [
     "CovariateWeights",
     "Dataset",
     "DenseDataset",
-    "DistributedDataset",
     "ForeignKey",
     "JoinedColumns",
     "Label",
@@ -96,7 +94,6 @@ __getattr__ = lazy_names(
         "dataset": [
             "Dataset",
             "DenseDataset",
-            "DistributedDataset",
             "LocalDataset",
             "SparseDataset",
             "update_neighbor_sums",

@@ -1,13 +1,12 @@
-"""This module summarizes columns, so that their roles and states can be learned from partitions of the rows.
+"""Summaries of columns, from which their kinds and states are learned.
 
-Joined summaries do not depend on how the rows are partitioned; a table in memory is one partition.
+The summaries of partitions of the rows, as on a cluster, can be joined; a table in memory is one partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data.column_types import ColumnType
-from sparsefield.data.exact_sums import Exact, Weights, exact_sum
 from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.data.labels import (
     BEYOND_FLOATS,
@@ -29,9 +27,6 @@ from sparsefield.data.labels import (
 )
 from sparsefield.errors import DataError
 
-MANY_LABELS = 2**20
-"""Number of labels beyond which a column counts as an identifier, if its labels cannot all be kept."""
-
 SAMPLED_VALUES = 2**16
 """Number of distinct numbers of a column that are kept to find its levels."""
 
@@ -40,6 +35,10 @@ LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e60, 1e-60
 
 FIRST_CELLS = 2**12
 """Number of cells that are searched for distinct values first: most numeric columns have enough of them there."""
+
+
+Weight = np.ndarray | None
+"""Weights of the rows, (rows,); None gives each row weight 1."""
 
 
 class CategoricalCells(NamedTuple):
@@ -73,26 +72,23 @@ class LabelSummary:
     labels: Sequence[Label]
     """Labels in order of first occurrence; sorted within the first partition."""
     totals: np.ndarray
-    """Exact total weight of each label, (labels,)."""
+    """Total weight of each label, (labels,)."""
     n_cells: int
     """Number of cells that are not missing."""
     are_objects: bool | None
     """As in `CategoricalCells`; None if all cells are missing."""
-    too_many: bool = False
-    """Whether there are more labels than allowed; then none are kept."""
 
     @classmethod
-    def of(cls, source: Columns, weights: Weights, name: str, most: int | None = None) -> LabelSummary:
+    def of(cls, source: Columns, weight: Weight, name: str) -> LabelSummary:
         labels, codes, are_objects, complete = read_categories(source, name)
         present = None if complete else codes >= 0
         codes = codes if present is None else codes[present]
         if not len(codes):
-            return cls(name, [], np.zeros(0, dtype=np.int64), 0, None)
-        totals = weights.totals(codes, len(labels), present)
-        return cls(name, labels, totals, len(codes), are_objects)._cut(most)
+            return cls(name, [], np.zeros(0), 0, None)
+        return cls(name, labels, _totals(codes, len(labels), weight, present), len(codes), are_objects)
 
     @classmethod
-    def join(cls, parts: Sequence[LabelSummary], most: int | None = None) -> LabelSummary:
+    def join(cls, parts: Sequence[LabelSummary]) -> LabelSummary:
         parts = [part for part in parts if part.n_cells] or list(parts[:1])
         first = parts[0]
         if len(parts) == 1:
@@ -111,16 +107,10 @@ class LabelSummary:
                 number.setdefault(label, len(number))
                 if type(spelled.setdefault(label, label)) is not type(label):
                     spelled[label] = whole_label(label)
-        totals = np.zeros(len(number), dtype=np.result_type(*(part.totals for part in parts)))
+        totals = np.zeros(len(number))
         for part in parts:
             totals[[number[label] for label in part.labels]] += part.totals
-        too_many, n_cells = any(part.too_many for part in parts), sum(part.n_cells for part in parts)
-        return cls(first.name, list(spelled.values()), totals, n_cells, are_objects, too_many)._cut(most)
-
-    def _cut(self, most: int | None) -> LabelSummary:
-        if most is None or not (self.too_many or len(self.labels) > most):
-            return self
-        return replace(self, labels=[], totals=self.totals[:0], too_many=True)
+        return cls(first.name, list(spelled.values()), totals, sum(part.n_cells for part in parts), are_objects)
 
     def in_order(self) -> tuple[list[Label], np.ndarray]:
         """Return all labels, sorted and typed as in an unpartitioned column, and their totals."""
@@ -128,7 +118,7 @@ class LabelSummary:
         labels, totals = unify_labels([self.labels[k] for k in order], self.are_objects), self.totals[order]
         if len(set(labels)) < len(labels):  # large integers that round to the same float
             position = {label: k for k, label in enumerate(dict.fromkeys(labels))}
-            sums = np.zeros(len(position), dtype=totals.dtype)
+            sums = np.zeros(len(position))
             np.add.at(sums, [position[label] for label in labels], totals)
             return list(position), sums
         return labels, totals
@@ -193,16 +183,16 @@ def _as_floats(name: str, values: np.ndarray) -> np.ndarray:
 
 
 class Moments(NamedTuple):
-    """Exact sums over the cells of a numeric column."""
+    """Sums over the cells of a numeric column."""
 
-    weight: Exact
-    weighted: Exact
+    weight: float
+    weighted: float
     """Sum of weight x value."""
 
     @classmethod
-    def of(cls, column: RawColumn, weights: Weights) -> Moments:
-        values = as_numbers(column)
-        return cls(weights.total(column.present), _sum(column.name, values, weights, column.present))
+    def of(cls, column: RawColumn, weight: Weight) -> Moments:
+        present = float(np.count_nonzero(column.present)) if weight is None else float(weight[column.present].sum())
+        return cls(present, _weighted_sum(column, as_numbers(column), weight))
 
     @classmethod
     def join(cls, parts: Sequence[Moments]) -> Moments:
@@ -210,11 +200,7 @@ class Moments(NamedTuple):
 
     @property
     def mean(self) -> float:
-        return float(Fraction(self.weighted) / Fraction(self.weight))
-
-    def deviation(self, squares: Exact) -> float:
-        """Return the standard deviation, given the sum of weight x squared deviation from the mean."""
-        return float(np.sqrt(float(Fraction(squares) / Fraction(self.weight))))
+        return self.weighted / self.weight
 
 
 class NumberSummary(NamedTuple):
@@ -226,19 +212,17 @@ class NumberSummary(NamedTuple):
     values: np.ndarray
     """Ascending, (values,)."""
     totals: np.ndarray
-    """Exact total weight of the cells with each value, (values,)."""
+    """Total weight of the cells with each value, (values,)."""
 
     @classmethod
-    def of(cls, column: RawColumn, weights: Weights) -> NumberSummary:
+    def of(cls, column: RawColumn, weight: Weight) -> NumberSummary:
         values, codes = np.unique(as_numbers(column) + 0.0, return_inverse=True)
-        return cls(values, weights.totals(codes, len(values), column.present))._cut()
+        return cls(values, _totals(codes, len(values), weight, column.present))._cut()
 
     @classmethod
     def join(cls, parts: Sequence[NumberSummary]) -> NumberSummary:
         values, codes = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
-        totals = np.zeros(len(values), dtype=np.result_type(*(part.totals for part in parts)))
-        np.add.at(totals, codes, np.concatenate([part.totals for part in parts]))
-        return cls(values, totals)._cut()
+        return cls(values, np.bincount(codes, np.concatenate([part.totals for part in parts]), len(values)))._cut()
 
     def _cut(self) -> NumberSummary:
         if len(self.values) <= SAMPLED_VALUES:
@@ -256,15 +240,23 @@ def _hash_numbers(values: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def _sum(name: str, values: np.ndarray, weights: Weights, present: np.ndarray) -> Fraction:
-    """Return the sum of weight x value."""
-    try:
-        with np.errstate(over="ignore"):
-            return exact_sum(values if weights.weight is None else values * weights.weight[present])
-    except OverflowError:
+def _totals(codes: np.ndarray, n_codes: int, weight: Weight, present: np.ndarray | None) -> np.ndarray:
+    """Return the total weight of each code, (n_codes,); ``codes`` has one entry per ``present`` row, None for all."""
+    if weight is None:
+        return np.bincount(codes, minlength=n_codes).astype(config.FLOAT)
+    return np.bincount(codes, weight if present is None else weight[present], n_codes)
+
+
+def _weighted_sum(column: RawColumn, values: np.ndarray, weight: Weight) -> float:
+    """Return the sum of weight x value over the cells of a column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float((values if weight is None else values * weight[column.present]).sum())
+    if not np.isfinite(total):
         raise DataError(
-            f"Column {name!r} holds numbers that are too large to be squared and weighted: rescale it, or drop it."
-        ) from None
+            f"Column {column.name!r} holds numbers that are too large to be squared and weighted: rescale it, or drop "
+            "it."
+        )
+    return total
 
 
 def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
@@ -292,7 +284,8 @@ def refuse_small_weights(largest: float) -> None:
         )
 
 
-def find_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list[ColumnTraits]:
+def find_traits(source: Columns, weight: Weight, names: Sequence[str]) -> list[ColumnTraits]:
+    """Return what decides about the kinds of columns; ``weight`` is not used."""
     orders = [source.ordered_categories(name) for name in names]
     return [
         ColumnTraits(False, False, frozenset(), order) if order else ColumnTraits.of(source.column(name))
@@ -300,42 +293,38 @@ def find_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list
     ]
 
 
-def find_types(source: Columns, weights: Weights, names: Sequence[str]) -> list[ColumnType]:
-    """Return the types of columns of dates, times and categories; ``weights`` are not used."""
+def find_types(source: Columns, weight: Weight, names: Sequence[str]) -> list[ColumnType]:
+    """Return the types of columns of dates, times and categories; ``weight`` is not used."""
     return [source.column_type(name) for name in names]
 
 
 def summarize_columns(
-    source: Columns, weights: Weights, names: Sequence[str], numbers: Collection[str], most: int | None = None
+    source: Columns, weight: Weight, names: Sequence[str], numbers: Collection[str]
 ) -> list[LabelSummary | Moments]:
-    """Return the moments of the columns in ``numbers``, and the labels of all others, none if more than ``most``."""
+    """Return the moments of the columns in ``numbers``, and the labels of all others."""
     return [
-        Moments.of(source.column(name), weights) if name in numbers else LabelSummary.of(source, weights, name, most)
+        Moments.of(source.column(name), weight) if name in numbers else LabelSummary.of(source, weight, name)
         for name in names
     ]
 
 
-def summarize_numbers(source: Columns, weights: Weights, names: Sequence[str]) -> list[NumberSummary]:
-    return [NumberSummary.of(source.column(name), weights) for name in names]
+def summarize_numbers(source: Columns, weight: Weight, names: Sequence[str]) -> list[NumberSummary]:
+    """Return the distinct values of numeric columns."""
+    return [NumberSummary.of(source.column(name), weight) for name in names]
 
 
-def sum_squared_deviations(source: Columns, weights: Weights, means: Mapping[str, float]) -> list[Fraction]:
+def sum_squared_deviations(source: Columns, weight: Weight, means: Mapping[str, float]) -> list[float]:
     """Return the sum of weight x squared deviation from the mean, for each column."""
     sums = []
     for name, mean in means.items():
         column = source.column(name)
         with np.errstate(over="ignore"):
             squares = (as_numbers(column) - mean) ** 2
-        sums.append(_sum(name, squares, weights, column.present))
+        sums.append(_weighted_sum(column, squares, weight))
     return sums
 
 
-def join_summaries(parts: Sequence[list[Any]], most: int | None = None) -> list[Any]:
+def join_summaries(parts: Sequence[list[Any]]) -> list[Any]:
     """Join the column summaries of partitions, which are in the order of their rows."""
-
-    def join(column: Sequence[Any]) -> Any:
-        if isinstance(column[0], LabelSummary):
-            return LabelSummary.join(column, most)
-        return sum(column) if isinstance(column[0], Fraction) else column[0].join(column)
-
-    return [join(column) for column in zip(*parts, strict=True)]
+    columns = zip(*parts, strict=True)
+    return [sum(column) if isinstance(column[0], float) else column[0].join(column) for column in columns]

@@ -12,8 +12,7 @@ import numpy as np
 from sparsefield.data.covariate_matrix import CovariateMatrix
 from sparsefield.data.covariate_schema import CovariateSchema
 from sparsefield.data.layout import Layout
-from sparsefield.data.shards import combine_digests
-from sparsefield.data.table import Table, rebuild_table
+from sparsefield.data.table import Table, combine_digests, rebuild_table
 
 
 @dataclass(frozen=True)

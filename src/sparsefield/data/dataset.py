@@ -15,9 +15,8 @@ from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.layout import Layout
-from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
-from sparsefield.data.table import Block, Table, rebuild_table
+from sparsefield.data.table import Block, Table, combine_digests, rebuild_table
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
 COLUMNS_AT_A_TIME = 128
@@ -260,7 +259,7 @@ class SparseDataset:
         return engine.distribute([block if convert is None else convert(block, 0)[0] for block in self.table.blocks])
 
     def update_digest(self, digest: Any) -> None:
-        # Block by block, since the table may be on disk; the repr of a schema of many columns leaves out their names.
+        # The repr of a schema of many columns leaves out their names.
         table = self.table
         if isinstance(table.schema, BinarySchema):
             digest.update("\n".join(table.schema.order).encode())
@@ -289,41 +288,6 @@ class SparseDataset:
         chosen[rows] = True
         known = np.bincount(table.columns[~chosen[row]], minlength=table.schema.n_columns) > 0
         return np.bincount(row[~known[table.columns]], minlength=table.n_rows)[rows] > 0
-
-
-@dataclass(frozen=True)
-class DistributedDataset:
-    """A plain table whose rows are on a cluster."""
-
-    is_local: bool = field(default=False, init=False, repr=False)
-    is_plain: bool = field(default=True, init=False, repr=False)
-
-    layout: Layout
-    shards: Any
-    """Blocks in the order of their rows, a `ShardFutures`, as `Engine.distribute` takes it."""
-    n_rows: int
-    total_weights: list[float]
-    has_missing: bool
-    mark: str
-    """Digest of the rows."""
-    kind: Literal["dense", "sparse"] = "dense"
-
-    @property
-    def n_cells(self) -> int:
-        return self.n_rows * int(self.layout.widths[0])
-
-    def local(self) -> LocalDataset:
-        raise TypeError("the rows are on a cluster")
-
-    def if_linked(self) -> None:
-        return None
-
-    def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> Any:
-        held = engine.distribute(self.shards)
-        return held if convert is None else held.map_update(convert)[0]
-
-    def update_digest(self, digest: Any) -> None:
-        digest.update(self.mark.encode())
 
 
 LocalDataset = DenseDataset | SparseDataset | CovariateDataset

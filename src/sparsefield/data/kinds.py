@@ -161,7 +161,7 @@ def check_orders(
     unordered: dict[str, list[Label]] = {}
     for name, summary in found.items():
         order = kinds[name].order
-        if order and isinstance(summary, LabelSummary) and not summary.too_many:
+        if order and isinstance(summary, LabelSummary):
             labels = [*summary.in_order()[0], *(as_label(state, name) for state in states.get(name, ()))]
             ordered = in_given_order(name, order, labels)
             missing = [label for label in dict.fromkeys(labels) if label not in ordered]

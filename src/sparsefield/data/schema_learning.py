@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import (
-    MANY_LABELS,
     Moments,
     NumberSummary,
     find_traits,
@@ -22,7 +22,6 @@ from sparsefield.data.column_summaries import (
     summarize_numbers,
 )
 from sparsefield.data.column_types import family_of
-from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.kinds import ColumnKind, Kinds, check_orders, given_kinds, in_given_order, kind_of
 from sparsefield.data.labels import Label, as_label, label_sort_key
@@ -32,9 +31,6 @@ from sparsefield.errors import CovariateWarning, DataError
 
 MOST_MISSING = 0.05
 """Share of the rows in which an observed column may be missing without a warning."""
-
-PIECE = 2**20
-"""Number of cells that are processed together, since all of them may be on disk."""
 
 
 def learn_schema(
@@ -59,10 +55,9 @@ def learn_schema(
     if isinstance(source, Source) and source.kind == "sparse" and not states and (kinds == "auto" or not kinds):
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
-    weights = Weights(sample_weight)
 
     def summarize(function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-        return function(source, weights, *arguments)
+        return function(source, sample_weight, *arguments)
 
     return learn_from_parts(source.names, summarize, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
 
@@ -94,12 +89,10 @@ def learn_from_parts(
     kinds: Kinds = "auto",
     states: Mapping[str, Sequence[Label]] | None = None,
     symmetric: bool = True,
-    most: int | None = None,
 ) -> Schema:
     """Learn a schema from summaries of partitions.
 
-    ``summarize(function, *arguments)`` joins the results of ``function(partition, weights, *arguments)``. A column with
-    more than ``most`` labels is refused.
+    ``summarize(function, *arguments)`` joins the results of ``function(partition, weight, *arguments)``.
     """
     covariates, known = set(observed), states or {}
     found_kinds = given_kinds(kinds, names)
@@ -108,7 +101,7 @@ def learn_from_parts(
         kind = kind_of(traits)
         found_kinds[name] = ColumnKind("nominal") if known.get(name) and kind.kind == "numeric" else kind
     numbers = [name for name in names if found_kinds[name].kind == "numeric"]
-    found = dict(zip(names, summarize(summarize_columns, names, set(numbers), most), strict=True))
+    found = dict(zip(names, summarize(summarize_columns, names, set(numbers)), strict=True))
     check_orders(found_kinds, found, known, summarize)
     means = {name: _mean(name, found[name]) for name in numbers}
     squares = dict(zip(means, summarize(sum_squared_deviations, means) if means else [], strict=True))
@@ -129,12 +122,10 @@ def learn_from_parts(
     def variable(name: str) -> Variable:
         summary, role = found[name], "observed" if name in covariates else "target"
         if name in means:
-            deviation = summary.deviation(squares[name])
+            deviation = math.sqrt(squares[name] / summary.weight)
             return make_numeric(name, role, means[name], deviation, values[name], found_kinds[name].transform)
-        if summary.too_many:
-            raise DataError(_too_many_labels(name, f"more than {MANY_LABELS:,}", summary.n_cells))
         labels, totals = summary.in_order()
-        made = make_categorical(name, role, labels, rounded(totals), summary.n_cells, known.get(name, ()))
+        made = make_categorical(name, role, labels, totals, summary.n_cells, known.get(name, ()))
         if found_kinds[name].kind == "ordinal":
             return make_ordinal(made, found_kinds[name].order)
         return replace(made, symmetric=True) if symmetric and len(made.states) > 2 else made
@@ -155,8 +146,9 @@ def make_numeric(
 
     Without a ``transform`` the skewness and the kurtosis of the values choose one.
     """
-    totals = rounded(summary.totals)
-    values, totals = summary.values[totals > 0.0], totals[totals > 0.0]
+    values, totals = summary.values[summary.totals > 0.0], summary.totals[summary.totals > 0.0]
+    if len(values) == 1:  # a sum may have been rounded
+        mean, deviation = float(values[0]), 0.0
     levels = find_levels(values, totals, transform)
     if deviation < SMALL_DEVIATION:  # squares may have been rounded to 0
         deviation = find_deviation(values, totals / totals.sum())
@@ -233,39 +225,13 @@ def _refuse_kinds_of_matrix(source: Columns, kinds: Kinds) -> None:
             )
 
 
-def count_active(
-    offsets: np.ndarray, columns: np.ndarray, n_columns: int, weight: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number and the weight of the rows in which each column is 1, (columns,) each; rows may be on disk."""
-    counts = np.zeros(n_columns, dtype=np.int64)
-    sums = np.zeros(n_columns) if weight is not None else counts
-    for start, stop in pieces_of_rows(offsets):
-        piece = np.asarray(columns[offsets[start] : offsets[stop]], dtype=np.intp)
-        counts += np.bincount(piece, minlength=n_columns)
-        if weight is not None:
-            # One by one, as in `bincount`, so that the sums do not depend on the pieces.
-            np.add.at(sums, piece, np.repeat(weight[start:stop], np.diff(offsets[start : stop + 1])))
-    return counts, sums
-
-
-def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive rows with about `PIECE` nonzero cells, or with `PIECE` rows."""
-    start, n_rows, n_nonzero = 0, len(offsets) - 1, int(offsets[-1])
-    while start < n_rows:
-        # With a number of another type, `searchsorted` would copy all offsets.
-        end = offsets.dtype.type(min(int(offsets[start]) + PIECE, n_nonzero))
-        stop = int(np.searchsorted(offsets, end, side="right")) - 1
-        stop = min(max(stop, start + 1), start + PIECE, n_rows)
-        yield start, stop
-        start = stop
-
-
 def learn_binary_schema(
     names: tuple[str, ...], observed: Collection[str], offsets: np.ndarray, columns: np.ndarray, weight: Any = None
 ) -> BinarySchema:
-    """Learn the schema of 0/1 columns from sparse rows with (rows,) weights or None; they may be on disk."""
+    """Learn the schema of 0/1 columns from sparse rows with (rows,) weights or None."""
     n_rows = len(offsets) - 1
-    counts, sums = count_active(offsets, columns, len(names), weight)
+    counts = np.bincount(columns, minlength=len(names))
+    sums = counts if weight is None else np.bincount(columns, np.repeat(weight, np.diff(offsets)), len(names))
     shares = np.minimum(sums / (float(n_rows) if weight is None else float(weight.sum())), 1.0)
     # 1 in all rows with a weight: sums in two orders may differ in their last digits.
     shares[shares > 1.0 - 1e-12] = 1.0
@@ -300,14 +266,10 @@ def make_categorical(
 def refuse_identifier(name: str, n_labels: int, n_cells: int) -> None:
     """Raise a DataError if a column has too many different values to be categorical."""
     if is_identifier(n_labels, n_cells):
-        raise DataError(_too_many_labels(name, f"{n_labels:,}", n_cells))
-
-
-def _too_many_labels(name: str, count: str, n_cells: int) -> str:
-    return (
-        f"Column {name!r} has {count} different values in {n_cells:,} cells: it looks like an identifier or a "
-        "measurement. Group its values, or drop it (at the command line: --id; for linked tables: ignore=)."
-    )
+        raise DataError(
+            f"Column {name!r} has {n_labels:,} different values in {n_cells:,} cells: it looks like an identifier or a "
+            "measurement. Group its values, or drop it (at the command line: --id; for linked tables: ignore=)."
+        )
 
 
 def is_identifier(n_labels: int, n_cells: int) -> bool:

@@ -33,7 +33,7 @@ class SparseBlock(NamedTuple):
     offsets: np.ndarray
     """Row i has columns[offsets[i]:offsets[i + 1]], int64, (rows + 1,)."""
     columns: np.ndarray
-    """Nonzero columns of the flat numbering, ascending within a row, int32; they may be on disk."""
+    """Nonzero columns of the flat numbering, ascending within a row, int32."""
     weight: np.ndarray
     """(rows,)"""
 
@@ -57,7 +57,7 @@ class SparseBlock(NamedTuple):
         return tuple(self.slice(first - self.start, stop - self.start) for first, stop in pairwise(bounds))
 
     def read_only(self) -> SparseBlock:
-        """Return the block with read-only arrays, as those on disk are, so that kernels are compiled for one type."""
+        """Return the block with read-only arrays, as those from a network are: kernels are compiled for one type."""
         views = [array.view() for array in (self.offsets, self.columns, self.weight)]
         for view in views:
             view.flags.writeable = False
@@ -107,22 +107,11 @@ def block_ends(n_nonzero: int) -> np.ndarray:
     return np.arange(1, count) * (n_nonzero / count)
 
 
-def block_ends_within(piece: SparseBlock, ends: np.ndarray, cells_before: int, rows_before: int) -> list[int]:
-    """Return the rows of a table at which blocks end, within a piece.
-
-    ``ends`` come from `block_ends`; ``cells_before`` and ``rows_before`` count nonzero cells and rows before the piece.
-    """
-    mine = ends[(ends > cells_before) & (ends <= cells_before + piece.n_nonzero)]
-    return (rows_before + np.searchsorted(cells_before + piece.offsets, mine)).tolist()
-
-
-def concatenate_sparse(pieces: Sequence[SparseBlock], start: int) -> SparseBlock:
-    """Join consecutive pieces of rows, the first of which is row ``start`` of the table."""
-    before = np.cumsum([0, *(piece.n_nonzero for piece in pieces)])
-    offsets = [np.zeros(1, dtype=np.int64)]
-    offsets += [first + piece.offsets[1:] for first, piece in zip(before.tolist(), pieces, strict=False)]
-    columns, weight = [piece.columns for piece in pieces], [piece.weight for piece in pieces]
-    return SparseBlock(start, np.concatenate(offsets), np.concatenate(columns), np.concatenate(weight))
+def join_pieces(pieces: Sequence[SparseBlock]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return offsets, columns and weights, as in `SparseTable`, of consecutive pieces of rows."""
+    counts = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return offsets, np.concatenate([piece.columns for piece in pieces]), np.concatenate([p.weight for p in pieces])
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,6 +61,11 @@ def digest_arrays(*arrays: np.ndarray) -> bytes:
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
     return digest.digest()
+
+
+def combine_digests(digests: Iterable[bytes]) -> str:
+    """Combine the digests of all blocks of a table, in their order."""
+    return hashlib.blake2b(b"".join(digests), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,6 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         return FitCallbacks(
             on_iteration=callbacks.on_iteration or _print_iteration,
             on_path_point=callbacks.on_path_point or _print_path_point,
-            on_rows_read=callbacks.on_rows_read or (lambda n_rows: _print(f"{n_rows:,} rows read")),
         )
 
     def _read_states(self) -> dict[str, Any]:
@@ -314,6 +313,11 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         """
         if not reset:
             check_is_fitted(self)
+        if isinstance(X, (str, os.PathLike)):
+            raise DataError(
+                f"X is the path {os.fspath(X)!r}: read the table first, for instance with polars; sparse 0/1 matrices "
+                "with read_matrix or read_sparse of sparsefield.app.tables.matrix_files."
+            )
         if is_dask_collection(X):
             raise DataError(
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."

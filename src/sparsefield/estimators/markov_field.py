@@ -14,8 +14,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
-from sparsefield.app.tables.matrix_files import is_matrix_file, read_matrix
-from sparsefield.app.tables.row_blocks import is_stream
+from sparsefield.compute.dask_rows import learn_from_partitions, open_partitions
 from sparsefield.data import (
     DenseDataset,
     Label,
@@ -30,6 +29,7 @@ from sparsefield.data import (
     warn_incomplete_covariates,
 )
 from sparsefield.data.frame_building import as_pandas
+from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities
 from sparsefield.estimators.compiled_rows import (
@@ -41,7 +41,6 @@ from sparsefield.estimators.compiled_rows import (
 )
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, estimate_log_partition, warn_if_sampled
-from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
 from sparsefield.estimators.number_answers import Fill, check_fill
 from sparsefield.estimators.posterior import Posterior
@@ -65,6 +64,8 @@ from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.parameters import BURN_IN, THIN
+from sparsefield.solver import HeldOut
+from sparsefield.solver.selection_folds import held_out_refusal
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -139,7 +140,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Tolerances, iteration limit, certificate and checkpoints of the optimizer; None is ``Solver()``.
     engine : None, `distributed.Client` or str, default=None
         Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
-        is a Dask cluster (extra ``cluster``). The result is the same, bit for bit. Inference always runs here.
+        is a Dask cluster (extra ``cluster``). The optimum is the same. Inference always runs here.
     n_jobs : int or None, default=None
         Number of threads; None uses all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None, default=None
@@ -148,8 +149,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     verbose : int, default=0
         1 prints a line per iteration.
     callbacks : `FitCallbacks` or None, default=None
-        Functions that are called during a fit: at each iteration, at each point of a regularization path, and when
-        rows of a stream were read.
+        Functions that are called during a fit: at each iteration, and at each point of a regularization path.
     latent : {name: number of states} or None, default=None
         Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
         probabilities. ``random_state`` determines the start, and with it the local optimum. The table is stored densely
@@ -216,20 +216,14 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
         Parameters
         ----------
-        X : frame, 2-D array or sparse 0/1 matrix; or, for data larger than memory, a stream
-            Rows by columns; missing values are None, NaN or null. A stream is an iterator of blocks of rows, all of
-            one kind and with the same columns (or a function that returns an iterator, or an iterable that is no
-            table); or the path of a Parquet file, of a folder of Parquet files, or a list of paths; or the path of a
-            folder that `save_rows` wrote. Its rows are written to temporary files in TMPDIR. Rows of
-            nominal columns without missing values are learned from there, and may exceed memory; their coding is
-            "reference". Otherwise the compiled rows must fit into memory. The path of an ``.npz`` file of scipy's is
-            read into memory. With ``engine``, a Dask array or frame, or Parquet files that its workers read: rows stay
-            there.
+        X : frame, 2-D array or sparse 0/1 matrix; with ``engine``, also a Dask array or frame
+            Rows by columns; missing values are None, NaN or null. `read_sparse` reads Parquet files of 0/1 columns as
+            a sparse matrix. The rows of a Dask array or frame stay on the workers.
         y : ignored
             Present for scikit-learn's pipelines, which pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
             None takes those of the constructor.
-        sample_weight : (rows,) weights; for a stream, of the rows of all blocks
+        sample_weight : (rows,) weights
         states : {column: its states}
             States that exist although ``X`` may have no example of them.
         columns : names of the columns of an array or a sparse matrix, such as the items of baskets
@@ -260,14 +254,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
         groups: Any = None,
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
-        X = read_matrix(X) if is_matrix_file(X) else X
-        large_data = open_large_data(self, X, y, observed, sample_weight, states)
-        if large_data is not None:
+        if is_dask_collection(X):
             if columns is not None:
                 raise DataError("columns= has names for one array or sparse matrix; X comes in parts.")
             if groups is not None:
                 raise groups_refusal()
-            with large_data as data:
+            with self._open_partitions(X, y, observed, sample_weight, states) as data:
                 yield data
             return
         X, groups = split_groups(X, groups)
@@ -284,6 +276,45 @@ class MarkovField(TransformerMixin, FieldEstimator):
             yield replace(latent_training_data(source, schema, weight, latent, seed), groups=groups)
             return
         yield TrainingData(self._compile_rows(source, schema, weight), source.kind, groups=groups)
+
+    @contextmanager
+    def _open_partitions(
+        self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any
+    ) -> Iterator[TrainingData]:
+        """Encode the rows of a Dask array or frame on its workers, and yield them with their engine."""
+        from sparsefield.compute.dask_engine import DaskEngine
+
+        if self.engine is None:
+            raise DataError(
+                f"X is a {type(X).__name__} of Dask: name its cluster with engine=client, or pass X.compute()."
+            )
+        if self.latent:
+            raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
+        if self.l1 == "auto" and isinstance(self.resolve("selection"), HeldOut):
+            raise held_out_refusal()
+        with DaskEngine(self.engine, self.n_jobs) as engine:
+            parts = open_partitions(engine, X)
+            source = parts.source
+            check_y(y, source.n_rows)
+            if is_dask_collection(sample_weight):
+                (sample_weight,) = engine.gather([engine.client.compute(sample_weight)])
+            self.n_features_in_ = len(source.names)
+            if source.kind != "array":
+                self.feature_names_in_ = np.array(source.names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            dataset = learn_from_partitions(
+                engine,
+                parts,
+                observed=column_names(source, observed),
+                kinds=self._kinds(source),
+                states=states,
+                symmetric=self.coding == "symmetric",
+                weight=check_weights(sample_weight, source.n_rows),
+                sparse=self._accepts_sparse(),
+            )
+            del parts  # otherwise the rows as they came stay in memory beside the blocks made from them
+            yield TrainingData(dataset, source.kind, engine)
 
     def _own_problems(self) -> list[str]:
         return latent_problems(self.latent)
@@ -364,14 +395,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """Return the weighted mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
 
         Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A number
-        with more values than levels has a density per standard deviation of its column instead of a probability. A
-        stream is scored block by block, without weights.
+        with more values than levels has a density per standard deviation of its column instead of a probability.
         """
-        X = read_matrix(X) if is_matrix_file(X) else X
-        if is_stream(X) and sample_weight is not None:
-            raise DataError("X is a stream of blocks, which is scored without weights: leave sample_weight out.")
-        if is_stream(X):
-            return score_stream(self, X, self.score)
         source = self._read(X)
         weight = check_weights(sample_weight, source.n_rows)
         dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
@@ -441,7 +466,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """
         check_is_fitted(self)
         if X is not None:
-            table = compile_table(self._read_rows(X), self.field_.schema, absent_targets=True)
+            table = compile_table(self._read(X), self.field_.schema, absent_targets=True)
             return estimate_log_partition(self.field_, DenseDataset.single(table), self.n_jobs, ais)
         if len(self.field_.schema.observed):
             raise DataError(
@@ -574,7 +599,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
         seed = as_seed(self.random_state if random_state is None else random_state)
-        source = None if given is None else self._read_rows(given)
+        source = None if given is None else self._read(given)
         ways: dict[str, Any] = {"burn_in": burn_in, "chains": chains, "thin": thin, "seed": seed}
         return draw_rows(self, n, source, **ways, progress=progress)
 
@@ -590,25 +615,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return tags
 
     def _compile(self, X: Any) -> tuple[Source, Table]:
-        source = self._read_rows(X)
+        source = self._read(X)
         return source, compile_table(source, self.field_.schema)
-
-    def _read_rows(self, X: Any) -> Source:
-        """Return a table that is in memory."""
-        if is_stream(X):
-            raise DataError(
-                "X is a stream of blocks, whose results may not fit into memory: pass block after block, as in "
-                "[field.transform(block) for block in blocks]; read_blocks(path) reads files in blocks."
-            )
-        return self._read(X)
 
     def _compile_densely(self, X: Any) -> DenseDataset:
         return DenseDataset.single(self._compile(X)[1])
 
     def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        X = read_matrix(X) if is_matrix_file(X) else X
-        if is_stream(X):
-            raise DataError("All rows must be in memory; X is a stream of blocks.")
         source = read_by_name(self, X)
         return self._compile_rows(source, self.field_.schema, check_weights(sample_weight, source.n_rows))
 

@@ -1,11 +1,7 @@
-"""This module scores all candidate pairs of a sparse table: those that are both nonzero in some row, and all others.
+"""Scores of all candidate pairs of a sparse table: those that are both nonzero in some row, and all others.
 
-With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
-
-A gradient is a sum over rows, which may be on several workers. Each worker reports pairs whose gradient in its own rows
-exceeds its share of the bound, so a pair that no worker reports cannot exceed it. For reported pairs a partial sum
-and a bound are known, and only pairs that these leave undecided are summed exactly in a second round. With one worker,
-its report is the result.
+With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made. Errors are
+integer multiples of a unit so small that rounding does not matter: sums over rows have the same bits in any order.
 """
 
 from __future__ import annotations
@@ -16,23 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import WorkerData
-from sparsefield.data import Layout
+from sparsefield.compute import Engine
+from sparsefield.data import Layout, SparseBlock
+from sparsefield.data.memory import machine_memory
 from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
-from sparsefield.induction.sparse_score_parts import (
-    ColumnBounds,
-    KnownPairs,
-    LocalScores,
-    WorkerSummary,
-    gather_rows,
-    score_tile,
-    sum_given_pairs,
-    summarize,
-    unit_for,
-)
-from sparsefield.kernels.sparse_conditionals import BELIEF
-from sparsefield.kernels.sparse_pair_scores import combine_bounds
-from sparsefield.objectives.sparse_evaluator import SparseGradientFactors
+from sparsefield.kernels.sparse_conditionals import BELIEF, residuals
+from sparsefield.kernels.sparse_pair_scores import place_rows, score_pairs
+from sparsefield.objectives.sparse_evaluator import Entries, SparseGradientFactors
 
 ENTRY_BYTES = 24
 """Bytes of an error, which is stored by row and by column: 4 for its column or row, and 8 for the number."""
@@ -43,9 +29,67 @@ MANY_PAIRS = 1_000_000
 TILES = 64
 """Number of runs of columns, of about equal work, that are divided among threads."""
 
-UNREPORTED_SHARE = 0.7
-"""Share of ``min_gradient`` below which workers report nothing, where there are several. A smaller share means more
-reported pairs, a larger one more undecided pairs."""
+
+class KnownPairs(NamedTuple):
+    """Pairs (a, b), a < b, that are already in the working set, sorted by a."""
+
+    offsets: np.ndarray
+    b: np.ndarray
+
+
+class ColumnBounds(NamedTuple):
+    """Bounds and facts about each column that `score_pairs` needs."""
+
+    on_weight: np.ndarray
+    baseline: np.ndarray
+    score_bound_row: np.ndarray
+    score_bound_col: np.ndarray
+    owner: np.ndarray
+
+    @classmethod
+    def of(cls, on_weight: np.ndarray, total: float, baseline: np.ndarray, owner: np.ndarray) -> ColumnBounds:
+        """Compute the bounds in rows of weight ``total``; score_bound_col is made to fall by running maxima."""
+        score_bound_col = np.maximum(on_weight, total * baseline)
+        falling = np.maximum.accumulate(score_bound_col[::-1])[::-1].copy()
+        return cls(on_weight, baseline, on_weight / max(total, np.finfo(float).tiny) + baseline, falling, owner)
+
+
+class ScoredPairs(NamedTuple):
+    """Pairs of columns, under the numbers of a round, with their gradients."""
+
+    a: np.ndarray
+    b: np.ndarray
+    gradient: np.ndarray
+
+    @classmethod
+    def join(cls, parts: list[ScoredPairs]) -> ScoredPairs:
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def best(self, limit: int | None) -> ScoredPairs:
+        """Return the pairs with the ``limit`` largest gradients, and those that are as large as the last of them."""
+        if limit is None or len(self.a) <= limit:
+            return self
+        size = np.abs(self.gradient)
+        large = size >= np.partition(size, len(size) - limit)[len(size) - limit]
+        return ScoredPairs(self.a[large], self.b[large], self.gradient[large])
+
+
+class ScoringTask(NamedTuple):
+    """Inputs that all rounds share."""
+
+    factors: SparseGradientFactors
+    threshold: float
+    min_gradient: float
+    column: np.ndarray
+    """Columns in the order of their new numbers."""
+    bounds: ColumnBounds
+    known: np.ndarray
+    """(pairs, 2): pairs of the working set."""
+    limit: int | None
+
+    @property
+    def unit(self) -> float:
+        return unit_for(self.factors.total_weight)
 
 
 def score_sparse_pairs(
@@ -64,139 +108,130 @@ def score_sparse_pairs(
     column, bounds = _order_columns(factors, layout, min_gradient)
     if not len(column):
         return concatenate_proposals([])
-    inside = _known(known, layout.n_columns, column)
-    task = ScoringTask(factors, threshold, float(min_gradient), column, bounds, inside, limit)
+    pairs = _known(known, layout.n_columns, column)
+    task = ScoringTask(factors, threshold, float(min_gradient), column, bounds, pairs, limit)
     found = concatenate_proposals([_score_round(task, *both) for both in _rounds(factors, bounds)])
     if limit is not None:
         return best_proposals(found, limit)
     return found.take(np.lexsort(found.features.T[::-1]))
 
 
-class ScoringTask(NamedTuple):
-    """Inputs that all rounds share."""
+def unit_for(total: float) -> float:
+    """Return the power of two of which errors are multiples.
 
-    factors: SparseGradientFactors
-    threshold: float
-    min_gradient: float
-    column: np.ndarray
-    """Columns in the order of their new numbers."""
-    bounds: ColumnBounds
-    inside: np.ndarray
-    """(pairs, 2): pairs of the working set."""
-    limit: int | None
+    An error minus its baseline is at most 2, so the sum of a pair is at most four times the total weight, which is less
+    than 2^62 units.
 
-    @property
-    def unit(self) -> float:
-        return unit_for(self.factors.total_weight)
-
-
-class BoundSums(NamedTuple):
-    """Arrays in which `combine_bounds` accumulates."""
-
-    sums: np.ndarray
-    gradients: np.ndarray
-    reports: np.ndarray
-    unreported: np.ndarray
-
-    @classmethod
-    def empty(cls, size: int) -> BoundSums:
-        return cls(np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size, dtype=np.int32), np.zeros(size))
-
-
-class OpenPairs(NamedTuple):
-    """Pairs that may exceed ``min_gradient``, with partial sums and bounds; see `combine_bounds`."""
-
-    a: np.ndarray
-    b: np.ndarray
-    sums: np.ndarray
-    center: np.ndarray
-    radius: np.ndarray
-    complete: np.ndarray
-
-    def take(self, index: np.ndarray) -> OpenPairs:
-        return OpenPairs(*(part[index] for part in self))
+    Examples
+    --------
+    >>> unit_for(1e6) == 2.0**-40
+    True
+    """
+    return 2.0 ** max(int(np.frexp(total)[1]) - 60, -1000)
 
 
 def _score_round(task: ScoringTask, first: slice, second: slice) -> Proposals:
     """Score pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
-    factors, column = task.factors, task.column
+    column, width = task.column, first.stop - first.start
     members = np.arange(len(column))[first]
     members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
-    number = np.full(len(factors.on_weight), -1, dtype=np.int32)
+    number = np.full(len(task.factors.on_weight), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
     bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
-    workers = factors.parts.per_worker(
-        gather_rows, factors.arcs, factors.weights, factors.baseline, task.threshold, number, bounds.baseline,
-        bounds.owner, _by_first(number[task.inside], len(members)), task.unit,
-    )  # fmt: skip
-    width = first.stop - first.start
-    pairs = _complete_sums(workers, _collect_scores(task, workers, bounds, width, 0 if first == second else width))
-    gradient = pairs.sums * task.unit + bounds.on_weight[pairs.a] * bounds.baseline[pairs.b]
-    gradient += bounds.on_weight[pairs.b] * bounds.baseline[pairs.a]
-    beyond = np.abs(gradient) > task.min_gradient
-    gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
-    return Proposals(np.sort(np.column_stack(ends), axis=1), gradient, np.abs(gradient))
+    on, errors = gather_rows(task.factors, task.threshold, number, task.unit)
+    known, lowest = _by_first(number[task.known], len(members)), 0 if first == second else width
 
+    def score(tile: tuple[int, int]) -> ScoredPairs:
+        found: Any = score_pairs(*tile, lowest, on, errors, bounds, known, task.unit, task.min_gradient)  # pyright: ignore
+        a, b, sums, count = found
+        a, b = a[:count], b[:count]
+        gradient = sums[:count] * task.unit + bounds.on_weight[a] * bounds.baseline[b]
+        gradient += bounds.on_weight[b] * bounds.baseline[a]
+        beyond = np.abs(gradient) > task.min_gradient
+        return ScoredPairs(a[beyond], b[beyond], gradient[beyond])
 
-def _collect_scores(task: ScoringTask, workers: WorkerData, bounds: ColumnBounds, width: int, lowest: int) -> OpenPairs:
-    """Collect the reports on pairs of the first ``width`` columns with those from ``lowest`` on.
-
-    With a limit, only pairs that may be among the best are kept.
-    """
-    known: list[WorkerSummary] = workers.map(summarize)
-    on_weight = np.stack([worker.on_weight for worker in known])
-    min_gradient_per_weight = (
-        task.min_gradient if len(workers) == 1 else UNREPORTED_SHARE * task.min_gradient
-    ) / task.factors.total_weight
-    least = np.array([min_gradient_per_weight * worker.weight for worker in known])
-    tiles = _tiles(np.sum([worker.work for worker in known], axis=0), width)
-    shared = on_weight, bounds.baseline, task.unit, least, task.min_gradient, BoundSums.empty(len(bounds.baseline))
     found, held = [], 0
-    for tile, reported in zip(tiles, workers.stream(score_tile, tiles, lowest, min_gradient_per_weight), strict=True):
-        found.append(_combine_tile(reported, tile[0], *shared))
-        held += len(found[-1].a)
+    for pairs in task.factors.engine.stream(score, _tiles(on, errors, width)):
+        found.append(pairs)
+        held += len(pairs.a)
         if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
-            found = [_best(_join(found), task.limit)]
+            found = [ScoredPairs.join(found).best(task.limit)]
             held = len(found[0].a)
-    return _join(found) if task.limit is None else _best(_join(found), task.limit)
+    pairs = ScoredPairs.join(found).best(task.limit)
+    ends = column[members[pairs.a]], column[members[pairs.b]]
+    return Proposals(np.sort(np.column_stack(ends), axis=1), pairs.gradient, np.abs(pairs.gradient))
 
 
-def _combine_tile(reported: list[LocalScores], first: int, *shared: Any) -> OpenPairs:
-    """Combine the reports of all workers on a tile; ``shared`` are the other arguments of `combine_bounds`."""
-    counts = np.stack([part.counts for part in reported]).astype(np.int64)
-    ends = np.cumsum(counts).reshape(counts.shape)
-    starts = np.column_stack([ends[:, 0] - counts[:, 0], ends])
-    b, sums = (np.concatenate(parts) for parts in ([part.b for part in reported], [part.sums for part in reported]))
-    return OpenPairs(*combine_bounds(starts, b, sums, first, *shared))
+def gather_rows(
+    factors: SparseGradientFactors, threshold: float, number: np.ndarray, unit: float
+) -> tuple[Entries, Entries]:
+    """Return the columns that are on in each row, without entries, and the errors minus baseline in units of ``unit``.
+
+    Parameters
+    ----------
+    threshold : smaller errors are replaced by the baseline error
+    number : (columns,), the new number of each column, -1 for columns that are left out
+    """
+    arcs, size = factors.arcs._replace(weight=factors.weights), int(number.max(initial=-1)) + 1
+
+    def errors(block: SparseBlock) -> SomeRows:
+        counts = np.empty(block.n_rows, dtype=np.int64)
+        room = 2 * len(block.columns) + 1024
+        columns, entries, filled = residuals(
+            block.read_only(), arcs, factors.baseline, threshold, number, 1.0 / unit, counts,
+            np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64),
+        )  # fmt: skip
+        return SomeRows.of(counts, columns[:filled], entries[:filled], size)
+
+    def on(block: SparseBlock) -> SomeRows:
+        numbers = number[block.columns]
+        keep = numbers >= 0
+        kept = np.concatenate([[0], np.cumsum(keep)])[block.offsets]
+        return SomeRows.of(np.diff(kept), numbers[keep], np.empty(0, dtype=np.int64), size)
+
+    engine, blocks = factors.engine, factors.blocks
+    all_errors = join_rows(engine, engine.map(errors, blocks), numbers=True)
+    return join_rows(engine, engine.map(on, blocks), numbers=False), all_errors
 
 
-def _join(parts: list[OpenPairs]) -> OpenPairs:
-    return OpenPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+class SomeRows(NamedTuple):
+    """Consecutive rows of a sparse matrix."""
+
+    counts: np.ndarray
+    """(rows,): number of entries of each."""
+    columns: np.ndarray
+    entries: np.ndarray
+    """Empty for a matrix without numbers."""
+    column_counts: np.ndarray
+    """(columns,)"""
+
+    @classmethod
+    def of(cls, counts: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> SomeRows:
+        return cls(counts, columns, entries, np.bincount(columns, minlength=n_columns))
 
 
-def _best(pairs: OpenPairs, limit: int) -> OpenPairs:
-    """Drop pairs that at least ``limit`` others certainly exceed."""
-    if len(pairs.a) <= limit:
-        return pairs
-    size = np.abs(pairs.center)
-    low = np.partition(size - pairs.radius, len(size) - limit)[len(size) - limit]
-    return pairs.take(np.flatnonzero(size + pairs.radius >= low))
+def join_rows(engine: Engine, parts: list[SomeRows], *, numbers: bool) -> Entries:
+    """Return the matrix of all rows; the list is emptied, so that memory never holds all entries twice."""
+    column_counts = np.array([part.column_counts for part in parts])
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))])
+    out = Entries.empty(offsets, column_counts.sum(axis=0), numbers=numbers)
+    starts = out.column_offsets[:-1] + np.cumsum(column_counts, axis=0) - column_counts
+    first_rows = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
 
+    def place(number: int) -> None:
+        part, first = waiting.pop(number), first_rows[number]
+        place_rows(offsets[first : first_rows[number + 1] + 1], part.columns, part.entries, first, starts[number], out)
 
-def _complete_sums(workers: WorkerData, pairs: OpenPairs) -> OpenPairs:
-    """Complete the sums of pairs that some workers did not report."""
-    open_ones = np.flatnonzero(~pairs.complete)
-    if not len(open_ones):
-        return pairs
-    sums = workers.map(sum_given_pairs, pairs.a[open_ones], pairs.b[open_ones])
-    pairs.sums[open_ones] = np.sum(sums, axis=0)
-    return pairs
+    waiting = dict(enumerate(parts))
+    parts.clear()
+    engine.map(place, range(len(starts)))
+    return out
 
 
 def _rounds(factors: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[slice, slice]]:
     """Return pairs of runs of columns whose errors fit into memory; their number does not affect results."""
     width = len(bounds.baseline)
-    capacity = config.ERRORS_SHARE * factors.parts.memory / ENTRY_BYTES
+    capacity = config.ERRORS_SHARE * machine_memory() / ENTRY_BYTES
     runs = 1 if factors.touched <= capacity else min(width, int(np.ceil(2 * factors.touched / capacity)))
     # Most errors are those of cells that are on, so runs with equally many such cells have about equally many errors.
     cells = np.cumsum(bounds.on_weight)
@@ -241,8 +276,11 @@ def _by_first(pairs: np.ndarray, size: int) -> KnownPairs:
     return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), pairs[:, 1].astype(np.int32))
 
 
-def _tiles(work: np.ndarray, width: int) -> list[tuple[int, int]]:
-    """Return runs of the first ``width`` columns of about equal work."""
+def _tiles(on: Entries, errors: Entries, width: int) -> list[tuple[int, int]]:
+    """Return runs of the first ``width`` columns of about equal work: additions for the pairs of each column."""
+    rows = max(len(on.offsets) - 1, 1)
+    per_row_on, per_row_errors = len(on.columns) / rows, len(errors.columns) / rows
+    work = np.diff(on.column_offsets) * per_row_errors + np.diff(errors.column_offsets) * per_row_on + 1.0
     done = np.cumsum(work[:width])
     ends = np.searchsorted(done, np.arange(1, TILES) * (done[-1] / TILES))
     places = np.unique([0, *ends, width]).tolist()

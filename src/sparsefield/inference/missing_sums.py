@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbor_sums
-from sparsefield.data.deduplication import merge_equal_rows
-from sparsefield.data.shards import Piece
+from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, missing_cells
 from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages
 from sparsefield.inference.elimination import EliminationBatch, batch_marginals, batches_by_shape

@@ -1,7 +1,6 @@
-"""This module computes the gradients of all pairs of columns of a sparse table.
+"""Gradients of all pairs of columns of a sparse table.
 
-A gradient is the sum of two parts: errors minus baseline beliefs, in the rows where both columns have entries, and the
-baseline part, which is known in closed form.
+They are sums of errors minus baseline in the rows where both columns have entries, plus a baseline part in closed form.
 """
 
 import numpy as np
@@ -150,83 +149,6 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
             if known_b[k] >= low:
                 scores[known_b[k]] = 0
     return out_a, out_b, sums, count
-
-
-@njit(nogil=True, cache=True)
-def sums_of_pairs(a, b, on, errors, out):
-    """Set out to the integer sums of errors of given pairs, as in `score_pairs`."""
-    on_starts, on_rows = on.column_offsets, on.rows
-    starts, rows, entries = errors.column_offsets, errors.rows, errors.column_entries
-    for k in range(a.shape[0]):
-        total = 0
-        for side in range(2):
-            one, other = (a[k], b[k]) if side == 0 else (b[k], a[k])
-            i, j = on_starts[one], starts[other]
-            while i < on_starts[one + 1] and j < starts[other + 1]:
-                if on_rows[i] < rows[j]:
-                    i += 1
-                elif on_rows[i] > rows[j]:
-                    j += 1
-                else:
-                    total += entries[j]
-                    i += 1
-                    j += 1
-        out[k] = total
-
-
-@njit(nogil=True, cache=True)
-def combine_bounds(starts, reported_b, reported_sums, first, on_weight, baseline, unit, bound, cut, workspace):
-    """Combine the pairs (a, b), first <= a, that several shards of rows report, and keep those that may exceed ``cut``.
-
-    Parameters
-    ----------
-    starts : (shards, columns a + 1); the reports (first + i, reported_b[k]) of shard p are at
-        starts[p, i] <= k < starts[p, i + 1]
-    reported_sums : integer sums of errors, multiples of ``unit``
-    on_weight : (shards, columns), weight of the rows of a shard in which a column is on
-    bound : (shards,), upper bound of the gradient, within a shard, of pairs that the shard does not report
-    workspace : arrays (columns,) sums, gradients, reports and unreported; 0 on entry and on return
-
-    Returns
-    -------
-    a, b, sums : pairs, and the sums of the shards that report them
-    center, radius : the gradient is within ``center`` +- ``radius``
-    complete : whether all shards report the pair
-    """
-    total, gradients, reports, unreported = workspace.sums, workspace.gradients, workspace.reports, workspace.unreported
-    n_shards, width = on_weight.shape
-    capacity, count, total_bound = reported_b.shape[0], 0, 0.0
-    for p in range(n_shards):
-        total_bound += bound[p]
-    touched = np.empty(min(capacity, width), dtype=np.int32)
-    out_a, out_b = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
-    sums, complete = np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.bool_)
-    center, radius = np.empty(capacity), np.empty(capacity)
-    for i in range(starts.shape[1] - 1):
-        a, found = first + i, 0
-        for p in range(n_shards):
-            for k in range(starts[p, i], starts[p, i + 1]):
-                b = reported_b[k]
-                if reports[b] == 0:
-                    touched[found] = b
-                    found += 1
-                    unreported[b] = total_bound
-                reports[b] += 1
-                total[b] += reported_sums[k]
-                unreported[b] -= bound[p]
-                gradients[b] += reported_sums[k] * unit + on_weight[p, a] * baseline[b] + on_weight[p, b] * baseline[a]
-        for k in range(found):
-            b = touched[k]
-            baseline_part = 0.0
-            for p in range(n_shards):
-                baseline_part += on_weight[p, a] * baseline[b] + on_weight[p, b] * baseline[a]
-            error = max(unreported[b], 0.0) + MARGIN * (cut + abs(gradients[b]) + baseline_part)
-            if abs(gradients[b]) + error > cut:
-                out_a[count], out_b[count], sums[count] = a, b, total[b]
-                center[count], radius[count], complete[count] = gradients[b], error, reports[b] == n_shards
-                count += 1
-            total[b], gradients[b], unreported[b], reports[b] = 0, 0.0, 0.0, 0
-    return out_a[:count], out_b[:count], sums[:count], center[:count], radius[:count], complete[:count]
 
 
 @njit(nogil=True, cache=True)

@@ -1,7 +1,7 @@
 """This package contains the objectives. A new one is a file here and a line in `OBJECTIVES`."""
 
 from sparsefield.compute import Engine
-from sparsefield.data import CovariateDataset, Dataset
+from sparsefield.data import CovariateDataset, Dataset, SparseDataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives.bethe_evaluator import BetheEvaluator, BetheLikelihood
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
@@ -50,6 +50,7 @@ def make_evaluator(
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
     if isinstance(sample, CovariateDataset):
         return CovariateEvaluator(sample, engine)
+    assert isinstance(sample, SparseDataset)
     return SparseEvaluator(sample, engine)
 
 

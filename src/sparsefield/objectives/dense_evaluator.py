@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import BlockCollection, Engine
-from sparsefield.compute.dask_worker import identity
+from sparsefield.compute import BlockCollection, Engine, identity
 from sparsefield.data import Arcs, Dataset, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
-from sparsefield.data.shards import Piece
+from sparsefield.data.deduplication import Piece
 from sparsefield.inference.log_partition import AIS, LogEstimate, Value, largest_table, sum_components
 from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Field

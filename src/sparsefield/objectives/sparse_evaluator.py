@@ -5,15 +5,15 @@ Variables that a row touches are updated row by row; all others have their basel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import BlockCollection, Engine
-from sparsefield.data import Arcs, Dataset, Schema, SparseBlock
+from sparsefield.compute import Engine
+from sparsefield.data import Arcs, Schema, SparseBlock, SparseDataset
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,
     BIAS,
@@ -69,8 +69,9 @@ class Entries(NamedTuple):
 class SparseGradientFactors:
     """The point at which a sparse table was evaluated, from which candidates are scored."""
 
-    parts: BlockCollection
-    """Items are `SparseBlock`."""
+    blocks: Sequence[SparseBlock]
+    engine: Engine
+    """Candidates are scored in this process, with the engine's threads."""
     arcs: ArcsBySource
     """Without weights."""
     weights: np.ndarray
@@ -94,8 +95,9 @@ class SparseEvaluator:
     has_single_precision = single_precision = False
     pair_factor = 1.0
 
-    def __init__(self, sample: Dataset, engine: Engine) -> None:
+    def __init__(self, sample: SparseDataset, engine: Engine) -> None:
         self.layout = sample.layout
+        self._blocks, self._engine = sample.table.blocks, engine
         self._schema: Schema = sample.layout.schemas[0]
         self.source = TrainingRows(sample.layout, sample.hold_blocks(engine))
         self.total_weights = sample.total_weights
@@ -199,7 +201,8 @@ class SparseEvaluator:
         """Return the point of the last evaluation."""
         arcs, weights, baseline, gradient = self._last[:4]
         return SparseGradientFactors(
-            self.source.rows,
+            self._blocks,
+            self._engine,
             arcs,
             weights,
             baseline,

@@ -13,8 +13,7 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Block, Dataset, DenseDataset, Layout, Schema, update_neighbor_sums
-from sparsefield.data.deduplication import merge_equal_rows
-from sparsefield.data.shards import Piece
+from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
 from sparsefield.inference.completions import (
     Draws,

@@ -88,8 +88,6 @@ class FitCallbacks:
     """Called after each step of the optimizer; while l1 is selected, those of the first fold."""
     on_path_point: Callable[[PathPoint], None] | None = None
     """Called after each value of l1 that was tried."""
-    on_rows_read: Callable[[int], None] | None = None
-    """Called with the number of rows read so far, where rows come from files or a database."""
 
     def iteration(self, record: IterationRecord) -> None:
         """Pass on a step of the optimizer."""

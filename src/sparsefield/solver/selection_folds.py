@@ -101,7 +101,7 @@ def make_folds(
 
 
 def held_out_refusal() -> DataError:
-    """Return the error for rows that cannot be held out, because they are on a cluster or come block by block."""
+    """Return the error for rows that cannot be held out, because they are on a cluster."""
     return DataError(
         "l1='auto' with selection='heldout' needs all rows in the memory of this process: pass selection='ebic', or a "
         "number as l1."

@@ -138,16 +138,6 @@ def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) ->
     assert run("stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
 
 
-def test_weights_of_streamed_rows_are_read(run, table: Path, tmp_path: Path) -> None:
-    rows = pl.read_csv(table).select("smokes", "coughs", "importance")
-    rows.write_parquet(tmp_path / "t.parquet")
-    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--weight", "importance", *FAST)
-    assert done.code == 0, done.err
-    assert columns_of(tmp_path / "m") == ["smokes", "coughs"]
-    refused = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--top-levels", 3, *FAST)
-    refused.one_error("--top-levels", "--stream")
-
-
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

@@ -1,4 +1,4 @@
-"""Damaged and crafted files of arrays are refused with one sentence, before they take memory."""
+"""Sparse matrices in files: whole ones are read, damaged and crafted ones are refused with one sentence."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import io
 import zipfile
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield.app.tables.matrix_files import read_matrix
-from sparsefield.app.tables.row_blocks import open_rows, save_rows
-from sparsefield.data import array_files
-from sparsefield.data.array_files import load_array, map_array
+from sparsefield.app.tables import matrix_files
+from sparsefield.app.tables.matrix_files import parquet_files, read_matrix, read_sparse
 from sparsefield.errors import DataError
 
 MATRIX = sp.csr_matrix((np.random.default_rng(0).random((12, 5)) < 0.4).astype(np.int8))
@@ -38,10 +37,10 @@ def test_every_format_that_scipy_saves_is_read(tmp_path, form, compressed) -> No
         ("indices", lambda a: np.where(np.arange(len(a)) == 3, 2**29, a), "an index is 536,870,912"),
         ("indptr", lambda a: np.where(np.arange(len(a)) == 3, -5, a), "indptr"),
         ("indptr", lambda a: a[:-1], "damaged"),
-        ("shape", lambda a: a * 0 - 1, "shape of the matrix is damaged"),
-        ("shape", lambda a: a[:1], "shape of the matrix is damaged"),
+        ("shape", lambda a: a * 0 - 1, "damaged"),
+        ("shape", lambda a: a[:1], "damaged"),
         ("data", lambda a: a[:-2], "damaged"),
-        ("data", lambda a: a.astype("U3"), "damaged"),
+        ("data", lambda a: a.astype("U3"), "of the type <U3"),
         ("format", lambda a: np.array(b"lil"), "not a sparse matrix"),
         ("format", lambda a: np.array([b"csr", b"csc"]), "not a sparse matrix"),
     ],
@@ -54,7 +53,7 @@ def test_crafted_arrays_are_refused(tmp_path, name, change, message) -> None:
 
 def test_pickled_objects_are_refused(tmp_path) -> None:
     np.savez(tmp_path / "m.npz", **(ARRAYS | {"data": np.array([{}], dtype=object)}))
-    with pytest.raises(DataError, match=r"an array has the type '.O'"):
+    with pytest.raises(DataError, match=r"m\.npz.*pickle"):
         read_matrix(tmp_path / "m.npz")
 
 
@@ -87,7 +86,7 @@ def test_any_cut_is_refused(tmp_path) -> None:
 
 
 def test_an_archive_that_expands_beyond_measure_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(array_files, "LARGE", 2**20)
+    monkeypatch.setattr(matrix_files, "LARGE", 2**20)
     path, length = tmp_path / "m.npz", 2**22
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in ARRAYS.items():
@@ -102,31 +101,70 @@ def test_an_archive_that_expands_beyond_measure_is_refused(tmp_path, monkeypatch
         read_matrix(path)
 
 
-@pytest.mark.parametrize("read", [load_array, map_array])
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"nothing",
-        b"\x93NUMPY\x01\x00\x10\x00{'descr': '<i8',",
-        b"\x93NUMPY\x01\x00\x10\x00{'descr': '''   ",
-        b"\x93NUMPY\x09\x00\x10\x00{'descr': '<i8',",
-        b"\x93NUMPY\x02\x00\xff\xff\xff\x7f{",
-        b"\x93NUMPY\x01\x00\x40\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (2000000000,)}".ljust(64),
-        b"\x93NUMPY\x01\x00\x40\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}".ljust(64) + bytes(8),
-        b"\x93NUMPY\x01\x00\x40\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (-1,)}".ljust(64),
-    ],
-)
-def test_a_damaged_array_is_refused(tmp_path, read, content) -> None:
-    (tmp_path / "a.npy").write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.npy: the file is damaged"):
-        read(tmp_path / "a.npy")
+def test_other_files_are_told_apart(tmp_path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        read_matrix(tmp_path / "n.npz")
+    (tmp_path / "o.npz").write_text("nothing")
+    with pytest.raises(DataError, match=r"damaged.*not a zip file"):
+        read_matrix(tmp_path / "o.npz")
+    np.savez(tmp_path / "p.npz", a=np.zeros(3))
+    with pytest.raises(DataError, match="not a sparse matrix"):
+        read_matrix(tmp_path / "p.npz")
+    np.save(tmp_path / "q.npy", np.zeros(3))
+    (tmp_path / "q.npy").rename(tmp_path / "q.npz")
+    with pytest.raises(DataError, match=r"q\.npz.*damaged"):
+        read_matrix(tmp_path / "q.npz")
 
 
-def test_a_changed_number_of_columns_is_refused(tmp_path) -> None:
-    place = save_rows(MATRIX, tmp_path / "rows")
-    content = bytearray((place / "shape.npy").read_bytes())
-    content[-3] ^= 1  # 2^40 more columns
-    (place / "shape.npy").write_bytes(content)
-    with pytest.raises(DataError, match=r"1,099,511,627,781 columns, and 2,147,483,647 is the most"):
-        open_rows(place)
+TABLE = pl.DataFrame(MATRIX.toarray(), schema=list("abcde"), orient="row")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files of different types; the columns of the second are in reverse order."""
+    TABLE[:5].write_parquet(tmp_path / "1.parquet", row_group_size=2)
+    TABLE[5:9].select(list("edcba")).cast(pl.Boolean).write_parquet(tmp_path / "2.pq")
+    TABLE[9:].cast(pl.Float32).write_parquet(tmp_path / "3.parquet")
+    (tmp_path / "notes.txt").write_text("not a table")
+    return tmp_path
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_parquet_files_become_one_sparse_matrix_in_order(folder, rows, monkeypatch) -> None:
+    monkeypatch.setattr(matrix_files, "MIN_BLOCK_ROWS", rows)
+    monkeypatch.setattr(matrix_files, "CELLS_OF_BLOCK", 1)
+    matrix, names = read_sparse(folder)
+    assert names == tuple("abcde")
+    assert matrix.format == "csr"
+    assert (matrix != MATRIX).nnz == 0
+    some, names = read_sparse(str(folder / "1.parquet"), columns=["c", "a"])
+    assert names == ("c", "a")
+    np.testing.assert_array_equal(some.toarray(), MATRIX.toarray()[:5, [2, 0]])
+
+
+def test_parquet_that_is_no_matrix_is_refused_with_all_columns_and_the_row(folder) -> None:
+    odd = TABLE.with_columns(
+        b=pl.when(pl.int_range(12) != 3).then("b"), d=pl.when(pl.int_range(12) == 7).then(2).otherwise("d")
+    )
+    odd.write_parquet(folder / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet.*column 'b' has nan in row 3, column 'd' has 2.* in row 7"):
+        read_sparse(folder)
+    TABLE.with_columns(a=pl.lit("x"), e=pl.lit(None, pl.Date)).write_parquet(folder / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet.*'a' \(String\), 'e' \(Date\).*--id"):
+        read_sparse(folder)
+    TABLE.rename({"a": "z"}).write_parquet(folder / "1.parquet")
+    with pytest.raises(DataError, match=r"2\.pq: the columns differ from those of .*1\.parquet: only .*2\.pq has 'a'"):
+        read_sparse(folder)
+    (folder / "1.parquet").write_text("no Parquet")
+    with pytest.raises(DataError, match=r"1\.parquet: "):
+        read_sparse(folder)
+
+
+def test_what_is_not_parquet_is_refused(folder) -> None:
+    with pytest.raises(DataError, match=r"nothing\.parquet: there is no such file"):
+        parquet_files(folder / "nothing.parquet")
+    with pytest.raises(DataError, match=r"notes\.txt: only Parquet .*scan_csv"):
+        parquet_files(folder / "notes.txt")
+    (folder / "empty").mkdir()
+    with pytest.raises(DataError, match="no Parquet files"):
+        parquet_files(folder / "empty")

@@ -16,16 +16,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, inform, note, show
 from sparsefield.app.cli.fit_results import has_features, show_fit, show_fit_as_json
-from sparsefield.app.cli.input_data import (
-    ColumnOptions,
-    InputData,
-    distribute_data,
-    is_matrix,
-    linked_inputs,
-    read_data,
-    stream_data,
-    workers_can_read,
-)
+from sparsefield.app.cli.input_data import ColumnOptions, InputData, is_matrix, linked_inputs, read_data
 from sparsefield.app.cli.matrix_data import read_named_matrix
 from sparsefield.app.cli.model_input import remember_reading
 from sparsefield.app.cli.table_files import check_output
@@ -64,22 +55,13 @@ Checkpoint = Annotated[
         "from it.",
     ),
 ]
-Stream = Annotated[
-    bool,
-    opt.reading_option(
-        "--stream",
-        help="Read DATA, a Parquet file or a folder of them, block by block. Nominal columns without missing values "
-        "are learned from temporary files in TMPDIR, and may exceed memory; else the compiled rows must fit into it. "
-        "--check is skipped.",
-    ),
-]
 Cluster = Annotated[
     str | None,
     opt.running_option(
         "--cluster",
         metavar="ADDRESS",
-        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. Workers read DATA if it is "
-        "Parquet; other data are read here and sent to them.",
+        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. DATA are read here and sent "
+        "to the workers.",
     ),
 ]
 
@@ -94,7 +76,6 @@ def fit(
     group: opt.Group = None,
     reading: ReadOptions,
     column_names: opt.ColumnNames = None,
-    stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
     learning: opt.LearningOptions,
@@ -108,13 +89,12 @@ def fit(
     """Learn a field, a sparse Markov network, from a table with or without missing values.
 
     Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
+    weight. DATA may also be a sparse 0/1 matrix: an .npz file of scipy, or a folder of Parquet files.
 
     Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
     a table beforehand.
 
-    Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
-    by EBIC. --selection sets the criterion.
+    Unless --l1 is a number, l1 is selected by held-out cells; --selection sets another criterion.
 
     Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
@@ -124,16 +104,13 @@ def fit(
     refuse_overwriting_inputs([output, saved_state], [data, column_names, *linked_inputs(data)])
     if column_names is not None and not is_matrix(data):
         raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
-    on_workers = cluster is not None and workers_can_read(data)
     columns = replace(columns, weight=weight, group=group)
-    if (on_workers or stream) and not is_matrix(data):
-        given = (distribute_data if on_workers else stream_data)(data, reading, columns)
-    elif column_names is not None:
+    if column_names is not None:
         given = read_named_matrix(data, column_names, columns)
     else:
         given = read_data(data, reading, columns)
     _show_codebook(given, data, reading, columns)
-    learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
+    learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
     )
@@ -199,7 +176,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     if cluster is None:
         yield None
         return
-    from sparsefield.compute.dask_cluster import connect
+    from sparsefield.compute.dask_engine import connect
 
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()

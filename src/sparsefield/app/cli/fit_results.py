@@ -81,18 +81,10 @@ def show_fit_as_json(
 
 
 def _findings(field: AnyField, given: InputData) -> list[str]:
-    """Return sentences about the data; without figures where the rows are not in memory."""
+    """Return sentences about the data."""
     from sparsefield.app.pages.findings import findings
 
-    in_memory = given.linked or not _is_on_disk(given)
-    return findings(field, given.X if in_memory and has_features(field) else None)
-
-
-def _is_on_disk(given: InputData) -> bool:
-    """Return whether rows are read block by block, or by the workers of a cluster."""
-    from sparsefield.app.tables.row_blocks import ParquetFiles, is_stream
-
-    return is_stream(given.X) or isinstance(given.X, ParquetFiles)
+    return findings(field, given.X if has_features(field) else None)
 
 
 def _show_options(field: AnyField) -> None:

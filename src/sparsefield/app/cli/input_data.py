@@ -140,7 +140,7 @@ class InputData:
     """The data of a fit and the roles of their columns."""
 
     X: Any
-    """A frame, a `Relational`, a sparse matrix, or blocks of rows."""
+    """A frame, a `Relational`, or a sparse matrix."""
     linked: bool
     observed: list[str]
     kinds: Any
@@ -174,7 +174,14 @@ class InputData:
 
 def is_linked(data: Path) -> bool:
     """Return whether a path names linked tables: a schema file, or a folder with one."""
-    return data.is_dir() or data.suffix.lower() == ".toml"
+    return data.suffix.lower() == ".toml" or (data.is_dir() and not is_parquet_folder(data))
+
+
+def is_parquet_folder(data: Path) -> bool:
+    """Return whether a path names a folder of Parquet files, which become a sparse 0/1 matrix."""
+    from sparsefield.app.tables.read import is_parquet
+
+    return data.is_dir() and not (data / "schema.toml").exists() and any(map(is_parquet, data.iterdir()))
 
 
 def linked_inputs(data: Path | None) -> list[Path]:
@@ -207,7 +214,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         linked = read_linked(data, reading, columns)
         rows = sum(source.n_rows for source in linked.data.sources.values())
         return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
-    if is_matrix(data):
+    if is_matrix(data) or is_parquet_folder(data):
         return _read_matrix(data, columns)
     source, roles = with_column_options(read_noted(data, reading), columns)
     table = source.table
@@ -268,86 +275,32 @@ def note_format(data: Path, found: FileFormat) -> None:
         note(f"{data} is read as {found.describe()}.")
 
 
-def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
-    """Open Parquet files or saved rows of a sparse matrix for reading block by block."""
-    from sparsefield.app.tables import row_blocks
-
-    _refuse_checks(data, columns, "--stream, which reads block by block")
-    if reading.missing or reading.missing_only:
-        raise DataError(f"{data}: --missing cannot be used with --stream, where missing values are nulls: remove it.")
-    why = "with --stream no cells are held out, because that needs all rows in memory."
-    if row_blocks.is_saved_rows(data):
-        rows = row_blocks.open_rows(data)
-        roles = columns.find(rows.names)
-        refuse_roles_of_matrix(data, roles)
-        return InputData(rows, False, roles.observed, "auto", rows.n_rows, why, named=roles)
-    found = _parquet(data, columns)
-    return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
-
-
-def workers_can_read(data: Path) -> bool:
-    """Return whether a path names Parquet, one file or a folder, which the workers of a cluster can read."""
-    from sparsefield.app.tables.read import is_parquet
-    from sparsefield.app.tables.row_blocks import is_saved_rows
-
-    if data.is_dir():
-        return not (data / "schema.toml").exists() and not is_saved_rows(data)
-    return is_parquet(data)
-
-
-def distribute_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
-    """Open Parquet files for the workers of a cluster, which must see them under the same path as this process."""
-    _refuse_checks(data, columns, "workers that read Parquet")
-    if reading.missing or reading.missing_only:
-        raise DataError(
-            f"{data}: --missing cannot be used when workers read Parquet, whose missing values are nulls: remove it."
-        )
-    found = _parquet(data, columns)
-    return replace(found, unchecked="cells cannot be held out when rows are on a cluster.")
-
-
-def _parquet(data: Path, columns: ColumnOptions) -> InputData:
-    """Describe Parquet files without their identifiers and without reading rows."""
-    from sparsefield.app.tables import row_blocks
-
-    files = [file.resolve() for file in row_blocks.parquet_files(data)]
-    names = row_blocks.parquet_columns(files)
-    roles = columns.find(names)
-    X = row_blocks.ParquetFiles(files, [name for name in names if name not in roles.not_learned])
-    weight = None if roles.weight is None else _read_weight_column(files, roles.weight)
-    n_rows = row_blocks.parquet_rows(files)
-    return InputData(X, False, roles.observed, roles.kinds or "auto", n_rows, weight=weight, named=roles)
-
-
-def _read_weight_column(files: Sequence[Path], name: str) -> Any:
-    import polars as pl
-
-    return read_weights(pl.concat([pl.read_parquet(file, columns=[name], glob=False) for file in files]), name)
-
-
-def _refuse_checks(data: Path, columns: ColumnOptions, what: str) -> None:
-    """Refuse options that need the whole table in memory."""
-    for option, given in columns.for_one_table.items():
-        if given:
-            raise DataError(f"{data}: {option} needs all rows in memory, and cannot be used with {what}: remove it.")
-
-
 def is_matrix(data: Path) -> bool:
     """Return whether a path names a sparse matrix that scipy saved (``.npz``)."""
     return data.suffix.lower() == ".npz"
 
 
 def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
-    from sparsefield.app.tables.matrix_files import read_matrix
+    from sparsefield.app.tables.matrix_files import parquet_columns, parquet_files, read_matrix, read_sparse
     from sparsefield.data import as_source
 
-    matrix = read_matrix(data)
+    matrix: Any
+    if data.is_dir():
+        known = parquet_columns(parquet_files(data))
+        roles = columns.find(known)
+        refuse_roles_of_matrix(data, replace(roles, identifiers=[]))
+        matrix, names = read_sparse(data, columns=[name for name in known if name not in roles.identifiers])
+        # By position, since a check on held-out cells works on an array without names.
+        observed: list[Any] = [names.index(name) for name in roles.observed]
+    else:
+        matrix, names = read_matrix(data), ()
+        roles = columns.find([f"x{k}" for k in range(matrix.shape[1])])
+        refuse_roles_of_matrix(data, roles)
+        observed = roles.observed
     source = as_source(matrix, what=str(data))
-    roles = columns.find(source.names)
-    refuse_roles_of_matrix(data, roles)
     dense = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
     why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
-    return InputData(source.native, False, roles.observed, "auto", source.n_rows, why, named=roles)
+    return InputData(source.native, False, observed, "auto", source.n_rows, why, names=names, named=roles)
 
 
 def refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:

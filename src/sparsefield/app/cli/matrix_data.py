@@ -15,7 +15,7 @@ def read_named_matrix(data: Path, column_names: Path, columns: ColumnOptions) ->
     from sparsefield.app.tables.matrix_files import read_matrix
 
     names = _read_names(column_names)
-    matrix = read_matrix(data)
+    matrix: Any = read_matrix(data)
     rows, width = matrix.shape
     if len(names) != width:
         raise DataError(

@@ -15,7 +15,6 @@ import polars.selectors as cs
 from sparsefield import config
 from sparsefield.app.tables.values import date_formats, type_columns
 from sparsefield.data.column_summaries import ColumnTraits, find_traits
-from sparsefield.data.exact_sums import Weights
 from sparsefield.data.frames import Source
 from sparsefield.data.kinds import kind_of
 from sparsefield.data.schema import Kind
@@ -258,7 +257,7 @@ def _traits_of(source: Source, column: pl.Series) -> ColumnTraits:
     if plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
         return ColumnTraits(column.null_count() == len(column), False, frozenset())
     try:
-        return find_traits(source, Weights(None), [column.name])[0]
+        return find_traits(source, None, [column.name])[0]
     except ValueError:  # cells of a type that a fit refuses, such as lists
         return ColumnTraits(False, False, frozenset())
 

@@ -1,34 +1,35 @@
-"""This module reads sparse matrices from ``.npz`` files that scipy wrote; nothing in a file is trusted or run."""
+"""Sparse 0/1 matrices in files: ``.npz`` files that scipy wrote, and Parquet files of 0/1 columns."""
 
 from __future__ import annotations
 
 import os
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.array_files import damage_of, read_archive
+from sparsefield.app.tables.formats import polars_errors
+from sparsefield.app.tables.read import PARQUET, is_parquet
+from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.errors import DataError
 
-INDEX_NAMES = {
-    "csr": ("indices", "indptr"),
-    "csc": ("indices", "indptr"),
-    "bsr": ("indices", "indptr"),
-    "coo": ("row", "col"),
-    "dia": ("offsets",),
-}
-"""The index arrays that ``scipy.sparse.save_npz`` writes for each format."""
+LARGE, MAX_EXPANSION = 2**28, 200
+"""Bytes, and ratio to the size of its file, beyond which the content of an ``.npz`` file is refused."""
+
+CELLS_OF_BLOCK = 2**21
+"""Cells of a Parquet file that are dense in memory at a time."""
+
+MIN_BLOCK_ROWS = 1024
+"""The fewest rows that are read at a time, because each read has a fixed cost."""
+
+SHOWN_COLUMNS = 5
 
 
-def is_matrix_file(X: Any) -> bool:
-    """Return whether ``X`` is the path of a sparse matrix that scipy saved (``.npz``)."""
-    return isinstance(X, (str, os.PathLike)) and Path(X).suffix.lower() == ".npz"
-
-
-def read_matrix(path: str | os.PathLike[str]) -> Any:
+def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
     """Read a sparse matrix that ``scipy.sparse.save_npz`` wrote, as a CSR matrix; no code in the file is run.
 
     Raises
@@ -36,37 +37,148 @@ def read_matrix(path: str | os.PathLike[str]) -> Any:
     DataError
         If the file is damaged, holds something else, or would not fit into memory.
     """
-    if not Path(path).is_file():
+    path = Path(path)
+    if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
-    names = {"format", "shape", "data", *(name for group in INDEX_NAMES.values() for name in group)}
-    arrays = read_archive(Path(path), names)
-    kind, shape = _format_of(arrays), arrays.get("shape")
-    if kind not in INDEX_NAMES or not {"shape", "data", *INDEX_NAMES[kind]} <= set(arrays):
-        raise DataError(f"{path}: this is not a sparse matrix that scipy.sparse.save_npz wrote.")
-    if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu" or int(shape.min()) < 0:
-        raise DataError(f"{path}: the shape of the matrix is damaged: write it again.")
-    with damage_of(Path(path)):
-        matrix = _build(kind, tuple(shape.tolist()), arrays, str(path))
+    try:
+        _refuse_expansion(path)
+        matrix = sp.load_npz(path)  # which never unpickles
+    except DataError:
+        raise
+    except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+        raise DataError(
+            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({reason}): write "
+            "it again."
+        ) from None
     return as_checked_csr(matrix, str(path))
 
 
-def _format_of(arrays: dict[str, np.ndarray]) -> str:
-    found = arrays.get("format")
-    if found is None or found.ndim != 0 or found.dtype.kind not in "SU":
-        return ""
-    value = found.item()
-    return value.decode("latin-1") if isinstance(value, bytes) else value
+def _refuse_expansion(path: Path) -> None:
+    """Refuse an archive whose content is far larger than its file, or than the memory."""
+    with zipfile.ZipFile(path) as archive:
+        content = sum(entry.file_size for entry in archive.infolist())
+    size = path.stat().st_size
+    if content > LARGE and content > MAX_EXPANSION * size:
+        raise DataError(
+            f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no matrix "
+            "of data does: if it is genuine, save it with compressed=False."
+        )
+    refuse_beyond_available(2.0 * content, f"{path}: the matrix")
 
 
-def _build(kind: str, shape: tuple[int, ...], arrays: dict[str, np.ndarray], what: str) -> Any:
-    data, index = arrays["data"], [arrays[name] for name in INDEX_NAMES[kind]]
-    if data.dtype.kind not in "biuf" or any(one.dtype.kind not in "iu" or one.ndim != 1 for one in index):
-        raise ValueError("its arrays are not those of a sparse matrix")
-    if kind == "coo":
-        return sp.coo_matrix((data, (index[0], index[1])), shape=shape)
-    if kind == "dia":
-        return sp.dia_matrix((data, index[0]), shape=shape)
-    maker = {"csr": sp.csr_matrix, "csc": sp.csc_matrix, "bsr": sp.bsr_matrix}[kind]
-    if kind == "bsr" and (data.ndim != 3 or 0 in data.shape[1:]):
-        raise ValueError("its blocks have no size")
-    return maker((data, index[0], index[1]), shape=shape)
+def read_sparse(
+    path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
+) -> tuple[sp.csr_matrix, tuple[str, ...]]:
+    """Read Parquet files of 0/1 columns as a sparse matrix; the dense table is never in memory.
+
+    Parameters
+    ----------
+    path : Parquet file, or folder of Parquet files with the same columns, which are read in the order of their names
+    columns : names of the columns to read; None reads all
+
+    Returns
+    -------
+    matrix : (rows, columns) scipy.sparse.csr_matrix
+    names : names of its columns, for ``fit(matrix, columns=names)``
+
+    Raises
+    ------
+    DataError
+        If a cell is missing, or is not 0, 1, False or True.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"bread": [0, 1, 1], "milk": [0, 0, 1]}).write_parquet(f"{folder}/part1.parquet")
+    ...     pl.DataFrame({"bread": [1], "milk": [0]}).write_parquet(f"{folder}/part2.parquet")
+    ...     matrix, names = read_sparse(folder)
+    >>> matrix.shape, matrix.nnz, names
+    ((4, 2), 4, ('bread', 'milk'))
+    """
+    import polars as pl
+
+    files = parquet_files(path)
+    names = tuple(parquet_columns(files) if columns is None else columns)
+    rows = max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
+    counts, indices = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
+    for file in files:
+        with polars_errors(file):
+            table = pl.scan_parquet(file, glob=False).select(names)
+            _refuse_other_types(file, table.collect_schema())
+            n_rows = table.select(pl.len()).collect().item()
+            for start in range(0, n_rows, rows):
+                cells = table.slice(start, rows).collect().to_numpy()
+                _refuse_other_values(file, names, cells, start)
+                counts.append(np.count_nonzero(cells, axis=1))
+                indices.append(np.nonzero(cells)[1].astype(np.int32))
+    offsets, numbers = np.cumsum(np.concatenate(counts)), np.concatenate(indices)
+    ones = np.ones(len(numbers), dtype=np.int8)
+    return sp.csr_matrix((ones, numbers, offsets), shape=(len(offsets) - 1, len(names))), names
+
+
+def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return a Parquet file, or those of a folder, sorted by name."""
+    place = Path(path)
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if is_parquet(file) and file.is_file())
+        if not files:
+            raise DataError(f"{place}: this folder has no Parquet files ({', '.join(PARQUET)}).")
+        return files
+    if not place.is_file():
+        raise DataError(f"{place}: there is no such file.")
+    if not is_parquet(place):
+        raise DataError(
+            f"{place}: only Parquet ({', '.join(PARQUET)}) becomes a sparse matrix. To convert a CSV that exceeds "
+            "memory, use polars.scan_csv(...).sink_parquet(...)."
+        )
+    return [place]
+
+
+def parquet_columns(files: Sequence[Path]) -> list[str]:
+    """Return the column names, which must be the same in all files; their order may differ."""
+    import polars as pl
+
+    first: list[str] = []
+    for file in files:
+        with polars_errors(file):
+            names = pl.scan_parquet(file, glob=False).collect_schema().names()
+        first = first or names
+        differing = sorted(set(names) ^ set(first))
+        if differing:
+            where = file if differing[0] in names else files[0]
+            raise DataError(f"{file}: the columns differ from those of {files[0]}: only {where} has {differing[0]!r}.")
+    return first
+
+
+def _refuse_other_types(file: Path, types: Any) -> None:
+    """Refuse columns of text, dates and other types, all of them at once."""
+    import polars as pl
+
+    other = [f"{name!r} ({dtype})" for name, dtype in types.items() if dtype != pl.Boolean and not dtype.is_numeric()]
+    if other:
+        shown = ", ".join(other[:SHOWN_COLUMNS]) + (", ..." if len(other) > SHOWN_COLUMNS else "")
+        raise DataError(
+            f"{file}: a sparse matrix has columns of 0 and 1, and these are others: {shown}. Leave them out "
+            "(columns=, at the command line --id), or read the file as a table."
+        )
+
+
+def _refuse_other_values(file: Path, names: Sequence[str], cells: np.ndarray, first_row: int) -> None:
+    """Refuse missing cells and numbers other than 0 and 1, in all columns of a block at once."""
+    valid = (cells == 0) | (cells == 1)
+    if valid.all():
+        return
+    wrong = np.flatnonzero(~valid.all(axis=0))
+    rows = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
+    shown = [
+        f"column {names[k]!r} has {cells[row, k]} in row {first_row + row:,}"
+        for k, row in zip(wrong[:SHOWN_COLUMNS].tolist(), rows, strict=True)
+    ]
+    more = f", and {len(wrong) - SHOWN_COLUMNS:,} more columns" if len(wrong) > SHOWN_COLUMNS else ""
+    raise DataError(
+        f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {', '.join(shown)}{more} (counted "
+        "from 0). Leave such columns out (columns=, at the command line --id), or read the file as a table."
+    )
