@@ -168,8 +168,6 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(l1=2.0, latent={"x1": 2}).fit(TRAIN)
     with pytest.raises(DataError, match="X is a sparse matrix"):
         MarkovField(l1=2.0, latent={"topic": 2}).fit(sp.csr_matrix(TRAIN))
-    with pytest.raises(DataError, match="comes in parts"):
-        MarkovField(l1=2.0, latent={"topic": 2}).fit(iter([TRAIN]))
     with pytest.raises(DataError, match="needs as many rows"):
         MarkovField(l1=2.0, latent={"topic": 8}).fit(TRAIN[:5])
     with pytest.raises(DataError, match="No column of X varies"):
