@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, FullL1, MarkovField, Relational, RelationalField, Solver
 from sparsefield.analysis.calibration import score_columns
-from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+from sparsefield.app.pages.cell_beliefs import cell_beliefs
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import CovariateWarning, DataError

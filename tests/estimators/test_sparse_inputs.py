@@ -196,7 +196,7 @@ def test_findings_stability_and_pictures_work_with_covariates() -> None:
     model = CRFClassifier(l1=6.0).fit(X, Y)
     assert "pairs of columns go together" in model.findings(X, Y)[0]
     assert len(model.stability(X, 2, y=Y, random_state=0))
-    assert "y0" in model.plot()._repr_html_()
+    assert "y0" in model.plot()._repr_svg_()
     with pytest.raises(DataError, match="leave the table out"):
         model.write_report("report.html", X)
 

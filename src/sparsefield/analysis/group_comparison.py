@@ -39,7 +39,7 @@ from sparsefield.parameter_checks import raise_problems
 from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, make_folder
 
 if TYPE_CHECKING:
-    from sparsefield.app.pages.network_plot import NetworkPlot
+    from sparsefield.app.pages.figure import NetworkPlot
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,10 @@ class GroupComparison:
 
     def plot(self, group_a: Label | None = None, group_b: Label | None = None) -> NetworkPlot:
         """Return a plot of the difference network of two groups: edges have the weight in group_a minus group_b."""
-        from sparsefield.app.pages.network_plot import NetworkPlot
-        from sparsefield.app.pages.network_view import build_view
+        from sparsefield.app.pages.figure import plot_network
 
         a, b = self._two_groups(group_a, group_b)
-        return NetworkPlot(build_view(self.difference_field(a, b)), f"Weights of {a} minus weights of {b}")
+        return plot_network(self.difference_field(a, b), title=f"Weights of {a} minus weights of {b}")
 
     @property
     def facts(self) -> ComparisonFacts:
@@ -123,14 +122,6 @@ class GroupComparison:
     def summary(self) -> str:
         """Return the result in a few lines of text."""
         return "\n".join(describe_comparison(self.facts))
-
-    def write_report(self, path: str | os.PathLike[str], *, title: str = "Comparison of groups") -> None:
-        """Write one HTML file with tests, edges that differ, and the networks; it works offline."""
-        from sparsefield.analysis.comparison_page import make_comparison_page
-        from sparsefield.model.atomic_write import write_atomically
-
-        fields = [field.field_ for field in self.fields.values()]
-        write_atomically(Path(path), make_comparison_page(self.facts, fields, self.results, title).encode())
 
     def save_models(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the field of each group to a model file in a folder, and return the files."""

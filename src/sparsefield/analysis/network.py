@@ -15,7 +15,6 @@ import numpy as np
 
 from sparsefield.analysis.edge_signs import column_directions, edge_signs
 from sparsefield.analysis.feature_sentences import Feature, name_features
-from sparsefield.app.pages.report.stability_text import selection_frequencies
 from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
@@ -397,3 +396,11 @@ class Network:
         order = np.lexsort((number, node))
         self._edges_by_node = number[order]
         self._offsets = np.searchsorted(node[order], np.arange(n_nodes + 1))
+
+
+def selection_frequencies(field: Field) -> np.ndarray | None:
+    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.features):
+        return None
+    return np.asarray(stability.frequencies, dtype=float)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.analysis import calibration
-from sparsefield.app.pages.report.data_sections import ScoredRows
+from sparsefield.analysis.scored_rows import ScoredRows
 from sparsefield.model import Field
 
 Array = np.ndarray

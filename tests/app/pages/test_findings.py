@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.analysis.calibration import Gain
 from sparsefield.analysis.column_evaluation import ColumnEvaluation
-from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
-from sparsefield.app.pages.report.report_page import make_report
+from sparsefield.app.pages.findings import describe_gains, describe_no_gain, tell_findings
+from sparsefield.app.pages.page import make_page
 
 SHARE = re.compile(r"Where (\w+)=(\w+), (?:only )?([\d.]+)% of rows have (\w+)=(\w+), against ([\d.]+)% overall\.")
 NONE = re.compile(r"Where (\w+)=(\w+), none of the rows has (\w+)=(\w+), against ([\d.]+)% overall\.")
@@ -94,7 +94,7 @@ def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model
 
 def test_the_first_sentence_counts_pairs_of_columns_and_features(model, answers) -> None:
     edges, features = len(model.edges_), len(model.features_)
-    (first,) = findings(model.field_)
+    (first,) = tell_findings(model.field_)
     assert first == f"{edges} of 28 pairs of columns go together given all other columns ({features} features)."
     assert model.findings(answers, most=2)[0] == first
     assert len(model.findings(answers, most=2)) == 3
@@ -203,9 +203,8 @@ def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named
     assert sentence.endswith("mostly because of name.")
 
 
-def test_a_report_begins_with_the_findings(model, answers) -> None:
-    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(answers))
-    assert page.index('id="findings"') < page.index('id="summary"')
+def test_a_page_has_the_findings(model, answers) -> None:
+    page = make_page(model, answers)
     text = re.sub("</?strong>", "", page)
     for sentence in model.findings(answers):
         assert sentence in text
@@ -215,5 +214,5 @@ def test_a_report_begins_with_the_findings(model, answers) -> None:
 def test_a_report_on_rows_that_do_not_show_the_dependence_says_so(model, answers) -> None:
     rng = np.random.default_rng(0)
     shuffled = pd.DataFrame({name: rng.permutation(answers[name]) for name in answers}).astype(answers.dtypes)
-    page = make_report(model._as_fitted(), title="T", scored=model._score_rows(shuffled))
+    page = make_page(model, shuffled)
     assert "no better than by column frequencies (gain in log-likelihood -" in page

@@ -150,13 +150,12 @@ def test_a_codebook_is_json_and_keeps_its_source(survey: pl.DataFrame) -> None:
 
 
 def test_the_page_is_offline_and_has_a_picture_of_each_column(book: Codebook, tmp_path) -> None:
-    book.write(tmp_path / "book.html", title="The <survey>")
+    write_codebook(book, tmp_path / "book.html", title="The <survey>")
     page = (tmp_path / "book.html").read_text()
     assert "The &lt;survey&gt;" in page
     assert "http" not in page.replace("http-equiv", "")
-    assert page.count("<svg") == len(book) - 1  # not of the empty column
+    assert page.count("<svg width") == len(book) - 1  # not of the empty column
     assert "--missing k.A." in page
-    assert "<table" in book._repr_html_()
 
 
 def test_a_table_without_rows_is_described() -> None:

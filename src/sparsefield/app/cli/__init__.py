@@ -27,7 +27,6 @@ from sparsefield.app.cli import (
     impute,
     info,
     inspect,
-    path,
     plot,
     predict,
     recommend,
@@ -58,7 +57,6 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("inspect")(inspect.inspect)
 app.command("fit")(fit.fit)
-app.command("path")(path.path)
 app.command("stability")(stability.stability)
 app.command("centrality")(centrality.centrality)
 app.command("confidence")(confidence.confidence)

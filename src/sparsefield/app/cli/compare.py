@@ -15,7 +15,7 @@ from sparsefield.app.cli.console import ProgressBar, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, is_linked, is_matrix, read_data
 from sparsefield.app.cli.model_input import open_model, require_estimator
 from sparsefield.app.cli.remembered_reading import remember_reading
-from sparsefield.app.cli.table_files import check_folder, check_output, check_table_output, write_table
+from sparsefield.app.cli.table_files import check_folder, check_table_output, write_table
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sparsefield import GroupComparison
 
 SHOWN_EDGES = 15
-PAGES = (".html", ".htm")
 NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
 """Learning options that a comparison does not have."""
 
@@ -52,9 +51,6 @@ Adjust = Annotated[
 ]
 Models = Annotated[
     Path | None, typer.Option("--models", metavar="FOLDER", help="Write the model of each group into this folder.")
-]
-Report = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tests, edges and networks (.html).")
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -90,7 +86,6 @@ def compare(
     l1_difference: Difference = "auto",
     adjust: Adjust = "max",
     models: Models = None,
-    report: Report = None,
     drop_missing_groups: DropMissing = False,
     weight: Weight = None,
     as_json: Json = False,
@@ -118,7 +113,7 @@ def compare(
     difference = _read_difference(l1_difference)
     if adjust not in get_args(Adjustment):
         raise typer.BadParameter(f"--adjust must be one of {', '.join(get_args(Adjustment))}, got {adjust!r}")
-    _check_files(data, output, models, report, like)
+    _check_files(data, output, models, like)
     if like is not None:
         model = open_model(like, data)
         require_estimator(model, "MarkovField", "CRFClassifier", what="says how one table is read")
@@ -148,7 +143,7 @@ def compare(
         )
     for field in found.fields.values():
         remember_reading(field, data, reading, given, columns.top_levels, BasketOptions())
-    written = _write(found, output, models, report, f"Groups of {group} in {data.name}")
+    written = _write(found, output, models)
     if as_json:
         show_json(_content(found, written))
         return
@@ -157,16 +152,14 @@ def compare(
         show(f"\nWrote {', '.join(map(str, written))}.")
 
 
-def _check_files(data: Path, output: Path | None, models: Path | None, report: Path | None, like: Path | None) -> None:
+def _check_files(data: Path, output: Path | None, models: Path | None, like: Path | None) -> None:
     if is_linked(data) or is_matrix(data):
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     if output is not None:
         check_table_output(output)
-    if report is not None:
-        check_output(report, PAGES)
     if models is not None:
         check_folder(models)
-    refuse_overwriting_inputs([output, report], [data, *([] if like is None else [like])])
+    refuse_overwriting_inputs([output], [data, *([] if like is None else [like])])
 
 
 def _read_difference(word: str) -> float | str:
@@ -189,9 +182,7 @@ def _check_groups(values: Any, group: str, data: Path) -> None:
         )
 
 
-def _write(
-    found: GroupComparison, output: Path | None, models: Path | None, report: Path | None, title: str
-) -> list[Path]:
+def _write(found: GroupComparison, output: Path | None, models: Path | None) -> list[Path]:
     """Write what was asked for, and return the files."""
     import polars as pl
 
@@ -203,9 +194,6 @@ def _write(
         written.append(output)
     if models is not None:
         written += found.save_models(models)
-    if report is not None:
-        found.write_report(report, title=title)
-        written.append(report)
     return written
 
 

@@ -81,10 +81,10 @@ def show_fit_as_json(
 
 def _findings(field: AnyField, given: InputData) -> list[str]:
     """Return sentences about the data; without figures where the rows are not in memory."""
-    from sparsefield.app.pages.findings import findings
+    from sparsefield.app.pages.findings import tell_findings
 
     in_memory = given.linked or not _is_on_disk(given)
-    return field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
+    return field.findings(given.X) if in_memory and has_features(field) else tell_findings(field.field_)
 
 
 def _is_on_disk(given: InputData) -> bool:

@@ -148,7 +148,7 @@ def _output_file(output: Path, name: str, file: TableFile | None) -> Path:
 def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
     import polars as pl
 
-    from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+    from sparsefield.app.pages.cell_beliefs import cell_beliefs
 
     found, schemas = cell_beliefs(field, given.data).values, _schemas(field)
     decimals = {name: given.formats.get(name, FileFormat()).decimal for name in given.prepared}

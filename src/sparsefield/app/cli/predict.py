@@ -89,7 +89,7 @@ def predict(
     table, found = source.table, source.format
     prepared = prepare_table(table, schema, found)
     field = saved.load(jobs)
-    from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+    from sparsefield.app.pages.cell_beliefs import cell_beliefs
 
     missing, rows = count(prepared.n_missing, "missing value"), count(table.height, "row")
     with StatusLine(f"Imputing {missing} in {rows}"):

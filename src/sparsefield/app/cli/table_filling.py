@@ -135,7 +135,7 @@ def probability_table(
     import numpy as np
     import polars as pl
 
-    from sparsefield.app.pages.explorer.cell_beliefs import group_states
+    from sparsefield.app.pages.cell_beliefs import group_states
 
     types = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
     parts, variables = [pl.DataFrame(schema=types)], {variable.name: variable for variable in schema.targets}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.calibration import ColumnGains, Gain, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.analysis.feature_sentences import Feature, name_features
@@ -20,6 +22,7 @@ from sparsefield.app.pages.observed_states import FeatureEnd, read_ends
 from sparsefield.data.column_types import family_of
 from sparsefield.data.dataset import LocalDataset
 from sparsefield.data.schema import Variable
+from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.model import Field
 
 MAX_EXAMPLES = 5
@@ -35,15 +38,17 @@ LEAST_CORRELATION = 0.01
 """Smallest rank correlation that is told."""
 
 
-def findings(field: Field, sample: LocalDataset | None = None, most: int = MAX_EXAMPLES) -> list[str]:
+def findings(field: Any, X: Any = None, y: Any = None, *, most: int = MAX_EXAMPLES) -> list[str]:
     """Return sentences about the data: how many pairs of columns go together, and the strongest of them with figures.
 
     Parameters
     ----------
-    field : a field
-    sample : the rows it was learned from, or others, compiled with its schemas
-        Without rows, only the first sentence.
-    most : largest number of examples
+    field : fitted estimator
+    X : table, or `Relational` for a field over linked tables
+        The rows of training, or others, from which shares, means and rank correlations are taken. Without rows, only
+        the first sentence.
+    y : labels, for a `CRFClassifier`
+    most : largest number of pairs of columns that are told
 
     Examples
     --------
@@ -51,15 +56,22 @@ def findings(field: Field, sample: LocalDataset | None = None, most: int = MAX_E
     >>> from sparsefield import MarkovField
     >>> rain = np.arange(100) % 2
     >>> wet = np.where(np.arange(100) % 10 < 8, rain, 1 - rain)
-    >>> for sentence in MarkovField(l1=1.0).fit(np.column_stack([rain, wet])).findings(np.column_stack([rain, wet])):
+    >>> X = np.column_stack([rain, wet])
+    >>> for sentence in findings(MarkovField(l1=1.0).fit(X), X):
     ...     print(sentence)
     1 of 1 pair of columns goes together given all other columns (1 feature).
     Where x0=1, 80% of rows have x1=1, against 50% overall.
     """
+    check_is_fitted(field)
+    return tell_findings(field.field_, None if X is None else compile_rows(field, X, y), most)
+
+
+def tell_findings(field: Field, dataset: LocalDataset | None = None, most: int = MAX_EXAMPLES) -> list[str]:
+    """Return the sentences of `findings` about rows that are compiled already."""
     network = Network(field)
     if not len(network.strengths):
         return [describe_no_features(field)]
-    examples = [] if sample is None else _tell_edges(network, sample, most)
+    examples = [] if dataset is None else _tell_edges(network, dataset, most)
     return [count_edges(network), *examples]
 
 

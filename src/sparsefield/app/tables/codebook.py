@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,7 +12,6 @@ from sparsefield import config
 from sparsefield.app.pages.short_names import shorten
 from sparsefield.app.tables.codebook_advice import missing_codes_of
 from sparsefield.app.tables.codebook_contents import CodebookContents
-from sparsefield.app.tables.codebook_page import make_codebook_page, render_body
 from sparsefield.app.tables.codebook_text import render_text
 from sparsefield.app.tables.column_entries import FRACTIONS, ColumnEntry, Finding, LevelCount
 from sparsefield.app.tables.column_findings import find_in_values, find_role, left_out
@@ -23,7 +20,6 @@ from sparsefield.app.tables.duplicate_columns import count_duplicate_rows, find_
 from sparsefield.app.tables.missing_words import missing_numbers
 from sparsefield.app.tables.order_lists import find_order_list
 from sparsefield.data.frames import as_source
-from sparsefield.model.atomic_write import write_atomically
 
 MOST_LEVELS = 20
 """Number of levels of a column that an entry lists."""
@@ -57,13 +53,6 @@ class Codebook(CodebookContents):
 
     def __str__(self) -> str:
         return render_text(self)
-
-    def _repr_html_(self) -> str:
-        return render_body(self)
-
-    def write(self, path: str | os.PathLike[str], *, title: str = "Codebook") -> None:
-        """Write an HTML page that works offline, with a small distribution of every column."""
-        write_atomically(Path(path), make_codebook_page(self, title).encode())
 
 
 def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
