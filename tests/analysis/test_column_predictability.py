@@ -9,6 +9,7 @@ import pytest
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis import calibration
 from sparsefield.analysis.predictability import find_predictability
+from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
@@ -79,7 +80,7 @@ def field(survey: pl.DataFrame) -> MarkovField:
 
 
 def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.DataFrame) -> None:
-    scored = field._score_rows(survey[300:])
+    scored = score_rows(field, survey[300:])
     scores = {score.name: score for score in calibration.score_columns(scored.sample, scored.answers)}
     found = field.predictability(survey[300:])
     assert set(found["column"]) == {"age", "mood"}
@@ -93,9 +94,9 @@ def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.
 
 
 def test_shares_are_between_0_and_1(field: MarkovField, survey: pl.DataFrame) -> None:
-    found = find_predictability(field.field_, field._score_rows(survey[300:]))
+    found = find_predictability(field.field_, score_rows(field, survey[300:]))
     assert found.by_column["age"] == pytest.approx(float(found.r_squared[found.names.index("age")]))
-    noise = find_predictability(field.field_, field._score_rows(survey[300:].with_columns(age=pl.col("age").reverse())))
+    noise = find_predictability(field.field_, score_rows(field, survey[300:].with_columns(age=pl.col("age").reverse())))
     assert np.nanmin(noise.r_squared) < 0.0
     assert all(0.0 <= share <= 1.0 for share in noise.by_column.values())
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, FullL1, MarkovField, Relational, RelationalField, Solver
 from sparsefield.analysis.calibration import score_columns
+from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.app.pages.cell_beliefs import cell_beliefs
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
@@ -283,7 +284,7 @@ def test_pages_say_what_the_score_says() -> None:
     assert field.score(lonely) == pytest.approx(np.log(0.5), abs=0.01)
     beliefs = cell_beliefs(field, lonely).values[""]
     assert beliefs["a"][0] == pytest.approx([0.5, 0.5], abs=0.01)
-    scored = field._score_rows(lonely)
+    scored = score_rows(field, lonely)
     (column,) = score_columns(scored.sample, scored.answers)
     assert column.cll == pytest.approx(field.score(lonely))
 

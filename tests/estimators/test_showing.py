@@ -11,7 +11,6 @@ import sklearn
 from sklearn.exceptions import NotFittedError
 
 from sparsefield import CRFClassifier, MarkovField, RelationalField
-from sparsefield.errors import DataError
 
 ODD = "<script>alert(1)</script>"
 

@@ -115,9 +115,9 @@ class CentralityMethods:
 
     def _find_predictability(self, table: Any) -> Predictability:
         from sparsefield.analysis.predictability import describe_training_rows, find_predictability
+        from sparsefield.analysis.scored_rows import score_rows
 
-        estimator: Any = self
-        scored = estimator._score_rows(table)
+        scored = score_rows(self, table)
         record = self.field_.record
         if record.is_learned and scored.n_rows == record.n_rows:
             warnings.warn(describe_training_rows(scored.n_rows), UserWarning, stacklevel=3)

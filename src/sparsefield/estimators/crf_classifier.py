@@ -345,13 +345,6 @@ class CRFClassifier(ClassifierMixin, UncertaintyMethods, FieldEstimator):
             evaluator, field = make_evaluator(dataset, PseudoLikelihood(), engine), self.field_
             return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
 
-    def _score_rows(self, data: Any) -> Any:
-        if isinstance(self.field_.schema, CovariateSchema):
-            raise DataError(
-                "The field was learned from a sparse matrix, which has no label columns: leave the table out."
-            )
-        return super()._score_rows(data)
-
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         source, schema = self._read_by_name(X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)

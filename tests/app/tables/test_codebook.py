@@ -14,6 +14,7 @@ import pytest
 
 import sparsefield
 from sparsefield import Codebook, MarkovField
+from sparsefield.app.pages.codebook_page import write_codebook
 from sparsefield.data import as_source, learn_schema
 
 
