@@ -165,6 +165,8 @@ def test_the_canvas_answers_pointer_and_keyboard(driver: Any, report: Path) -> N
     wait_for(driver, lambda: driver.current_url != first)
     ActionChains(driver).send_keys(Keys.ESCAPE).perform()
     wait_for(driver, lambda: "#" not in driver.current_url)
+    click(driver, "#all")  # as it was before it was moved and zoomed
+    wait_for(driver, lambda: driver.execute_script("return net.picture().length > 0"))
     spot = driver.execute_script("const pen = new DOMParser().parseFromString(net.picture(), 'image/svg+xml'); "
         "const part = pen.querySelector('circle[stroke-width=\"1.2\"]'); "
         "return [Number(part.getAttribute('cx')), Number(part.getAttribute('cy'))]")  # fmt: skip
