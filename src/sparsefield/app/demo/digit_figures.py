@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
@@ -126,7 +126,7 @@ def draw_completions(completions: Sequence[CompletedPicture], *, levels: int) ->
     for k, picture in enumerate(completions):
         visible = np.where(picture.missing, levels, picture.truth)
         for ax, values in zip(grid[:, k], (picture.truth, visible, picture.filled), strict=True):
-            colors = [*PAPER(np.linspace(0, 1, levels)), mpl.colors.to_rgba(MISSING_COLOR)]
+            colors = [*PAPER(np.linspace(0, 1, levels)), to_rgba(MISSING_COLOR)]
             ax.imshow(values, cmap=ListedColormap(colors), vmin=0, vmax=levels)
             ax.set(xticks=[], yticks=[])
             ax.spines[:].set_color(PALE)
@@ -150,7 +150,7 @@ def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: f
     parts = {"Signals": signals, "Errors without edges": before, "Errors of the field": after}
     axes: Sequence[Axes] = figure.subplots(1, 3, sharey=True)
     for ax, (title, values) in zip(axes, parts.items(), strict=True):
-        ax.hist(np.ravel(values), np.linspace(-1, 1, 41), color=BLUE, log=True)
+        ax.hist(np.ravel(values), np.linspace(-1, 1, 41).tolist(), color=BLUE, log=True)
         ax.set_title(title, fontsize=11, fontweight="bold", color=INK, loc="left")
         ax.set_xlabel(f"{np.mean(np.abs(values) < threshold):.0%} are within ±{threshold:g}", color=GREY, fontsize=9)
         ax.tick_params(labelsize=8.5, colors=GREY)

@@ -63,7 +63,7 @@ class Session:
         if not isinstance(model, (MarkovField, CRFClassifier, RelationalField)):
             raise DataError(f"{name}: holds a {type(model).__name__}, which cannot be explored.")
         self.name, self.linked = name, isinstance(model, RelationalField)
-        self.model = model
+        self.model: Any = model
         # A classifier predicts only labels; the same field over one table also takes labels as evidence.
         if isinstance(model, CRFClassifier):
             self.model = MarkovField.from_field(model.field_, inference=model.inference)

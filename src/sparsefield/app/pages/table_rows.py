@@ -141,7 +141,7 @@ class TableRows:
         assert self.data is not None
         changed: dict[str, pl.DataFrame] = {}
         for (table, row, name), state in changes.items():
-            frame = changed.get(table, self.data.tables[table])
+            frame = changed[table] if table in changed else self.data.tables[table]
             changed[table] = frame.with_columns(_replace_cell(frame[name], row, state))
         return self.data.with_tables(changed)
 

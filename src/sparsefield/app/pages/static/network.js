@@ -195,15 +195,12 @@ const net = (() => {
     constructor(paint) {
       this.paint = paint;
     }
-    line(points, style) {
+    line(from, to, style) {
       const p = this.paint;
       p.beginPath();
-      p.moveTo(...points[0]);
-      if (points.length === 3) p.quadraticCurveTo(...points[1], ...points[2]);
-      else p.lineTo(...points[1]);
-      p.lineWidth = style.width;
-      p.strokeStyle = style.color;
-      p.globalAlpha = style.alpha ?? 1;
+      p.moveTo(...from);
+      p.lineTo(...to);
+      Object.assign(p, { lineWidth: style.width, strokeStyle: style.color, globalAlpha: style.alpha });
       p.setLineDash(style.dash ?? []);
       p.stroke();
       p.globalAlpha = 1;
@@ -213,99 +210,48 @@ const net = (() => {
       const p = this.paint;
       p.beginPath();
       p.arc(x, y, r, from, to);
-      if (style.fill) {
-        p.globalAlpha = style.alpha ?? 1;
-        p.fillStyle = style.fill;
-        p.fill();
-        p.globalAlpha = 1;
-      }
-      if (style.stroke) {
-        p.lineWidth = style.width;
-        p.strokeStyle = style.stroke;
-        p.stroke();
-      }
+      Object.assign(p, { fillStyle: style.fill, strokeStyle: style.stroke, lineWidth: style.width });
+      if (style.fill) p.fill();
+      p.stroke();
     }
     text(x, y, words, size, style) {
-      const p = this.paint;
-      p.font = `${style.bold ? "600 " : ""}${size}px Inter, "Segoe UI", Helvetica, Arial, sans-serif`;
-      p.textAlign = "center";
-      p.textBaseline = "middle";
-      p.lineJoin = "round";
-      if (style.halo) {
-        p.lineWidth = 3.5;
-        p.strokeStyle = style.halo;
-        p.strokeText(words, x, y);
-      }
-      p.fillStyle = style.color;
+      const p = this.paint,
+        font = `${size}px Inter, "Segoe UI", Helvetica, Arial, sans-serif`;
+      Object.assign(p, { font: style.bold ? `600 ${font}` : font, textAlign: "center", textBaseline: "middle" });
+      Object.assign(p, { lineJoin: "round", lineWidth: 3.5, strokeStyle: style.halo, fillStyle: style.color });
+      if (style.halo) p.strokeText(words, x, y);
       p.fillText(words, x, y);
     }
   }
   class SvgPen {
     constructor(width, height) {
-      this.root = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-      for (const [name, value] of Object.entries({
-        xmlns: "http://www.w3.org/2000/svg",
-        width,
-        height,
-        viewBox: `0 0 ${width} ${height}`,
-        "font-family": "Helvetica, Arial, sans-serif",
-      }))
-        this.root.setAttribute(name, value);
+      this.root = this.make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "Arial" });
     }
-    add(tag, attributes, words) {
+    make(tag, attributes, words = "") {
       const part = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [name, value] of Object.entries(attributes))
-        if (value !== undefined)
-          part.setAttribute(name, typeof value === "number" ? Math.round(100 * value) / 100 : value);
-      if (words !== undefined) part.textContent = words;
-      this.root.append(part);
+      for (const [name, value] of Object.entries(attributes)) {
+        if (value !== undefined) part.setAttribute(name, typeof value === "number" ? Number(value.toFixed(2)) : value);
+      }
+      part.textContent = words;
+      return part;
     }
-    line(points, style) {
-      const at = (p) => p.map((value) => value.toFixed(1)).join(" ");
-      const d =
-        `M${at(points[0])}` + (points.length === 3 ? `Q${at(points[1])} ${at(points[2])}` : `L${at(points[1])}`);
-      this.add("path", {
-        d,
-        fill: "none",
-        stroke: style.color,
-        "stroke-width": style.width,
-        "stroke-opacity": style.alpha,
-        "stroke-dasharray": style.dash?.length ? style.dash.join(" ") : undefined,
-      });
+    line([x1, y1], [x2, y2], style) {
+      const dash = style.dash?.length ? style.dash.join(" ") : undefined;
+      const look = { stroke: style.color, "stroke-width": style.width, "stroke-opacity": style.alpha };
+      this.root.append(this.make("line", { x1, y1, x2, y2, ...look, "stroke-dasharray": dash }));
     }
     circle(x, y, r, style, from = 0, to = 2 * Math.PI) {
-      const common = {
-        fill: style.fill ?? "none",
-        stroke: style.stroke,
-        "stroke-width": style.width,
-        "fill-opacity": style.alpha,
-      };
-      if (to - from > 6.28) {
-        this.add("circle", { cx: x, cy: y, r, ...common });
-        return;
-      }
+      const look = { fill: style.fill ?? "none", stroke: style.stroke, "stroke-width": style.width };
       const at = (angle) => `${(x + r * Math.cos(angle)).toFixed(1)} ${(y + r * Math.sin(angle)).toFixed(1)}`;
-      this.add("path", {
-        d: `M${at(from)}A${r.toFixed(1)} ${r.toFixed(1)} 0 ${to - from > Math.PI ? 1 : 0} 1 ${at(to)}`,
-        ...common,
-      });
+      const d = `M${at(from)}A${r.toFixed(1)} ${r.toFixed(1)} 0 ${to - from > Math.PI ? 1 : 0} 1 ${at(to)}`;
+      this.root.append(
+        to - from > 6.28 ? this.make("circle", { cx: x, cy: y, r, ...look }) : this.make("path", { d, ...look }),
+      );
     }
     text(x, y, words, size, style) {
-      this.add(
-        "text",
-        {
-          x,
-          y: y + 0.35 * size,
-          "font-size": size,
-          "text-anchor": "middle",
-          fill: style.color,
-          "font-weight": style.bold ? 600 : undefined,
-          stroke: style.halo,
-          "stroke-width": style.halo ? 3 : undefined,
-          "paint-order": style.halo ? "stroke" : undefined,
-        },
-        words,
-      );
+      const halo = style.halo ? { stroke: style.halo, "stroke-width": 3, "paint-order": "stroke" } : {};
+      const look = { fill: style.color, "font-size": size, "font-weight": style.bold ? 600 : undefined };
+      this.root.append(this.make("text", { x, y: y + 0.35 * size, "text-anchor": "middle", ...look, ...halo }, words));
     }
   }
 
@@ -352,31 +298,19 @@ const net = (() => {
       pen.circle(a[0], a[1] - 14, 10, { stroke: style.color, width });
       return;
     }
-    pen.line([a, b], style);
+    pen.line(a, b, style);
   }
 
   // WCAG contrast decides between dark and white text.
+  const channels = (fill) => [1, 3, 5].map((k) => parseInt(fill.slice(k, k + 2), 16));
   function textOn(fill) {
-    const parts = /^#/.test(fill)
-      ? [1, 3, 5].map((k) => parseInt(fill.slice(k, k + 2), 16))
-      : fill.match(/\d+/g).map(Number);
-    const light = parts.slice(0, 3).map((value) => ((value / 255 + 0.055) / 1.055) ** 2.4);
+    const light = channels(fill).map((value) => ((value / 255 + 0.055) / 1.055) ** 2.4);
     return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.2 ? "#1f2430" : "#ffffff";
   }
   function mix(one, two, share) {
-    const parts = (text) => [1, 3, 5].map((k) => parseInt(text.slice(k, k + 2), 16));
-    const a = parts(one),
-      b = parts(two);
-    return (
-      "#" +
-      a
-        .map((value, k) =>
-          Math.round(value + (b[k] - value) * share)
-            .toString(16)
-            .padStart(2, "0"),
-        )
-        .join("")
-    );
+    const other = channels(two),
+      mixed = channels(one).map((value, k) => Math.round(value + (other[k] - value) * share));
+    return "#" + mixed.map((value) => value.toString(16).padStart(2, "0")).join("");
   }
   function fillOf(k) {
     if (state.given.has(data.names[k])) return color.ink;
@@ -447,7 +381,7 @@ const net = (() => {
     const b = data.bubbles,
       most = Math.max(...b.s, 1e-9);
     b.s.forEach((s, e) =>
-      pen.line([spot(b.a[e]), spot(b.b[e])], { width: 1 + (9 * s) / most, color: color.faint, alpha: 0.9 }),
+      pen.line(spot(b.a[e]), spot(b.b[e]), { width: 1 + (9 * s) / most, color: color.faint, alpha: 0.9 }),
     );
     b.sizes.forEach((size, k) => {
       const [x, y] = spot(k),
@@ -478,10 +412,7 @@ const net = (() => {
     if (!box.width) return;
     if (!scene) buildScene();
     const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
-    if (canvas.width !== width || canvas.height !== height) {
-      canvas.width = width;
-      canvas.height = height;
-    }
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     const paint = canvas.getContext("2d");
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, box.width, box.height);

@@ -749,13 +749,7 @@
     });
   }
   readAddress();
-  let tabWas = question.tab;
   net.onChange(() => {
-    if (question.tab !== "column" && net.state.chosen < 0 && net.state.edge < 0) {
-      writeAddress();
-      return;
-    }
-    if (question.tab !== tabWas) tabWas = question.tab;
     if (question.tab === "column") render();
     else writeAddress();
   });
