@@ -1,4 +1,4 @@
-"""This module measures how long the explorer takes to answer on a field of many columns."""
+"""Seconds that the served page takes to be made and to answer, on a field of many columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ __all__ = ["run_pages"]
 
 Row = dict[str, Any]
 
-METHODS = ("auto", "bp", "mean-field")
+METHODS = ("bp", "mean-field", "auto")
 
 
 def run_pages(*, columns: int = 10_000, seed: int = 0, report: Callable[[str], None] = lambda line: None) -> list[Row]:
-    """Return a row per action: the seconds of its callback, without the transfer and the drawing."""
-    from sparsefield.app.pages.explorer.explorer_page import make_app
-    from sparsefield.app.pages.explorer.network_callbacks import draw_part
-    from sparsefield.app.pages.explorer.session import open_session
+    """Return a row per action: its seconds, without the transfer and the drawing."""
+    from sparsefield.app.pages.session import Session
 
     made = make_markov_field(columns, 1, neighbors=4, weights=(-1, 1), burn_in=1, thin=1, seed=seed)
     found: list[Row] = []
@@ -35,16 +33,13 @@ def run_pages(*, columns: int = 10_000, seed: int = 0, report: Callable[[str], N
         found.append({"action": action, "inference": method, "seconds": time.perf_counter() - start})
         return answer
 
-    session = measure("open the model", lambda: open_session("field", made.field))
-    measure("build the page, communities included", lambda: make_app(session, "t"))
-    measure("find a column by its name", lambda: session.network.find("77", 30))
-    measure("draw the communities", lambda: draw_part(session, None, None, 40, {}))
-    measure("open a community", lambda: draw_part(session, None, 0, 40, {}))
-    measure("draw a neighborhood", lambda: draw_part(session, 7, None, 40, {}))
+    session = Session("field", made.field)
+    measure("make the page, communities included", lambda: session.page)
     for method in METHODS:
-        session.compare({}, method)
-        measure("set a column", lambda method=method: session.compare({"7": 1}, method), method)
-        measure("set it again", lambda method=method: session.compare({"7": 1}, method), method)
+        session.beliefs({"method": method})
+        question = {"set": {"x7": "1"}, "method": method}
+        measure("set a column", lambda question=question: session.beliefs(question), method)
+        measure("set it again", lambda question=question: session.beliefs(question), method)
     return found
 
 
@@ -53,5 +48,5 @@ def command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure the answers of the explorer's page on a synthetic field of many columns."""
+    """Measure the answers of the served page on a synthetic field of many columns."""
     print_rows(run_pages(columns=columns, seed=seed, report=print_message), ["action", "inference", "seconds"], as_json)

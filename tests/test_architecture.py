@@ -168,9 +168,9 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
         "scipy",
         "numpy",
         "narwhals",
-        "plotly",
-        "dash",
-        "flask",
+        "matplotlib",
+        "starlette",
+        "uvicorn",
     }
 
 

@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import io
 import re
-import xml.etree.ElementTree
 from pathlib import Path
 from types import ModuleType
 
@@ -171,23 +170,6 @@ def test_every_public_name_is_in_the_reference() -> None:
     text = "\n".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.rst"))
     described = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)$", text, re.MULTILINE))
     assert {name for name in sparsefield.__all__ if not name.startswith("_")} <= described
-
-
-@pytest.mark.slow
-def test_pictures_are_those_that_the_script_draws(tmp_path) -> None:
-    figures = load_script("figures")
-    figures.main(tmp_path)
-    assert {path.name for path in figures.FOLDER.iterdir()} == set(figures.PICTURES)
-    for name in figures.PICTURES:
-        drawn, kept = ((folder / name).read_text() for folder in (tmp_path, figures.FOLDER))
-        xml.etree.ElementTree.fromstring(drawn)
-        assert NUMBER.sub("#", drawn) == NUMBER.sub("#", kept)
-
-
-def test_the_gallery_shows_the_pictures_that_its_script_draws() -> None:
-    gallery, page = load_script("gallery"), (ROOT / "docs/gallery.md").read_text()
-    assert {path.name for path in gallery.FOLDER.iterdir()} == set(gallery.PICTURES)
-    assert all(f"(images/gallery/{name})" in page for name in gallery.PICTURES)
 
 
 def load_script(name: str) -> ModuleType:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.analysis.weight_intervals import confidence_intervals
+    from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
-    from sparsefield.app.pages.plot import plot_network
-    from sparsefield.app.pages.report.write import write_report
+    from sparsefield.app.pages.page import write_report
     from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
@@ -116,8 +116,8 @@ _NAMES_OF_MODULE = {
     "analysis.stability": ("regularization_path", "stability"),
     "analysis.weight_intervals": ("confidence_intervals",),
     "app.pages.findings": ("findings",),
-    "app.pages.plot": ("plot_network",),
-    "app.pages.report.write": ("write_report",),
+    "app.pages.figure": ("plot_network",),
+    "app.pages.page": ("write_report",),
     "app.tables.field_factors": ("to_pgmpy",),
     "app.tables.graph_export": ("to_networkx",),
     "app.tables.uai": ("read_uai", "write_uai"),

@@ -19,6 +19,7 @@ from dask_processes import LIMIT
 from sparsefield import RelationalField, load
 from sparsefield.app.cli.explore import read_rows
 from sparsefield.app.cli.model_input import open_model
+from sparsefield.app.pages.session import Session
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.schema_file import parse_schema_file
 
@@ -48,7 +49,7 @@ def plain_model(table: Path, run) -> Path:
 
 @pytest.mark.slow
 def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) -> None:
-    pytest.importorskip("dash")
+    pytest.importorskip("uvicorn")
     words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--separator", ";"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
@@ -57,7 +58,7 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
         try:
             assert address.startswith("http://127.0.0.1:")
             with urllib.request.urlopen(address, timeout=LIMIT) as page:
-                assert b"days.safetensors" in page.read()
+                assert b"<h1>days</h1>" in page.read()
             with (
                 pytest.raises(urllib.error.HTTPError, match="403"),
                 urllib.request.urlopen(address[:-8], timeout=LIMIT) as page,
@@ -75,8 +76,10 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
 def test_a_browser_opens_a_file_that_redirects_to_the_page(
     plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = pytest.importorskip("sparsefield.app.pages.explorer.server")
-    monkeypatch.setattr(server, "serve", lambda session, *, port, ready: ready("http://127.0.0.1:1/secret/"))
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(
+        "sparsefield.app.pages.server.serve", lambda session, *, port, ready: ready("http://127.0.0.1:1/secret/")
+    )
     started = []
     monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))
     assert run("explore", plain_model).code == 0
@@ -93,9 +96,13 @@ def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table
     out = table.parent / "filled.csv"
     assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
     rows = read_rows(open_model(plain_model), table, ReadOptions(separator=";"))
-    for row in range(200):
-        rows.accept("", row, None, "mean-field")
-    assert rows.csv("") == out.read_bytes()
+    session = Session("days", rows.model, rows)
+    accepted = [
+        ["", row, cell["name"], cell["best"]]
+        for row in range(200)
+        for cell in session.row({"row": row, "method": "mean-field"})["missing"]
+    ]
+    assert session.completed({"accepted": accepted})[1] == out.read_bytes()
     assert rows.row_name("", 3) == "d3 (row 4)"
 
 
@@ -106,25 +113,28 @@ def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
-    view = rows.describe("pupil", 0, "mean-field")
-    (missing_cell,) = view.missing
-    assert missing_cell.name == "mood"
-    np.testing.assert_allclose(missing_cell.belief, expected["pupil"]["mood"][0], atol=1e-12)
-    assert [cell.name for cell in view.values] == ["grade"]
+    session = Session("school", field, rows)
+
+    def view(table: str, row: int, accepted: list) -> dict:
+        return session.row({"table": table, "row": row, "method": "mean-field", "accepted": accepted})
+
+    (missing_cell,) = view("pupil", 0, [])["missing"]
+    assert missing_cell["name"] == "mood"
+    np.testing.assert_allclose(missing_cell["belief"], expected["pupil"]["mood"][0], atol=1e-4)
+    assert [cell["name"] for cell in view("pupil", 0, [])["values"]] == ["grade"]
     visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
-    before = rows.describe("visit", visit, "mean-field").values[0].probability
-    (taken,) = rows.accept("pupil", 0, None, "mean-field")
+    accepted = [["pupil", 0, "mood", missing_cell["best"]]]
+    before, after = (view("visit", visit, cells)["values"][0]["probability"] for cells in ([], accepted))
     # Evidence on a pupil changes the beliefs about the pupil's visits.
-    after = rows.describe("visit", visit, "mean-field").values[0].probability
     assert after != before
-    assert rows.completed("pupil")["mood"][0] == taken.state
+    completed = pl.read_csv(session.completed({"table": "pupil", "accepted": accepted})[1])
+    assert completed["mood"][0] == missing_cell["best"]
     assert rows.row_name("pupil", 0) == "000 (row 1)"
-    rows.undo("pupil", 0, "mood")
-    assert rows.describe("visit", visit, "mean-field").values[0].probability == pytest.approx(before)
+    assert view("visit", visit, [])["values"][0]["probability"] == pytest.approx(before)
 
 
 def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_model: Path, table: Path, run) -> None:
-    pytest.importorskip("dash")
+    pytest.importorskip("uvicorn")
     run("explore", model, table).one_error("days.csv", "linked tables")
     run("explore", plain_model, school).one_error("one table", "CSV")
     run("explore", table).one_error("days.csv")
@@ -135,16 +145,14 @@ def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_mod
     run("explore", plain_model, table.parent / "x.npz").one_error("sparse matrix")
 
 
-def test_without_dash_the_error_names_the_remedy(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_server_the_error_names_the_remedy(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
-    monkeypatch.setattr(
-        "sparsefield.app.cli.explore.find_spec", lambda name: None if name == "dash_cytoscape" else real(name)
-    )
+    monkeypatch.setattr("sparsefield.app.cli.explore.find_spec", lambda name: None if name == "uvicorn" else real(name))
     run("explore", plain_model).one_error('pip install "sparsefield[explore]"')
 
 
-def test_other_commands_do_not_import_dash() -> None:
+def test_other_commands_do_not_import_a_server() -> None:
     code = f"import sys; sys.argv = ['x', 'explore', '--help']\ntry:\n  exec({CODE!r})\nexcept SystemExit: pass\n"
-    code += "print('dash' in sys.modules, 'flask' in sys.modules, 'numba' in sys.modules)"
+    code += "print('starlette' in sys.modules, 'uvicorn' in sys.modules, 'numba' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert run.stdout.splitlines()[-1] == "False False False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,7 @@ def weather(tmp_path: Path) -> Path:
     return tmp_path / "w.safetensors"
 
 
-@pytest.mark.parametrize(
-    ("name", "start"), [("n.svg", b"<svg"), ("n.pdf", b"%PDF"), ("n.png", b"\x89PNG"), ("n.html", b"<!DOCTYPE")]
-)
+@pytest.mark.parametrize(("name", "start"), [("n.svg", b"<?xml"), ("n.pdf", b"%PDF"), ("n.png", b"\x89PNG")])
 def test_the_suffix_selects_the_format(run, weather: Path, tmp_path: Path, name: str, start: bytes) -> None:
     done = run("plot", weather, "-o", tmp_path / name, "--title", "Rain & wind", "--width-mm", 80, "--dpi", 60)
     assert done.code == 0, done.err
@@ -84,7 +83,7 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
     assert pl.read_csv(rings).filter(column="day")["predictability"].to_list() == [None]
     done = run("plot", tmp_path / "w.safetensors", "-o", picture, "--rings", rings)
     assert done.code == 0, done.err
-    assert ">rain: " in picture.read_text(encoding="utf-8")
+    assert ">predictability</text>" in picture.read_text(encoding="utf-8")
     assert ">day: " not in picture.read_text(encoding="utf-8")
 
 
@@ -98,8 +97,8 @@ def test_communities_are_found_named_or_read_and_those_without_are_noted(run, we
     for given in (tmp_path / "some.csv", "rain=sky,wet=ground"):
         done = run("plot", weather, "-o", picture, "--communities", given)
         assert done.code == 0, done.err
-        assert "Note: --communities has no community of sun, drawn in gray." in done.err
-        assert ">no community</text>" in picture.read_text(encoding="utf-8")
+        assert "Note: --communities has no community of 'sun', drawn in gray." in done.err
+        assert ">none</text>" in picture.read_text(encoding="utf-8")
     run("plot", weather, "-o", picture, "--communities", "none.csv").one_error("no file, no column=community", "'auto'")
 
 
@@ -111,10 +110,9 @@ def test_a_crowded_figure_is_noted_with_the_number_of_edges_that_fit(run, tmp_pa
     field.save(tmp_path / "m.safetensors")
     words = ("plot", tmp_path / "m.safetensors", "-o", tmp_path / "n.svg", "--width-mm", 70, "--edge-labels")
     (line,) = [line for line in run(*words).err.splitlines() if "crowded" in line]
-    assert line.startswith(f"Note: {len(field.edges_)} edges with their weights are crowded at 70 mm: --max-edges ")
+    assert re.match(r"Note: \d+ edges with their weights are crowded at 70 mm: --max-edges ", line)
     fewer = line.split("--max-edges ")[1].split()[0]
     assert "crowded" not in run(*words, "--max-edges", fewer).err
-    assert "crowded" not in run("plot", tmp_path / "m.safetensors", "-o", tmp_path / "n.html", "--width-mm", 70).err
 
 
 def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.pages.report.repeat_fit import as_command, as_python, describe_fit
+from sparsefield.app.pages.repeat_fit import as_command, as_python, describe_fit
 from sparsefield.app.tables.source import source_of
 
 

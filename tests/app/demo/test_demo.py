@@ -18,7 +18,6 @@ from sparsefield.app.demo.digit_figures import (
 )
 from sparsefield.app.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_predictions
 from sparsefield.app.demo.digits_demo import DemoResult, run_demo
-from sparsefield.app.pages.svg import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -37,10 +36,9 @@ def test_the_files_are_there_and_parse(quick: tuple[Path, DemoResult, list[str]]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
     for name in names[:3]:
         assert ElementTree.parse(out / name).getroot().tag == SVG + "svg"
-    page = ElementTree.fromstring((out / "index.html").read_text("utf-8").split("\n", 1)[1])
-    assert len(list(page.iter(SVG + "svg"))) == 3
-    assert len(list(page.iter("figcaption"))) == 3
-    assert not any("href" in key or key == "src" for element in page.iter() for key in element.attrib)
+    page = (out / "index.html").read_text("utf-8")
+    assert page.count('<img src="data:image/svg+xml;base64,') == page.count("src=") == page.count("<figcaption>") == 3
+    assert "http" not in page.split("<body>")[1].split("<script>")[0]
 
 
 def test_the_field_beats_the_frequencies(quick: tuple[Path, DemoResult, list[str]]) -> None:
@@ -113,8 +111,10 @@ def test_the_network_distinguishes_neighbors_from_others() -> None:
     square = np.zeros((8, 8))
     network = PixelNetwork(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)))
     assert network.neighbors().tolist() == [True, True, False, False]
-    root = ElementTree.fromstring(draw_network(network, strongest=3))
-    assert len(root.findall(SVG + "path")) == 3
+    text = draw_network(network, strongest=3)
+    ElementTree.fromstring(text)
+    assert "neighboring pixels (2)" in text
+    assert "farther apart (1)" in text
 
 
 def test_a_field_without_edges_can_be_drawn() -> None:
@@ -128,12 +128,4 @@ def test_a_wrong_guess_is_shown_with_the_truth() -> None:
     picture = np.zeros((8, 8), dtype=int)
     one = CompletedPicture(picture, picture, picture == 0, "3", "8", 0.6)
     words = [node.text for node in ElementTree.fromstring(draw_completions([one], levels=2)).iter(SVG + "text")]
-    assert {"8", "60%", "is 3"} <= set(words)
-
-
-def test_text_is_escaped() -> None:
-    drawing = Drawing(10, 10, 'a "title" & more')
-    drawing.text(0, 0, "a < b & c")
-    root = ElementTree.fromstring(drawing.render())
-    assert root.get("aria-label") == 'a "title" & more'
-    assert root.find(SVG + "text").text == "a < b & c"  # pyright: ignore[reportOptionalMemberAccess]
+    assert {"8", "60%, is 3"} <= set(words)

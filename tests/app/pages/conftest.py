@@ -7,7 +7,7 @@ import pytest
 from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
-from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+from sparsefield.app.pages.table_rows import InputTable, TableRows
 
 
 @pytest.fixture(scope="session")

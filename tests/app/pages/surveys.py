@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield import Relational, RelationalField
-from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+from sparsefield.app.pages.table_rows import InputTable, TableRows
 from sparsefield.model import StabilityRecord
 
 

@@ -1,4 +1,4 @@
-"""Colors can be read on light and dark pages, and are written in one place."""
+"""Colors can be read on light and dark pages, and the style sheet has those of the palette."""
 
 from __future__ import annotations
 
@@ -7,33 +7,44 @@ from importlib.resources import files
 
 import pytest
 
-from sparsefield.app.pages.html_page import base_style
-from sparsefield.app.pages.palette import DARK, GROUPS, LIGHT, NEUTRAL, Theme, contrast, group_color, text_on
+from sparsefield.app.pages.palette import BLUE, GROUPS, NEUTRAL, ORANGE, contrast, group_color, text_on
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Smallest contrasts of WCAG 2, level AA."""
 
 TEXT_AREAS = {
-    "ink": ("back", "card", "sunken", "positive_tint"),
+    "ink": ("back", "card", "sunken", "positive-tint"),
     "soft": ("back", "card", "sunken"),
-    "accent": ("back", "card", "positive_tint"),
-    "positive_text": ("back", "card", "sunken"),
-    "negative_text": ("back", "card", "sunken"),
-    "warn_text": ("warn_back",),
-    "code_text": ("code_back",),
+    "accent": ("back", "card", "positive-tint"),
+    "positive-text": ("back", "card", "sunken"),
+    "negative-text": ("back", "card", "sunken"),
+    "warn-text": ("warn-back",),
+    "code-text": ("code-back",),
 }
+STYLE = (files("sparsefield.app.pages") / "static" / "page.css").read_text()
+LIGHT, DARK, CHOSEN = (
+    dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part.split("}")[0]))
+    for part in re.split("(?<!-)color-scheme:", STYLE)[1:4]
+)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize(("text", "area"), [(text, area) for text, areas in TEXT_AREAS.items() for area in areas])
-def test_text_can_be_read_on_each_area(theme: Theme, text: str, area: str) -> None:
-    assert contrast(getattr(theme, text), getattr(theme, area)) >= TEXT
+def test_text_can_be_read_on_each_area(theme: dict[str, str], text: str, area: str) -> None:
+    assert contrast(theme[text], theme[area]) >= TEXT
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("sign", ["positive", "negative", "neutral"])
-def test_edges_stand_out_from_the_card(theme: Theme, sign: str) -> None:
-    assert contrast(getattr(theme, sign), theme.card) >= GRAPHICS
+def test_edges_stand_out_from_the_card(theme: dict[str, str], sign: str) -> None:
+    assert contrast(theme[sign], theme["card"]) >= GRAPHICS
+
+
+def test_the_style_sheet_has_the_colors_of_figures_and_the_same_dark_ones_by_choice() -> None:
+    assert (LIGHT["positive"], LIGHT["negative"], LIGHT["neutral"]) == (BLUE, ORANGE, NEUTRAL)
+    assert DARK == CHOSEN
+    assert set(LIGHT) == set(DARK)
+    assert set(re.findall(r"var\(--([\w-]+)", STYLE)) <= {*LIGHT, "font"}
 
 
 def test_names_can_be_read_within_nodes_of_every_group() -> None:
@@ -43,11 +54,3 @@ def test_names_can_be_read_within_nodes_of_every_group() -> None:
 def test_further_groups_are_gray() -> None:
     assert group_color(len(GROUPS)) == group_color(-1) == NEUTRAL
     assert len({*GROUPS, NEUTRAL}) == len(GROUPS) + 1
-
-
-def test_style_sheets_use_only_colors_of_the_palette() -> None:
-    for name in ("base.css", "page.css"):
-        text = (files("sparsefield.app.pages") / name).read_text()
-        assert not re.search(r"#[0-9a-fA-F]{3,8}\b", text)
-        used = set(re.findall(r"var\((--[\w-]+)", text))
-        assert used <= set(re.findall(r"(--[\w-]+):", base_style()))

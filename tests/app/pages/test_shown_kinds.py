@@ -1,27 +1,26 @@
-"""Sentences, signs, associations and the explorer's pages are right for ordinal and numeric columns."""
+"""Sentences, signs and answers of the page are right for ordinal and numeric columns."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, plot_network
+from sparsefield import MarkovField
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
-from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs, group_states
-from sparsefield.app.pages.explorer.conditional_beliefs import ConditionalBeliefs
-from sparsefield.app.pages.explorer.session import open_session
-from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+from sparsefield.app.pages.cell_beliefs import cell_beliefs, group_states
+from sparsefield.app.pages.figure import plot_network
 from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights
-from sparsefield.app.pages.network_view import build_view
-from sparsefield.app.pages.report.associations import find_associations, score_weight
-from sparsefield.app.pages.report.repeat_fit import as_command, as_python, describe_fit
-from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.induction import all_pairs
-from sparsefield.model import Field
+from sparsefield.app.pages.groups import find_groups
+from sparsefield.app.pages.network_document import describe_network
+from sparsefield.app.pages.palette import BLUE, NEUTRAL, ORANGE
+from sparsefield.app.pages.repeat_fit import as_command, as_python, describe_fit
+from sparsefield.app.pages.session import Session
+from sparsefield.app.pages.table_rows import InputTable, TableRows
 
 ORDER = "never<rarely<often"
 
@@ -118,71 +117,23 @@ def test_edges_have_a_sign_if_they_are_of_scores_or_binary_columns(network: Netw
 
 
 def test_pages_have_the_signs_of_edges(model: MarkovField, network: Network) -> None:
-    data = json.loads(build_view(model.field_).to_json())
+    data = describe_network(network, find_groups(network), {}, {})
+    json.dumps(data, allow_nan=False)
     place = {name: k for k, name in enumerate(data["names"])}
     signs = {frozenset(ends): sign for *ends, sign in zip(data["a"], data["b"], data["sign"], strict=True)}
     assert signs[frozenset([place["age"], place["health"]])] == -1
     assert signs[frozenset([place["town"], place["land"]])] == 0
     assert len(data["sign"]) == len(network.signs)
-    texts = dict(zip(data["names"], data["descriptions"], strict=True))
+    texts = dict(zip(data["names"], data["about"], strict=True))
     assert texts["answer"].startswith("ordinal; never (")
     assert "levels" in texts["age"]
     assert "reference state" not in texts["town"]
     assert texts["works"].endswith("reference state 0")
 
 
-def test_pictures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> None:
-    from sparsefield.app.pages.palette import BLUE, NEUTRAL, ORANGE
-
-    picture = plot_network(model).to_svg()
-    for color in (BLUE, NEUTRAL, ORANGE):
-        assert f'stroke="{color}"' in picture
-    assert 'id="neutral"' in plot_network(model).to_html()
-
-
-# -- associations ----------------------------------------------------------------------------------------------------
-
-
-def test_two_numbers_have_the_weight_of_a_normal_distribution() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=4000)
-    y = 0.6 * x + 0.8 * rng.normal(size=4000)
-    value, error = score_weight(x, y) or (0.0, 0.0)
-    assert value == pytest.approx(0.6 / (1 - 0.36), abs=4 * error)
-    draws = []
-    for _ in range(200):
-        x = rng.normal(size=400)
-        draws.append((score_weight(x, 0.6 * x + 0.8 * rng.normal(size=400)) or (0.0,))[0])
-    assert np.std(draws) == pytest.approx(error * np.sqrt(10), rel=0.2)
-    assert score_weight(np.ones(9), np.arange(9.0)) is None
-    assert score_weight(np.arange(9.0), 2 * np.arange(9.0)) is None
-    assert score_weight(np.arange(2.0), np.arange(2.0)) is None
-
-
-def test_alone_in_a_field_two_numbers_have_their_association_as_weight() -> None:
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=3000)
-    data = pl.DataFrame({"x": x, "y": 0.5 * x + rng.normal(size=3000)})
-    model = MarkovField(l1=40.0, l2=0.0, refit=True).fit(data)
-    (one,) = list_features(model.field_)
-    assert one.name == "x & y"
-    (alone,) = find_associations(DenseDataset.single(compile_table(as_source(data), model.field_.schema)), [one])
-    assert alone is not None
-    assert one.weight == pytest.approx(alone.value, abs=0.05)
-
-
-def test_all_pairs_of_kinds_have_associations(model: MarkovField, people: pl.DataFrame) -> None:
-    field = model.field_
-    pairs = all_pairs(field.layout)
-    every = Field(field.layout, field.biases, pairs, np.ones(len(pairs)), record=field.record)
-    features = list_features(every)
-    found = find_associations(DenseDataset.single(compile_table(as_source(people), field.schema)), features)
-    assert all(one is not None and np.isfinite([one.value, one.error]).all() for one in found)
-    named = {one.name: alone for one, alone in zip(features, found, strict=True)}
-    assert len(named) == len(features)
-    assert named["age & answer"].value > 5 * named["age & answer"].error  # pyright: ignore
-    assert named["age & health"].value < 0  # pyright: ignore
-    assert named["age & works=1"].value < -5 * named["age & works=1"].error  # pyright: ignore
+def test_figures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> None:
+    picture = plot_network(model).to_bytes("svg").decode()
+    assert all(f"stroke: {color}" in picture for color in (BLUE, NEUTRAL, ORANGE))
 
 
 # -- how to repeat a fit ---------------------------------------------------------------------------------------------
@@ -205,14 +156,14 @@ def test_lines_that_repeat_the_fit_give_its_kinds(model: MarkovField) -> None:
     assert as_command(describe_fit(MarkovField(l1=50.0, kinds=kinds).fit(odd))) is None
 
 
-# -- the explorer ----------------------------------------------------------------------------------------------------
+# -- answers of a served page ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def rows(model: MarkovField, people: pl.DataFrame) -> TableRows:
+def session(model: MarkovField, people: pl.DataFrame) -> Session:
     missing = {name: people[name].is_null() for name in people.columns}
     raw = people.with_columns(pl.all().cast(pl.String))
-    return TableRows(model, {"": InputTable(raw, people, missing, "people.csv")})
+    return Session("people", model, TableRows(model, {"": InputTable(raw, people, missing, "people.csv")}))
 
 
 def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.DataFrame) -> None:
@@ -230,81 +181,49 @@ def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.
 
 
 def test_numbers_are_evidence_and_answers(model: MarkovField) -> None:
-    found = ConditionalBeliefs(model).compare({"age": 75.0}, "exact").changes
-    changes = {change.name: change for change in found}
-    assert changes["answer"].states == ("never", "rarely", "often")
-    assert changes["answer"].direction == 1
-    assert changes["health"].direction == -1
-    assert changes["town"].direction == 0
-    found = ConditionalBeliefs(model).compare({"answer": "often", "health": 1}, "exact").changes
-    (age,) = [change for change in found if change.name == "age"]
-    assert age.means is not None
-    assert age.means[1] > age.means[0] + 5
-    assert age.direction == 1
-    assert len(age.states) == len(age.after) <= 16
-    assert age.after.sum() == pytest.approx(1.0)
+    session = Session("people", model)
+    changes = {change["label"]: change for change in ask(session, {"age": "75"})["changes"]}
+    assert changes["answer"]["states"] == ["never", "rarely", "often"]
+    assert [changes[name]["direction"] for name in ("answer", "health", "town")] == [1, -1, 0]
+    answer = ask(session, {"answer": "often", "health": "1"})
+    (age,) = [change for change in answer["changes"] if change["label"] == "age"]
+    assert age["means"][1] > age["means"][0] + 5
+    assert age["direction"] == 1
+    assert len(age["states"]) == len(age["after"]) <= 16
+    assert sum(age["after"]) == pytest.approx(1.0, abs=1e-3)
+    assert answer["colors"]["age"][0] == 1
 
 
-def test_nodes_of_ordered_variables_have_the_color_of_their_direction(model: MarkovField) -> None:
-    session = open_session("m", model)
-    number = session.network.number
-    found = session.compare({str(number("age")): 75}, "exact")
-    assert found.warnings == ()
-    colors = session.node_colors(found.changes)
-    assert colors[number("answer")][0] == 1
-    assert colors[number("health")][0] == -1
+def ask(session: Session, evidence: dict[str, str]) -> dict[str, Any]:
+    return session.beliefs({"set": evidence, "method": "exact"})
 
 
-def test_rows_show_numbers_with_what_was_expected(rows: TableRows, model: MarkovField, people: pl.DataFrame) -> None:
-    view = rows.describe("", 5, "exact")
-    (age,) = [one for one in view.values if one.name == "age"]
-    assert age.state == people["age"][5]
-    assert age.spread is not None
-    assert age.spread > 0
-    assert 0 < age.probability <= 1
-    view = rows.describe("", 10, "exact")
-    (missing,) = view.missing
-    assert missing.name == "age"
-    filled = MarkovField.from_field(model.field_, inference="exact").transform(people)
-    assert missing.best == filled["age"][10]
-    assert missing.belief.sum() == pytest.approx(1.0)
-    assert missing.spread == pytest.approx(
-        MarkovField.from_field(model.field_, inference="exact").infer(people).std["age"][10]
-    )
+def test_rows_show_numbers_with_what_was_expected(session: Session, model: MarkovField, people: pl.DataFrame) -> None:
+    view = session.row({"row": 5, "method": "exact"})
+    (age,) = [cell for cell in view["values"] if cell["name"] == "age"]
+    assert age["value"] == str(people["age"][5])
+    assert 0 < age["probability"] <= 1
+    exact = MarkovField.from_field(model.field_, inference="exact")
+    (missing,) = session.row({"row": 10, "method": "exact"})["missing"]
+    assert missing["name"] == "age"
+    assert missing["best"] == str(exact.transform(people)["age"][10])
+    assert sum(missing["belief"]) == pytest.approx(1.0, abs=1e-3)
+    assert f"{exact.infer(people).std['age'][10]:.1f}"[:3] in missing["text"]
 
 
-def test_accepted_numbers_are_in_the_completed_table(rows: TableRows) -> None:
-    (taken,) = rows.accept("", 10, None, "exact")
-    assert isinstance(taken.state, int)
-    assert rows.completed("")["age"][10] == str(taken.state)
-    view = rows.describe("", 10, "exact")
-    assert [one.accepted for one in view.values if one.name == "age"] == [True]
+def test_accepted_numbers_are_in_the_completed_table(session: Session) -> None:
+    (missing,) = session.row({"row": 10, "method": "exact"})["missing"]
+    accepted = [["", 10, "age", missing["best"]]]
+    name, content = session.completed({"accepted": accepted})
+    assert name == "people.csv"
+    assert content.decode().splitlines()[11].split(",")[0] == missing["best"]
+    view = session.row({"row": 10, "method": "exact", "accepted": accepted})
+    assert [cell["accepted"] for cell in view["values"] if cell["name"] == "age"] == [True]
 
 
-def test_an_unusual_number_is_surprising(rows: TableRows) -> None:
-    source = rows.tables[""]
-    known = source.known.with_columns(age=pl.lit(18), answer=pl.lit("often"), health=pl.lit(1), works=pl.lit(0))
-    odd = TableRows(rows.model, {"": InputTable(source.raw, known)})
-    first = odd.describe("", 5, "exact").values[0]
-    assert first.name == "age"
-    assert first.is_surprising
-
-
-def test_pages_of_variables_and_rows_are_built(rows: TableRows, model: MarkovField, network: Network) -> None:
-    pytest.importorskip("dash")
-    from sparsefield.app.pages.explorer.belief_elements import beliefs_list
-    from sparsefield.app.pages.explorer.column_elements import variable_panel
-    from sparsefield.app.pages.explorer.row_elements import row_panel
-
-    text = {name: str(variable_panel(network, network.number(name), can_set=True)) for name in network.labels}
-    assert "numeric, mean" in text["age"]
-    assert "ordinal, 3 states." in text["answer"]
-    assert text["answer"].index("never") < text["answer"].index("rarely") < text["answer"].index("often")
-    assert "nominal, 3 states." in text["town"]
-    assert "Weights are relative to the reference state" in text["works"]
-    found = ConditionalBeliefs(model).compare({"answer": "often"}, "exact")
-    listed = beliefs_list(network, found, 10, lambda change: None)
-    assert "mean" in str(listed)
-    panel = str(row_panel("", 10, rows.describe("", 10, "exact"), "exact"))
-    assert "\u00b1" in panel or "\\xb1" in panel
-    assert "expected" in panel
+def test_an_unusual_number_is_surprising(model: MarkovField, people: pl.DataFrame) -> None:
+    odd = people.with_columns(age=pl.lit(18), answer=pl.lit("often"), health=pl.lit(1), works=pl.lit(0))
+    session = Session("odd", model, TableRows(model, {"": InputTable(odd, odd)}))
+    first = session.row({"row": 5, "method": "exact"})["values"][0]
+    assert first["name"] == "age"
+    assert first["surprising"]

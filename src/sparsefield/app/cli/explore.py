@@ -20,7 +20,7 @@ from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
-    from sparsefield.app.pages.explorer.table_rows import TableRows
+    from sparsefield.app.pages.table_rows import TableRows
 
 DataArgument = Annotated[
     Path | None,
@@ -44,15 +44,17 @@ def explore(
     The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
     Nothing is written: values that are accepted on the page are lost unless the table is downloaded.
     """
-    if find_spec("dash") is None or find_spec("dash_cytoscape") is None:
-        raise DataError('The explorer needs Dash, which is not installed: pip install "sparsefield[explore]".')
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise DataError(
+            'The page needs starlette and uvicorn, which are not installed: pip install "sparsefield[explore]".'
+        )
     saved = open_model(model, data)
     with StatusLine("Reading"):
         rows = None if data is None else read_rows(saved, data, reading)
-        from sparsefield.app.pages.explorer.server import serve
-        from sparsefield.app.pages.explorer.session import open_session
+        from sparsefield.app.pages.server import serve
+        from sparsefield.app.pages.session import Session
 
-        session = open_session(model.name, saved.load() if rows is None else rows.model, rows)
+        session = Session((data or model).stem, saved.load() if rows is None else rows.model, rows)
 
     with TemporaryDirectory(prefix="sparsefield-") as folder:
 
@@ -89,7 +91,7 @@ def _read_plain_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Tabl
 
     raw, found = source.cells, source.format
     prepared, name = prepare_table(raw, model.field_.schema, found), f"{data.stem}-completed.csv"
-    from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+    from sparsefield.app.pages.table_rows import InputTable, TableRows
 
     table = InputTable(raw, prepared.table, prepared.missing, name, found.separator, found.header)
     return TableRows(model.load(), {"": table})
@@ -98,7 +100,7 @@ def _read_plain_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Tabl
 def _read_linked_rows(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
     parsed = read_linked(data, reading)
     given = prepare_linked(model, parsed)
-    from sparsefield.app.pages.explorer.table_rows import InputTable, TableRows
+    from sparsefield.app.pages.table_rows import InputTable, TableRows
 
     tables = {}
     for name, prepared in given.prepared.items():

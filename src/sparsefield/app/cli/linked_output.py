@@ -133,7 +133,7 @@ def _output_file(output: Path, name: str, file: TableFile | None) -> Path:
 def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
     import polars as pl
 
-    from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+    from sparsefield.app.pages.cell_beliefs import cell_beliefs
     from sparsefield.app.tables.fill import probability_table
 
     beliefs = cell_beliefs(field, given.data).values
@@ -146,7 +146,7 @@ def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
 
 def group_beliefs(prepared: TableToFill, beliefs: Mapping[str, Any]) -> dict[str, Any]:
     """Return {column: (states or bins, their probabilities)} of the columns of a table with missing values."""
-    from sparsefield.app.pages.explorer.cell_beliefs import group_states
+    from sparsefield.app.pages.cell_beliefs import group_states
 
     return {v.name: group_states(v, beliefs[v.name]) for v in prepared.schema.targets if v.name in prepared.missing}
 

@@ -1,4 +1,4 @@
-"""``sparsefield plot`` draws the network of a model as a figure for print or as an interactive page."""
+"""``sparsefield plot`` draws the network of a model as a figure for print."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-    from sparsefield.app.pages.network_plot import NetworkPlot
+    from sparsefield.app.pages.figure import NetworkPlot
 
-SUFFIXES, PRINTED, PAGES = (".svg", ".pdf", ".png", ".html", ".htm"), (".pdf", ".png"), (".html", ".htm")
+SUFFIXES = (".svg", ".pdf", ".png")
 STYLE, TABLES = "Figure", "Tables"
 
 
@@ -36,9 +36,7 @@ class Names(Enum):
 
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="Write a figure (.svg, .pdf, .png) or an interactive page (.html)."
-    ),
+    typer.Option("--output", "-o", metavar="FILE", help="Write the figure to this file (.svg, .pdf or .png)."),
 ]
 Title = Annotated[
     str | None, typer.Option("--title", metavar="TEXT", help="Draw a title above the network.", rich_help_panel=STYLE)
@@ -149,10 +147,11 @@ def plot(
     signed: Signed = False,
     edges: Edges = None,
 ) -> None:
-    """Draw the network of a model: a figure for print, or an interactive page.
+    """Draw the network of a model as a figure for print.
 
     Circles are columns, colored by community. Wider lines are stronger edges: blue ones are positive, orange and dashed
-    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. PDF and PNG need matplotlib.
+    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
+    'report' writes an interactive page.
     """
     tables = [positions, adjacency, edges]
     check_output(output, SUFFIXES)
@@ -160,10 +159,6 @@ def plot(
         check_output(path, (".csv",))
     if signed and adjacency is None:
         raise DataError("--signed is for the adjacency matrix: add --adjacency FILE, or remove it.")
-    if output.suffix.lower() in PRINTED:
-        from sparsefield.app.pages.matplotlib_figure import import_matplotlib
-
-        import_matplotlib()
     files = [Path(word) for word in communities or () if is_file(Path(word))]
     refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
     given = read_communities(communities)
@@ -177,8 +172,7 @@ def plot(
     )  # fmt: skip
     drawn.save(output, dpi=dpi)
     _note_communities(drawn, given)
-    if output.suffix.lower() not in PAGES:
-        _note_crowding(drawn, width_mm)
+    _note_crowding(drawn, edge_labels, width_mm)
     written: list[tuple[Path | None, Any]] = [
         (positions, lambda: drawn.positions), (edges, drawn.edges), (adjacency, lambda: drawn.adjacency(signed=signed)),
     ]  # fmt: skip
@@ -190,19 +184,18 @@ def plot(
 
 def _note_communities(drawn: NetworkPlot, given: Mapping[str, Any] | str | None) -> None:
     """Print the columns that given communities leave out."""
-    from sparsefield.app.pages.network_figure import list_some
+    from sparsefield.app.pages.column_values import list_some
 
-    absent = [name for name in drawn.view.whole.network.labels if name not in given] if isinstance(given, dict) else []
+    absent = [name for name in drawn.network.labels if name not in given] if isinstance(given, dict) else []
     if absent:
-        note(f"--communities has no community of {list_some(absent, 5)}, drawn in gray.")
+        note(f"--communities has no community of {list_some(absent)}, drawn in gray.")
 
 
-def _note_crowding(drawn: NetworkPlot, width_mm: float | None) -> None:
+def _note_crowding(drawn: NetworkPlot, edge_labels: bool, width_mm: float | None) -> None:
     """Print how many edges the figure has room for, if it has more."""
-    figure = drawn.figure
-    edges, room = len(figure.part.edges), figure.max_legible_edges
+    edges, room = len(drawn.part.edges), drawn.max_legible_edges
     if edges > room:
-        what = f"{edges:,} edges" + (" with their weights" if figure.options.edge_labels else "")
+        what = f"{edges:,} edges" + (" with their weights" if edge_labels else "")
         size = "this size" if width_mm is None else f"{width_mm:g} mm"
         note(f"{what} are crowded at {size}: --max-edges {room} draws the strongest, --width-mm makes more room.")
 

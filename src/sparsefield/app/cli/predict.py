@@ -84,7 +84,7 @@ def predict(
     missing, rows = count(prepared.n_missing, "missing value"), count(source.cells.height, "row")
     with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
-            from sparsefield.app.pages.explorer.cell_beliefs import cell_beliefs
+            from sparsefield.app.pages.cell_beliefs import cell_beliefs
 
             beliefs = cell_beliefs(field, prepared.table).values[""]
             answer = probability_table(prepared, group_beliefs(prepared, beliefs))

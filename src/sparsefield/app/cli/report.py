@@ -60,10 +60,10 @@ def report(
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
 
-    The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
-    hubs and communities; the training log, and whether the optimizer converged; for the rows of --data, scores of each
-    column, calibration, signals and errors, and missing values; and how to repeat the fit. The command 'plot' draws the
-    network alone.
+    The page works offline in any browser. It shows an interactive network beside its columns and pairs; findings as
+    sentences; the strongest features; hubs, communities and centrality; for the rows of --data, how well each column is
+    predicted, calibration, and missing values; and how to repeat the fit. The command 'explore' serves the same page
+    with a model behind it, so that it answers questions.
     """
     check_output(output, PAGES)
     if data is None and reading != ReadOptions():
@@ -83,7 +83,7 @@ def report(
 
     with StatusLine("Writing the report"):
         found = _find_intervals(field, rows, weights) if intervals else None
-        write_report(field, rows, output, title=title or f"What {model.name} has learned", intervals=found)
+        write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=found)
     show(f"Wrote {output}.")
 
 

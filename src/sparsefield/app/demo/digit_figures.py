@@ -1,25 +1,26 @@
-"""This module draws a field over a square of pixels: its network, its predictions, its signals and errors."""
+"""Pictures of a field over a square of pixels: its network, its predictions, its signals and errors."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from sparsefield.app.pages.charts import HistogramPanel, draw_panels
-from sparsefield.app.pages.palette import BLUE, GREY, INK, ORANGE, PALE, blend, diverging
-from sparsefield.app.pages.svg import Drawing
+from sparsefield.app.pages.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Place = tuple[float, float]
 
-WIDTH = 900
-STEP = 61.0
 MISSING_COLOR = "#f6d9c4"
-PAPER = ["#fbfbf9", INK]
+PAPER = LinearSegmentedColormap.from_list("paper", ["#fbfbf9", INK])
+DIVERGING = LinearSegmentedColormap.from_list("weights", [ORANGE, "#f3b583", "#f7f7f5", "#8fc1e3", BLUE])
 
 
 @dataclass(frozen=True)
@@ -66,116 +67,107 @@ class CompletedPicture:
 
 
 def draw_network(network: PixelNetwork, *, strongest: int = 200) -> str:
-    """Draw the strongest edges over the square, and beside it one small map per label."""
-    drawing = Drawing(WIDTH, 600, "The learned network over the pixels, and the weights between digits and pixels")
-    shown = min(strongest, len(network.pairs))
-    drawing.text(36, 42, "Which pixels depend on each other", size=18, font_weight=600)
-    drawing.text(36, 64, f"the {shown} strongest of {len(network.pairs):,} learned edges", fill=GREY)
-    places = [(58.0 + STEP * (k % network.side), 106.0 + STEP * (k // network.side)) for k in range(network.ink.size)]
-    _draw_edges(drawing, network, shown, places)
-    for (x, y), ink, varies in zip(places, network.ink.flat, network.varies.flat, strict=True):
-        shade, edge = (blend(["#d0d5dd", INK], float(ink)), "#ffffff") if varies else ("#ffffff", "#d0d5dd")
-        drawing.rect(x - 8.5, y - 8.5, 17, 17, rx=4, fill=shade, stroke=edge, stroke_width=1 + varies)
-    neighbors = int(network.neighbors()[:shown].sum())
-    keys = (50.0, BLUE, f"neighboring pixels ({neighbors})"), (262.0, ORANGE, f"farther apart ({shown - neighbors})")
-    for x, color, words in keys:
-        drawing.line(x, 572, x + 20, 572, stroke=color, stroke_width=5, stroke_linecap="round")
-        drawing.text(x + 30, 576, words, fill=GREY)
-    drawing.text(428, 576, "width: strength", fill=GREY)
-    drawing.text(606, 42, "Weights of each digit", size=18, font_weight=600)
-    drawing.text(606, 64, "edges between digit and pixels", fill=GREY)
-    _draw_digit_weights(drawing, network, 636.0, 86.0)
-    return drawing.render()
-
-
-def _draw_edges(drawing: Drawing, network: PixelNetwork, shown: int, places: Sequence[Place]) -> None:
-    near = network.neighbors()
+    """Return an SVG of the strongest edges over the square, and beside it one small map per label."""
+    figure = Figure(figsize=(9.4, 6.25))
+    shown, near = min(strongest, len(network.pairs)), network.neighbors()
+    ax = figure.add_axes((0.02, 0.07, 0.56, 0.8))
+    _caption(
+        figure,
+        0.04,
+        "Which pixels depend on each other",
+        f"the {shown} strongest of {len(network.pairs):,} learned edges",
+    )
     largest = float(network.strength[0]) if shown else 1.0
     # Long edges are drawn first, and weak ones before strong ones.
     for k in sorted(range(shown), key=lambda k: (near[k], network.strength[k])):
-        (a, b), strength, side = network.pairs[k].tolist(), float(network.strength[k]), network.side
-        drawing.path(
-            _curve(places[a], places[b], 0 if near[k] else 1 - k % 2 * 2),
-            fill="none",
-            stroke=BLUE if near[k] else ORANGE,
-            stroke_width=0.6 + 7.4 * strength / largest,
-            stroke_opacity=0.9 if near[k] else 0.4,
-            stroke_linecap="round",
-            hint=" to ".join(f"row {k // side + 1}, column {k % side + 1}" for k in (a, b)) + f": {strength:.2f}",
-        )
-
-
-def _curve(start: Place, end: Place, side: int) -> str:
-    """Return a straight line (0), or a curve around the pixels between its ends, to one side (1) or the other (-1)."""
-    (x1, y1), (x2, y2) = start, end
-    along = math.hypot(x2 - x1, y2 - y1)
-    aside = side * min(0.34 * along, 0.85 * STEP) / along
-    x, y = (x1 + x2) / 2 + aside * (y2 - y1), (y1 + y2) / 2 - aside * (x2 - x1)
-    return f"M{x1:.1f} {y1:.1f}Q{x:.1f} {y:.1f} {x2:.1f} {y2:.1f}"
-
-
-def _draw_digit_weights(drawing: Drawing, network: PixelNetwork, left: float, top: float) -> None:
-    cell, down, across = 10.0, 96.0, 128.0
+        ends = [(int(pixel) % network.side, int(pixel) // network.side) for pixel in network.pairs[k]]
+        ax.add_patch(
+            FancyArrowPatch(
+                *ends, arrowstyle="-", color=BLUE if near[k] else ORANGE, alpha=0.9 if near[k] else 0.4,
+                linewidth=0.45 + 5.5 * float(network.strength[k]) / largest,
+                connectionstyle="arc3,rad=0" if near[k] else f"arc3,rad={0.25 * (1 - k % 2 * 2)}",
+            )
+        )  # fmt: skip
+    for pixel, (ink, varies) in enumerate(zip(network.ink.flat, network.varies.flat, strict=True)):
+        corner = pixel % network.side - 0.14, pixel // network.side - 0.14
+        shade, edge = (PAPER(0.2 + 0.8 * float(ink)), WHITE) if varies else (WHITE, "#d0d5dd")
+        ax.add_patch(Rectangle(corner, 0.28, 0.28, facecolor=shade, edgecolor=edge, linewidth=1 + varies, zorder=3))
+    ax.set(xlim=(-0.7, network.side - 0.3), ylim=(network.side - 0.4, -0.6), aspect="equal")
+    ax.set_axis_off()
+    neighbors = int(near[:shown].sum())
+    words = {f"neighboring pixels ({neighbors})": BLUE, f"farther apart ({shown - neighbors})": ORANGE}
+    handles = [ax.plot([], [], color=color, linewidth=3.5, label=word)[0] for word, color in words.items()]
+    figure.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0.04, 0.0), ncols=2, frameon=False, labelcolor=GREY
+    )
+    _caption(figure, 0.66, "Weights of each digit", "edges between digit and pixels")
     limit = float(np.quantile(np.abs(network.digit_weights), 0.985)) or 1.0
     for k, weights in enumerate(network.digit_weights):
-        x, y = left + (k % 2) * across, top + (k // 2) * down
-        drawing.text(x - 10, y + 46, str(k), size=18, font_weight=600, text_anchor="end")
-        for pixel, weight in enumerate(weights.flat):
-            place = (x + cell * (pixel % network.side), y + cell * (pixel // network.side))
-            drawing.rect(*place, cell - 0.6, cell - 0.6, fill=diverging(float(weight) / limit))
-    for k in range(60):
-        drawing.rect(left + 44 + k * 2, 567, 2.2, 10, fill=diverging(k / 29.5 - 1))
-    drawing.text(left + 36, 576, "lighter", fill=GREY, text_anchor="end")
-    drawing.text(left + 174, 576, "darker", fill=GREY)
+        small = figure.add_axes((0.69 + 0.15 * (k % 2), 0.72 - 0.155 * (k // 2), 0.1, 0.135))
+        small.imshow(weights, cmap=DIVERGING, vmin=-limit, vmax=limit)
+        small.set_ylabel(str(k), rotation=0, fontsize=13, fontweight="bold", color=INK, ha="right", va="center")
+        small.set(xticks=[], yticks=[])
+        small.spines[:].set_visible(False)
+    scale = figure.add_axes((0.72, 0.04, 0.16, 0.018))
+    scale.imshow(np.linspace(-1, 1, 80)[None], cmap=DIVERGING, aspect="auto")
+    scale.set_axis_off()
+    figure.text(0.71, 0.049, "lighter", ha="right", va="center", fontsize=9, color=GREY)
+    figure.text(0.89, 0.049, "darker", va="center", fontsize=9, color=GREY)
+    return _as_svg(figure)
 
 
 def draw_completions(completions: Sequence[CompletedPicture], *, levels: int) -> str:
-    """Draw the truth, the visible pixels and the completed picture, a column per picture."""
-    left, top, room, drop = 128.0, 96.0, 76.0, 92.0
-    drawing = Drawing(WIDTH, 440, "Held-out digits: complete, with missing pixels, and completed by the field")
-    drawing.text(36, 42, "Missing pixels, predicted", size=18, font_weight=600)
-    words = "a third of the pixels and the digit itself are missing; no picture was used for learning"
-    drawing.text(36, 64, words, fill=GREY)
-    for row, words in enumerate((("complete", "picture"), ("visible", "pixels"), ("predicted", "picture"))):
-        for k, word in enumerate(words):
-            drawing.text(left - 22, top + row * drop + 28 + 16 * k, word, text_anchor="end", fill=GREY)
-    for k, one in enumerate(completions):
-        x, right = left + k * room, one.guess == one.label
-        nothing, cell = np.zeros_like(one.missing), 64.0 / one.truth.shape[0]
-        pictures = (one.truth, nothing), (one.truth, one.missing), (one.filled, nothing)
-        for row, (picture, missing) in enumerate(pictures):
-            _draw_pixels(drawing, x, top + row * drop, picture, levels, missing)
-        for r, c in np.argwhere(one.filled != one.truth) + 0.5:
-            drawing.shape("circle", cx=x + cell * c, cy=top + 2 * drop + cell * r, r=1.9, fill=ORANGE)
-        middle, foot = x + 32, top + 3 * drop + 10
-        color = INK if right else ORANGE
-        drawing.text(middle, foot, one.guess, size=20, font_weight=600, fill=color, text_anchor="middle")
-        drawing.text(middle, foot + 18, f"{one.probability:.0%}", size=12, fill=GREY, text_anchor="middle")
-        if not right:
-            drawing.text(middle, foot + 34, f"is {one.label}", size=12, fill=ORANGE, text_anchor="middle")
-    drawing.text(left - 22, top + 3 * drop + 8, "digit", text_anchor="end", fill=GREY)
-    drawing.text(left - 22, top + 3 * drop + 28, "probability", text_anchor="end", fill=GREY, size=12)
-    drawing.rect(762, 31, 12, 12, fill=MISSING_COLOR)
-    drawing.text(782, 42, "missing", fill=GREY)
-    drawing.shape("circle", cx=768, cy=60, r=3, fill=ORANGE)
-    drawing.text(782, 64, "wrong gray", fill=GREY)
-    return drawing.render()
-
-
-def _draw_pixels(drawing: Drawing, x: float, y: float, picture: Array, levels: int, missing: Array) -> None:
-    cell = 64.0 / picture.shape[0]
-    drawing.rect(x - 1, y - 1, 66, 66, fill=PAPER[0], stroke=PALE)
-    layers = [(picture == level) & ~missing for level in range(1, levels)]
-    shades = [blend(PAPER, level / (levels - 1)) for level in range(1, levels)]
-    for layer, shade in zip([*layers, missing], [*shades, MISSING_COLOR], strict=True):
-        cells = (f"M{x + cell * c:g} {y + cell * r:g}h{cell:g}v{cell:g}h-{cell:g}z" for r, c in np.argwhere(layer))
-        drawing.path("".join(cells), fill=shade, shape_rendering="crispEdges")
+    """Return an SVG with the truth, the visible pixels and the completed picture, a column per picture."""
+    figure = Figure(figsize=(9.4, 4.5))
+    words = "a third of the pixels and the digit itself are missing (pale orange); dots mark wrong grays"
+    _caption(figure, 0.04, "Missing pixels, predicted", words, top=0.95)
+    grid = figure.subplots(3, len(completions), squeeze=False)
+    figure.subplots_adjust(left=0.13, right=0.98, top=0.8, bottom=0.16, wspace=0.15, hspace=0.12)
+    for k, picture in enumerate(completions):
+        visible = np.where(picture.missing, levels, picture.truth)
+        for ax, values in zip(grid[:, k], (picture.truth, visible, picture.filled), strict=True):
+            colors = [*PAPER(np.linspace(0, 1, levels)), to_rgba(MISSING_COLOR)]
+            ax.imshow(values, cmap=ListedColormap(colors), vmin=0, vmax=levels)
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_color(PALE)
+        rows, columns = np.nonzero(picture.filled != picture.truth)
+        grid[2, k].plot(columns, rows, "o", color=ORANGE, markersize=2.6)
+        right = picture.guess == picture.label
+        below = {"ha": "center", "transform": grid[2, k].transAxes}
+        grid[2, k].text(
+            0.5, -0.22, picture.guess, fontsize=14, fontweight="bold", color=INK if right else ORANGE, **below
+        )
+        told = f"{picture.probability:.0%}" + ("" if right else f", is {picture.label}")
+        grid[2, k].text(0.5, -0.45, told, fontsize=8.5, color=GREY if right else ORANGE, **below)
+    for ax, name in zip(grid[:, 0], ("complete\npicture", "visible\npixels", "predicted\npicture"), strict=True):
+        ax.set_ylabel(name, rotation=0, ha="right", va="center", color=GREY, fontsize=9)
+    return _as_svg(figure)
 
 
 def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: float) -> str:
-    """Draw histograms of signals, and of errors without edges and at the end, with the shares below the threshold."""
-    edges, panels = np.linspace(-1, 1, 41), []
-    for title, values in (("Signals", signals), ("Errors without edges", before), ("Errors of the field", after)):
-        label = f"{np.mean(np.abs(values) < threshold):.0%} are within ±{threshold:g}"
-        panels.append(HistogramPanel(title, label, edges.tolist(), np.histogram(values, edges)[0].tolist()))
-    return draw_panels("Signals and errors", panels, columns=3)
+    """Return an SVG with histograms of signals and errors, and the shares that are below the threshold."""
+    figure = Figure(figsize=(9.4, 2.9))
+    parts = {"Signals": signals, "Errors without edges": before, "Errors of the field": after}
+    axes: Sequence[Axes] = figure.subplots(1, 3, sharey=True)
+    for ax, (title, values) in zip(axes, parts.items(), strict=True):
+        ax.hist(np.ravel(values), np.linspace(-1, 1, 41).tolist(), color=BLUE, log=True)
+        ax.set_title(title, fontsize=11, fontweight="bold", color=INK, loc="left")
+        ax.set_xlabel(f"{np.mean(np.abs(values) < threshold):.0%} are within ±{threshold:g}", color=GREY, fontsize=9)
+        ax.tick_params(labelsize=8.5, colors=GREY)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return _as_svg(figure)
+
+
+def _caption(figure: Figure, left: float, title: str, words: str, top: float = 0.96) -> None:
+    figure.text(left, top, title, fontsize=13.5, fontweight="bold", color=INK, va="center")
+    figure.text(left, top - 0.05, words, fontsize=9.5, color=GREY, va="center")
+
+
+def _as_svg(figure: Figure) -> str:
+    """Return a figure as an SVG element, in which texts are texts, without the head of an XML file."""
+    buffer = BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "sparsefield"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue().decode()
+    return text[text.index("<svg") :]

@@ -1,4 +1,4 @@
-"""This module runs the demo on scikit-learn's digits: learn a field, predict missing pixels, compare, draw."""
+"""The demo on scikit-learn's digits: learn a field, predict missing pixels, compare, draw."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sparsefield.app.demo.digits import (
     signals_and_errors,
 )
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_size
-from sparsefield.app.pages.html_page import Figure, make_page
+from sparsefield.app.pages.page import make_article
 from sparsefield.estimators import MarkovField
 from sparsefield.model.atomic_write import write_atomically
 
@@ -184,7 +184,9 @@ def _note(losses: dict[str, dict[str, Array]], digits: Digits) -> list[str]:
     return notes
 
 
-def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Sequence[Array]) -> dict[str, Figure]:
+def _draw(
+    field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Sequence[Array]
+) -> dict[str, tuple[str, str]]:
     threshold = float(field.get_params()["induction__threshold"])
     signals, before, after = signals_and_errors(field.field_, digits.train)
     large_signals, large_errors = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
@@ -193,19 +195,19 @@ def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Se
         variable.states[variable.reference] for variable in field.field_.schema.targets if variable.name == "digit"
     )
     return {
-        "network": Figure(
+        "network": (
             draw_network(network),
             "Each square is a pixel, as dark as it is on average; hollow pixels never change. A line is an "
             "edge of the field; its width is the strength of its weights. On the right, a digit makes blue pixels "
             "darker and orange ones lighter than the average digit does, given all other pixels. "
             f"{base}, the most frequent digit, is pale: it is the reference state, which has no weights.",
         ),
-        "digits": Figure(
+        "digits": (
             draw_completions(completions(digits, beliefs), levels=digits.levels),
             "The first held-out picture of each digit; none was selected. Missing pixels get their most probable "
             "gray level; the digit is predicted at the same time, with its probability below.",
         ),
-        "signals": Figure(
+        "signals": (
             draw_histograms(signals, before, after, threshold=threshold),
             "A signal is the deviation of a cell from its mean, an error its deviation from its prediction. The "
             "gradient of a candidate feature is a sum of products of signals of one variable and errors of another. "
@@ -215,19 +217,17 @@ def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Se
 
 
 def _write(
-    out: Path, figures: dict[str, Figure], lead: Sequence[str], scores: Scores, note: Sequence[str]
+    out: Path, figures: dict[str, tuple[str, str]], lead: Sequence[str], scores: Scores, note: Sequence[str]
 ) -> list[Path]:
-    page = make_page(
-        title="A sparse field learned from handwritten digits",
-        lead=lead,
-        head=["missing cells", *COLUMNS.values()],
-        rows=[[name, *_cells(score)] for name, score in scores.items()],
-        best=[[False, *(_best(scores, key) == name for key in COLUMNS)] for name in scores],
-        note=" ".join(note),
-        figures=list(figures.values()),
-    )
+    best = {key: _best(scores, key) for key in COLUMNS}
+    rows = [
+        [(name, False), *((cell, best[key] == name) for key, cell in zip(COLUMNS, _cells(score), strict=True))]
+        for name, score in scores.items()
+    ]
+    title = "A sparse field learned from handwritten digits"
+    page = make_article(title, lead, ["missing cells", *COLUMNS.values()], rows, " ".join(note), list(figures.values()))
     out.mkdir(parents=True, exist_ok=True)
-    contents = {**{f"{name}.svg": figure.svg for name, figure in figures.items()}, "index.html": page}
+    contents = {**{f"{name}.svg": svg for name, (svg, _) in figures.items()}, "index.html": page}
     for name, content in contents.items():
         write_atomically(out / name, content.encode("utf-8"))
     return [out / name for name in contents]

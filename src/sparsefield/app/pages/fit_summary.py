@@ -45,7 +45,7 @@ def describe_source(source: Source) -> str:
     """Return from which file and with which options the table was read, as a sentence."""
     import shlex
 
-    from sparsefield.app.pages.report.repeat_fit import source_options
+    from sparsefield.app.pages.repeat_fit import source_options
 
     words = source_options(source) + [part for name in source.identifiers for part in ("--id", name)]
     options = f" with {shlex.join(words)}" if words else ""

@@ -1,4 +1,4 @@
-"""This module lists the edges of a network as frames: an edge list, an adjacency matrix, and positions of columns."""
+"""Edge list and adjacency matrix of a network, as frames."""
 
 from __future__ import annotations
 

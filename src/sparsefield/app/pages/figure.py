@@ -1,0 +1,506 @@
+"""Figure of a network for print, with matplotlib: circles are columns, and wider lines are stronger edges."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield.analysis.network import Network, Subgraph
+from sparsefield.app.pages.column_values import (
+    Position,
+    list_some,
+    read_column_values,
+    read_positions,
+    unknown_columns,
+)
+from sparsefield.app.pages.groups import Groups, find_groups
+from sparsefield.app.pages.layout import MIN_GROUPED, arrange, fit_into_frame, layout_nodes
+from sparsefield.app.pages.network_tables import adjacency_matrix, list_edges
+from sparsefield.app.pages.palette import (
+    GREY,
+    GROUPS,
+    INK,
+    NEUTRAL,
+    PALE,
+    SIGN_COLORS,
+    WHITE,
+    group_color,
+    text_on,
+)
+from sparsefield.app.pages.short_names import shorten_all, wrap_name
+from sparsefield.data.cell_values import is_missing
+from sparsefield.errors import DataError
+from sparsefield.model import Field
+from sparsefield.model.atomic_write import write_atomically
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path as Curve
+
+NameStyle = Literal["auto", "inside", "beside"]
+
+WIDTH, HEIGHT = 900.0, 620.0
+"""Size of a figure without a size in print, in pixels of 1/96 inch."""
+
+PIXELS_PER_MM, PIXELS_PER_INCH, POINTS_PER_PIXEL = 96 / 25.4, 96.0, 0.75
+SMALLEST_MM, LARGEST_MM = 20.0, 2000.0
+
+MAX_NODES, MAX_WITH_ISOLATED = 300, 60
+"""Columns of a figure, of a wider field the backbone around its strongest edges; and columns up to which a figure also
+shows those without edges."""
+
+EDGES_PER_NODE, MIN_EDGES = 1.5, 60
+"""Edges of a figure: so many per column, and at least so many, besides those that keep columns connected."""
+
+PIXELS_PER_NODE, LOWEST, HIGHEST = 2200.0, 0.6, 1.2
+"""Area that a column needs with its name; a figure of which only the width is given is as high as its columns need,
+within these shares of the width."""
+
+PIXELS_PER_EDGE, PIXELS_PER_WEIGHT = 1000.0, 2200.0
+"""Area that an edge needs in a legible figure, without and with its weight."""
+
+LETTER = 0.58
+"""Width of a letter on average, as a share of the size of the font."""
+
+RING, LEGEND_LINE, LEGEND_COLUMN = 0.3, 17.0, 122.0
+"""Width of a ring as a share of the radius; height of a line and width of a column of the legend in pixels."""
+
+LABEL_ROOM = 14.0
+"""Pixels that nodes are farther apart where edges have labels."""
+
+BENDS = (0.0, 0.12, -0.12, 0.22, -0.22, 0.34, -0.34)
+"""Curvatures that are tried for an edge until it passes behind no third circle."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPlot:
+    """A drawn network, which notebooks display; `save` writes it to a file."""
+
+    network: Network
+    figure: Figure
+    ax: Axes
+    part: Subgraph
+    """The columns and edges that are drawn."""
+    places: np.ndarray = field(repr=False)
+    """(columns, 2): centers of the circles in pixels of 1/96 inch, y downward."""
+    max_legible_edges: int = 0
+    """Number of edges for which the figure has room, with their weights if these are drawn."""
+
+    def __repr__(self) -> str:
+        return f"<NetworkPlot of {len(self.part.nodes):,} columns and {len(self.part.edges):,} edges: save('net.pdf')>"
+
+    @property
+    def positions(self) -> pl.DataFrame:
+        """Frame of the positions: column, x, y, where y increases downward.
+
+        Another plot takes it as ``layout``, also from a CSV file in which positions were changed by hand.
+        """
+        import polars as pl
+
+        columns = {"column": pl.Series(self.part.names, dtype=pl.String), "x": self.places[:, 0]}
+        return pl.DataFrame({**columns, "y": self.places[:, 1]})
+
+    def edges(self) -> pl.DataFrame:
+        """Return the edge list of the whole network, strongest first; see `list_edges`."""
+        return list_edges(self.network)
+
+    def adjacency(self, *, signed: bool = False) -> pl.DataFrame:
+        """Return the adjacency matrix of all columns; see `adjacency_matrix`."""
+        return adjacency_matrix(self.network, signed=signed)
+
+    def to_bytes(self, form: str, *, dpi: int = 300) -> bytes:
+        """Return the figure as "svg", "pdf" or "png"; texts in SVG and PDF stay texts."""
+        import matplotlib as mpl
+
+        buffer = BytesIO()
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}.get(form)
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "sparsefield", "pdf.fonttype": 42}):
+            self.figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
+        return buffer.getvalue()
+
+    def save(self, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
+        """Write the figure: .svg, .pdf or .png; ``dpi`` is the resolution of a PNG file, in dots per inch."""
+        suffix = Path(path).suffix.lower()
+        if suffix not in (".svg", ".pdf", ".png"):
+            raise DataError(f"{path}: the name must end in .svg, .pdf or .png; 'report' writes an interactive page.")
+        write_atomically(Path(path), self.to_bytes(suffix[1:], dpi=dpi))
+
+    def _repr_svg_(self) -> str:
+        return self.to_bytes("svg").decode()
+
+
+def plot_network(
+    field: Any,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    layout: Any = None,
+    communities: Any = None,
+    rings: Any = None,
+    ring_title: str = "predictability",
+    edge_labels: bool = False,
+    names: NameStyle = "auto",
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    max_edges: int | None = None,
+    legend: bool = True,
+    seed: int = 0,
+) -> NetworkPlot:
+    """Draw the network of a field; ``.save("net.pdf")`` of the result writes it.
+
+    Blue edges are positive, orange and dashed ones negative, and gray ones have no sign. Wider edges are stronger.
+
+    Parameters
+    ----------
+    field : fitted estimator, or a `Field` such as the difference of two
+    ax : axes of matplotlib to draw on; by default those of a new figure
+    title : str
+        Drawn above the network.
+    layout : another plot, {column: (x, y)}, a frame or a CSV file with column, x and y
+        Positions of the columns, so that several figures can share them; ``.positions`` of a plot has its own.
+    communities : {column: community}, a frame or a CSV file with column and community, or "auto"
+        Communities that color the columns, instead of those that are found; over linked tables, instead of tables.
+        Columns that they leave out are gray. "auto" is the same as None.
+    rings : {column: share}, a frame or a CSV file with column and value, or with a column named ``ring_title``
+        Shares from 0 to 1 that fill a ring around each column; the result of `predictability` is such a frame.
+    ring_title : what the rings show, for the legend
+    edge_labels : whether edges have their weights as labels
+    names : "auto", "inside" or "beside"
+        Whether names are within the circles or below them.
+    width_mm, height_mm : float
+        Size of a new figure in print.
+    max_edges : int
+        The number of the strongest edges to draw; by default about as many as can be told apart, and the edges
+        that keep columns connected.
+    legend : whether to draw a legend
+    seed : seed of the layout
+
+    Returns
+    -------
+    NetworkPlot
+        With ``figure`` and ``ax`` of matplotlib, ``positions``, ``edges()`` and ``adjacency()`` as frames.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsefield import MarkovField
+    >>> rain = np.arange(100) % 2
+    >>> wet = np.where(np.arange(100) % 10 < 8, rain, 1 - rain)
+    >>> plot = plot_network(MarkovField(l1=1.0).fit(np.column_stack([rain, wet])), width_mm=90)
+    >>> plot.positions["column"].to_list()
+    ['x0', 'x1']
+    """
+    if not isinstance(field, Field):
+        check_is_fitted(field)
+    network = Network(field if isinstance(field, Field) else field.field_)
+    places = read_positions(layout.positions if isinstance(layout, NetworkPlot) else layout)
+    named = None if isinstance(communities, str) and communities == "auto" else communities
+    groups = find_groups(network, read_column_values(named, "communities", "community"))
+    shares = _check_rings(read_column_values(rings, "rings", "value", ring_title), network)
+    problems = [
+        f"{name} must be from {SMALLEST_MM:g} to {LARGEST_MM:g}, not {value!r}"
+        for name, value in (("width_mm", width_mm), ("height_mm", height_mm))
+        if value is not None and not SMALLEST_MM <= value <= LARGEST_MM
+    ]
+    if names not in ("auto", "inside", "beside"):
+        problems.append(f"names must be 'auto', 'inside' or 'beside', not {names!r}")
+    if max_edges is not None and max_edges < 1:
+        problems.append(f"max_edges must be at least 1, not {max_edges!r}")
+    if problems:
+        raise DataError(f"The figure cannot be drawn: {'; '.join(problems)}.")
+    part = _choose_part(network, max_edges)
+    drawing = _Drawing(part, groups, shares, ring_title, title or "", names, edge_labels, legend, places, seed)
+    return drawing.draw(ax, width_mm, height_mm)
+
+
+def _check_rings(rings: Mapping[str, Any] | None, network: Network) -> dict[str, float]:
+    """Return {column: share} of the columns that have one, or refuse unknown columns and what is no share."""
+    problems = unknown_columns("rings", rings or {}, set(network.labels))
+    shares, wrong = {}, []
+    for name, value in (rings or {}).items():
+        try:
+            share = math.nan if is_missing(value) or value == "" else float(value)
+        except (TypeError, ValueError):
+            share = math.inf
+        if math.isnan(share):
+            continue
+        shares[name] = share
+        if not 0.0 <= share <= 1.0:
+            wrong.append(name)
+    if wrong:
+        problems.append(
+            f"rings must be between 0 and 1, but {list_some(wrong)} {'is' if len(wrong) == 1 else 'are'} not"
+        )
+    if problems:
+        raise DataError(f"The figure cannot be drawn: {'; '.join(problems)}.")
+    return shares
+
+
+def _choose_part(network: Network, max_edges: int | None) -> Subgraph:
+    """Return the columns and edges that are drawn: the strongest, and those that keep columns connected."""
+    limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
+    overview = network.overview(
+        limit, max(MIN_EDGES, round(EDGES_PER_NODE * limit)) if max_edges is None else max_edges
+    )
+    edges = overview.edges if max_edges is None else overview.edges[:max_edges]
+    joined = set(network.ends[edges].ravel().tolist())
+    with_isolated = network.n_variables <= MAX_WITH_ISOLATED
+    return Subgraph(network, tuple(node for node in overview.nodes if with_isolated or node in joined), edges)
+
+
+def format_weight(value: float) -> str:
+    """Return a weight with two decimals; with two significant digits where it would be 0.00.
+
+    Examples
+    --------
+    >>> format_weight(-0.254), format_weight(0.00321)
+    ('−0.25', '0.0032')
+    """
+    text = f"{value:.2f}" if abs(value) >= 0.005 or value == 0 else f"{value:.2g}"
+    return text.replace("-", "\u2212")
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What is drawn, before it is known where."""
+
+    part: Subgraph
+    groups: Groups
+    rings: Mapping[str, float]
+    ring_title: str
+    title: str
+    names: NameStyle
+    edge_labels: bool
+    legend: bool
+    layout: Mapping[str, Position] | None
+    seed: int
+
+    def draw(self, ax: Axes | None, width_mm: float | None, height_mm: float | None) -> NetworkPlot:
+        from matplotlib.figure import Figure
+
+        width, height = self._size(width_mm, height_mm)
+        if ax is None:
+            figure = Figure(figsize=(width / PIXELS_PER_INCH, height / PIXELS_PER_INCH))
+            ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        else:
+            figure = ax.get_figure(root=True)
+            assert figure is not None
+            box = ax.get_window_extent()
+            width, height = (side / figure.dpi * PIXELS_PER_INCH for side in (box.width, box.height))
+        ax.set_xlim(0.0, width)
+        ax.set_ylim(height, 0.0)
+        ax.set_axis_off()
+        items = self._legend_items() if self.legend and len(self.part.edges) else []
+        n_columns = max(1, int((width - 10) // LEGEND_COLUMN))
+        frame = (10.0, 12.0 + (24.0 if self.title else 0.0), width - 10.0, height - 10.0 - self._legend_height(width))
+        room = math.sqrt((frame[2] - frame[0]) * (frame[3] - frame[1]) / max(len(self.part.nodes), 1))
+        nodes = _Nodes(self.part.names, self.names, room, width, set(self.rings), self.part.total_strengths)
+        places = self._place(nodes, frame)
+        if self.title:
+            ax.text(14, 20, self.title, fontsize=11.5, fontweight="bold", color=INK, va="center")
+        if not len(self.part.edges):
+            ax.text(14, 44, "No two columns share a feature.", fontsize=9, color=GREY)
+        self._draw_edges(ax, nodes, places, room)
+        self._draw_nodes(ax, nodes, places)
+        if items:
+            ax.legend(
+                handles=items, loc="lower left", bbox_to_anchor=(0.0, 0.0), borderaxespad=0.4, ncols=n_columns,
+                frameon=False, fontsize=0.7 * nodes.size, labelcolor=GREY, handlelength=2.2, columnspacing=1.2,
+                labelspacing=0.3,
+            )  # fmt: skip
+        area = PIXELS_PER_WEIGHT if self.edge_labels else PIXELS_PER_EDGE
+        legible = max(int((frame[2] - frame[0]) * (frame[3] - frame[1]) / area) // 5, 1) * 5
+        return NetworkPlot(self.part.network, figure, ax, self.part, places, legible)
+
+    def _size(self, width_mm: float | None, height_mm: float | None) -> tuple[float, float]:
+        """Return width and height of a new figure in pixels."""
+        if width_mm is None and height_mm is None:
+            return WIDTH, HEIGHT
+        if width_mm is None:
+            height = (height_mm or 0.0) * PIXELS_PER_MM
+            return height * WIDTH / HEIGHT, height
+        width = width_mm * PIXELS_PER_MM
+        if height_mm is not None:
+            return width, height_mm * PIXELS_PER_MM
+        needed = min(max(PIXELS_PER_NODE * len(self.part.nodes) / width, LOWEST * width), HIGHEST * width)
+        return width, needed + 22.0 + (24.0 if self.title else 0.0) + self._legend_height(width)
+
+    def _legend_height(self, width: float) -> float:
+        if not self.legend or not len(self.part.edges):
+            return 0.0
+        return LEGEND_LINE * math.ceil(len(self._legend_items()) / max(1, int((width - 10) // LEGEND_COLUMN))) + 6.0
+
+    def _place(self, nodes: _Nodes, frame: tuple[float, float, float, float]) -> np.ndarray:
+        """Return (nodes, 2) the centers of the circles."""
+        part = self.part
+        if not part.nodes:
+            return np.empty((0, 2))
+        if self.layout is None:
+            group = np.array([self.groups.of(node) for node in part.nodes])
+            together = group if len(part.nodes) > MIN_GROUPED else None
+            raw = layout_nodes(len(part.nodes), part.ends, part.strengths, together, seed=self.seed)
+            return arrange(raw, nodes.boxes + LABEL_ROOM * self.edge_labels, frame)
+        absent = [name for name in part.names if name not in self.layout]
+        if absent:
+            raise DataError(f"The layout has no position of {list_some(absent)}: add it, or leave the layout out.")
+        positions = np.array(list(self.layout.values()), dtype=float)
+        if not np.isfinite(positions).all():
+            lost = [name for name, place in self.layout.items() if not np.isfinite(place).all()]
+            raise DataError(f"Positions must be finite numbers, but {list_some(lost)} has none.")
+        scaled = dict(zip(self.layout, fit_into_frame(positions, nodes.boxes, frame, stretch=1.0), strict=True))
+        return np.array([scaled[name] for name in part.names])
+
+    def _legend_items(self) -> list[Any]:
+        from matplotlib.lines import Line2D
+
+        part, network = self.part, self.part.network
+        shown, total = len(part.edges), len(network.strengths)
+        items = [
+            Line2D([], [], color=SIGN_COLORS[sign], lw=2.2, ls=(0, (2.2, 1.4)) if sign < 0 else "-", label=word)
+            for sign, word in ((1, "positive"), (-1, "negative"), (0, "no sign"))
+            if (network.signs[part.edges] == sign).any()
+        ]
+        present = sorted({self.groups.of(node) for node in part.nodes})
+        if len({group_color(k) for k in present}) > 1:
+            dots = [
+                (group_color(k), self.groups.titles[k]) for k in present if k < min(len(GROUPS), len(self.groups.names))
+            ]
+            if present[-1] >= min(len(GROUPS), len(self.groups.names)):
+                dots.append((NEUTRAL, "others" if present[-1] < len(self.groups.names) else "none"))
+            items += [
+                Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=color, label=name) for color, name in dots
+            ]
+        if self.rings:
+            items.append(Line2D([], [], marker="o", ls="", ms=6, mfc=WHITE, mec=INK, mew=2, label=self.ring_title))
+        if shown < total:
+            items.append(Line2D([], [], ls="", label=f"{shown:,} of {total:,} edges"))
+        return items
+
+    def _draw_edges(self, ax: Axes, nodes: _Nodes, places: np.ndarray, room: float) -> None:
+        """Draw edges, weak ones first and faded, with their weights where these are wanted."""
+        from matplotlib.patches import PathPatch
+
+        part, network = self.part, self.part.network
+        pairs = Counter(tuple(sorted(pair)) for pair in part.ends.tolist())
+        seen: Counter[tuple[int, ...]] = Counter()
+        largest = float(part.strengths.max(initial=0.0)) or 1.0
+        widest = min(max(0.11 * room, 1.8), 8.0)
+        for order, (edge, (a, b)) in enumerate(zip(part.edges.tolist(), part.ends.tolist(), strict=True)):
+            pair = tuple(sorted((a, b)))
+            others = np.delete(np.arange(len(places)), [a, b])
+            bends = BENDS if pairs[pair] == 1 else (0.2 * ((pairs[pair] - 1) / 2 - seen[pair]),)
+            seen[pair] += 1
+            curve, middle = _curve(
+                places[a], places[b], float(nodes.around[a]), bends, places[others], nodes.around[others]
+            )
+            share, sign = float(network.strengths[edge]) / largest, int(network.signs[edge])
+            width = (0.5 + (widest - 0.5) * share) * POINTS_PER_PIXEL
+            dashes = (0, (1.6 + 2.4 / width, 1 + 1.6 / width)) if sign < 0 else "-"
+            ax.add_patch(
+                PathPatch(
+                    curve, fill=False, edgecolor=SIGN_COLORS[sign], linewidth=width, linestyle=dashes,
+                    alpha=0.3 + 0.6 * share**0.7, zorder=1.9 - 0.8 * order / max(len(part.edges), 1),
+                )
+            )  # fmt: skip
+            if self.edge_labels:
+                weight = format_weight(float(network.strengths[edge]) * (-1 if sign < 0 else 1))
+                _text(ax, middle[0], middle[1], weight, max(0.8 * nodes.size, 7.0), SIGN_COLORS[sign], zorder=4)
+
+    def _draw_nodes(self, ax: Axes, nodes: _Nodes, places: np.ndarray) -> None:
+        from matplotlib.patches import Circle, Wedge
+
+        for k, (node, (x, y)) in enumerate(zip(self.part.nodes, places.tolist(), strict=True)):
+            radius, color = float(nodes.radii[k]), group_color(self.groups.of(node))
+            share = self.rings.get(self.part.names[k])
+            if share is not None:
+                outer = radius * (1 + RING)
+                ax.add_patch(Wedge((x, y), outer, 0, 360, width=outer - radius, fc=PALE, ec=WHITE, lw=0.6, zorder=2.4))
+                ax.add_patch(Wedge((x, y), outer, -90, -90 + 360 * share, width=outer - radius, fc=INK, zorder=2.5))
+            ax.add_patch(Circle((x, y), radius, fc=color, ec=WHITE, lw=0.9, zorder=2.6))
+            if nodes.inside[k]:
+                ax.text(
+                    x, y, nodes.lines[k][0], fontsize=nodes.inside_size[k] * POINTS_PER_PIXEL, color=text_on(color),
+                    ha="center", va="center", zorder=5,
+                )  # fmt: skip
+                continue
+            for row, line in enumerate(nodes.lines[k]):
+                below = y + float(nodes.around[k]) + nodes.size * (0.75 + 1.12 * row)
+                _text(ax, x, below, line, nodes.size, INK, zorder=5)
+
+
+class _Nodes:
+    """Sizes of circles and names for the room that a figure has."""
+
+    def __init__(
+        self, names: list[str], style: NameStyle, room: float, width: float, ringed: set[str], strengths: np.ndarray
+    ) -> None:
+        self.size = min(max(8.5 + (width - 340.0) * 3.0 / 560.0, 8.0), 12.0)
+        """Size of names below circles: 6 points in a column of print, more in a larger figure."""
+        within = min(max(0.23 * room, 7.0), 18.0)
+        fits = np.array([1.75 * within / (LETTER * max(len(name), 1)) >= 7.0 for name in names], dtype=bool)
+        self.inside = np.full(len(names), style == "inside")
+        if style == "auto" and len(names) and fits.mean() >= 0.5:
+            self.inside = fits
+        share = np.sqrt(strengths / strengths.max()) if strengths.any() else np.zeros(len(names))
+        small = min(max(0.13 * room, 3.0), 10.0) * (0.55 + 0.45 * share)
+        self.radii = np.full(len(names), within) if self.inside.any() else small
+        self.around = self.radii * np.array([1 + RING if name in ringed else 1.0 for name in names])
+        longest = max(4, int(1.8 * within / (LETTER * 5.0)))
+        letters = max(8, min(18, int(1.3 * room / (LETTER * self.size))))
+        short = shorten_all(names, longest)
+        self.lines = [[short[k]] if self.inside[k] else wrap_name(name, letters) for k, name in enumerate(names)]
+        self.inside_size = [min(self.size + 2.0, 1.75 * within / (LETTER * len(lines[0]))) for lines in self.lines]
+
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """(nodes, 4): how far circle and name reach to the left, up, right and down."""
+        wide = [0.5 * LETTER * self.size * max(map(len, lines)) for lines in self.lines]
+        tall = [1.12 * self.size * len(lines) for lines in self.lines]
+        aside = np.where(self.inside, self.around, np.maximum(self.around, wide))
+        down = np.where(self.inside, self.around, self.around + np.array(tall))
+        return np.column_stack([aside, self.around, aside, down]).reshape(-1, 4)
+
+
+def _text(ax: Axes, x: float, y: float, words: str, size: float, color: str, *, zorder: float) -> None:
+    """Draw centered text on a white ground; an outline of its letters would not be text in an SVG file."""
+    ground = {"boxstyle": "round,pad=0.05", "facecolor": WHITE, "edgecolor": "none", "alpha": 0.7}
+    points = size * POINTS_PER_PIXEL
+    ax.text(x, y, words, fontsize=points, color=color, ha="center", va="center", zorder=zorder, bbox=ground)
+
+
+def _curve(
+    start: np.ndarray, end: np.ndarray, radius: float, bends: tuple[float, ...], centers: np.ndarray, radii: np.ndarray
+) -> tuple[Curve, np.ndarray]:
+    """Return a quadratic curve between two circles that passes behind no other one, if a bend achieves it, and its
+    middle; a loop where both circles are the same."""
+    from matplotlib.path import Path as Curve
+
+    along = end - start
+    if not along.any():
+        corners = np.array([[-0.4, -0.8], [-2.0, -3.4], [2.0, -3.4], [0.4, -0.8]])
+        return Curve(start + radius * corners, [1, 4, 4, 4]), start - np.array([0.0, 2.7 * radius])
+    aside = np.array([along[1], -along[0]])
+    steps = np.linspace(0.0, 1.0, 15)[1:-1, None]
+    best, least = start, math.inf
+    for bend in bends:
+        control = (start + end) / 2 + bend * aside
+        points = (1 - steps) ** 2 * start + 2 * steps * (1 - steps) * control + steps**2 * end
+        gaps = np.linalg.norm(points[:, None] - centers[None], axis=2) - radii - 2.0
+        hidden = float(-np.minimum(gaps, 0.0).sum())
+        if hidden < least:
+            best, least = control, hidden
+        if least == 0.0:
+            break
+    return Curve([start, best, end], [1, 3, 3]), (start + 2 * best + end) / 4

@@ -1,0 +1,193 @@
+"""The network of a field as a document for the script of a page: columns, edges with their features, communities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sparsefield.analysis.feature_sentences import Feature, name_features
+from sparsefield.analysis.network import Network, Subgraph
+from sparsefield.app.pages.data_shares import DataShares
+from sparsefield.app.pages.fit_summary import describe_number, describe_states
+from sparsefield.app.pages.groups import Groups
+from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
+from sparsefield.app.pages.pair_table import make_pair_table
+from sparsefield.app.pages.palette import GROUPS
+from sparsefield.app.pages.short_names import shorten_all
+from sparsefield.data.schema import Variable
+
+MAX_EDGES = 5_000
+"""Edges of a page; of a larger network only the strongest are on it."""
+
+MAX_FEATURES, MAX_STATES, MAX_BARS = 12, 6, 12
+"""Features of an edge that the page lists, states in the description of a column, and bars of a distribution."""
+
+ALL_COLUMNS = 40
+"""Columns up to which those without edges are shown, too."""
+
+MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
+"""Edges that a page shows at first: in proportion to the nodes, within bounds."""
+
+MAX_CONNECTED = 400
+"""Columns that the backbone connects; in a wider network, those around the strongest edges."""
+
+MAX_PAIRS, MAX_PAIR_STATES, MAX_DISTRIBUTIONS = 400, 16, 500
+"""Edges with a table of their states, states of such a table, and columns with a distribution in the panel."""
+
+BUBBLES_ABOVE, MAX_BUBBLES, LINES_PER_BUBBLE = 150, 36, 2.0
+"""Columns above which a page starts with communities, number of them, the largest, and lines for each of them."""
+
+MAX_NAME, SCALE = 30, 60.0
+"""Letters of a name on the canvas, and units between two adjacent nodes."""
+
+
+def describe_network(
+    network: Network, groups: Groups, rings: Mapping[str, float], shares: Mapping[str, DataShares]
+) -> dict[str, Any]:
+    """Return what the script draws and lists: all values can be written as JSON.
+
+    ``rings`` are {column: share from 0 to 1}; ``shares`` are the states in the tables of the data, if there are any.
+    """
+    part, layout_edges, n_initial = _choose_part(network)
+    places = _layout(part, layout_edges, groups)
+    edges = [network.edge(k) for k in part.edges.tolist()]
+    templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
+    learned = network.field.record.is_learned
+    variables = [network.variable(node) for node in part.nodes]
+    features = [network.feature_numbers(edge.number) for edge in edges]
+    few = len(part.nodes) <= MAX_DISTRIBUTIONS
+    return {
+        "names": part.names,
+        "short": shorten_all(part.names, MAX_NAME),
+        "x": places[:, 0].tolist(),
+        "y": places[:, 1].tolist(),
+        "about": [_describe(variable, learned) for variable in variables],
+        "bars": [[] if variable is None or not few else distribution(variable) for variable in variables],
+        "ring": [None if name not in rings else round_number(rings[name]) for name in part.names],
+        "group": [groups.of(node) for node in part.nodes],
+        "groups": groups.titles[:MAX_BUBBLES],
+        "colors": GROUPS[: len(groups.names)],
+        "initial": n_initial,
+        "total": len(network.strengths),
+        "a": part.ends[:, 0].tolist(),
+        "b": part.ends[:, 1].tolist(),
+        "s": [round_number(value) for value in part.strengths.tolist()],
+        "sign": network.signs[part.edges].tolist(),
+        "tree": [int(edge in layout_edges) for edge in part.edges.tolist()],
+        "t": [templates.index(edge.template) if edge.template else -1 for edge in edges],
+        "templates": templates,
+        "f": [[_feature(f) for f in name_features(network.field, own[:MAX_FEATURES])] for own in features],
+        "more": [max(0, len(own) - MAX_FEATURES) for own in features],
+        "pairs": [_pair(network, edge.number, shares) for edge in edges[:MAX_PAIRS]],
+        "bubbles": _bubbles(network, groups) if network.n_variables > BUBBLES_ABOVE else None,
+        "alone": network.n_variables - sum(node < network.n_variables for node in part.nodes),
+    }
+
+
+def _choose_part(network: Network) -> tuple[Subgraph, set[int], int]:
+    """Return the part of the network on the page, the edges that its layout follows, and how many are shown first."""
+    n_edges = len(network.strengths)
+    nodes, tree = network.backbone(MAX_CONNECTED)
+    edges = np.union1d(np.arange(min(n_edges, MAX_EDGES)), tree).astype(np.int64)
+    joined = dict.fromkeys([*nodes, *network.ends[edges].ravel().tolist()])
+    if network.n_variables <= ALL_COLUMNS:
+        joined.update(dict.fromkeys(range(network.n_variables)))
+    few = int(min(max(INITIAL_PER_NODE * len(joined), MIN_INITIAL), MAX_INITIAL))
+    few = MIN_INITIAL if len(joined) > MAX_CONNECTED else few
+    initial = len(edges) if len(edges) <= 1.25 * few else few
+    # Each node is placed by its strongest edge at least, which comes first.
+    ends = network.ends[edges]
+    _, first = np.unique(ends.ravel(), return_index=True)
+    followed = {*tree.tolist(), *edges[:initial].tolist(), *edges[first // 2].tolist()}
+    return Subgraph(network, tuple(joined), edges), followed, initial
+
+
+def _layout(part: Subgraph, layout_edges: set[int], groups: Groups) -> np.ndarray:
+    if not part.nodes:
+        return np.empty((0, 2))
+    used = np.isin(part.edges, list(layout_edges))
+    group = np.array([groups.of(node) for node in part.nodes])
+    together = group if len(part.nodes) > MIN_GROUPED else None
+    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends[used], part.strengths[used], together))
+
+
+def _feature(feature: Feature) -> list[Any]:
+    """Return [state, state, weight] of a pair, and [name, null, weight, 1] of more columns."""
+    if len(feature.terms) == 2:
+        states = [None if term.state is None else str(term.state) for term in feature.terms]
+        return [*states, round_number(feature.weight)]
+    return [feature.name, None, round_number(feature.weight), 1]
+
+
+def _pair(network: Network, edge: int, shares: Mapping[str, DataShares]) -> dict[str, Any] | None:
+    """Return the crossed states of the two columns of an edge; None where there are too many."""
+    table = make_pair_table(network, edge, shares)
+    if table is None or max(table.weights.shape) > MAX_PAIR_STATES:
+        return None
+    return {
+        "states": [[str(state) for state in states] for states in table.states],
+        "weights": [[round_number(value) for value in row] for row in table.weights.tolist()],
+        "counts": None if table.counts is None else table.counts.tolist(),
+    }
+
+
+def _bubbles(network: Network, groups: Groups) -> dict[str, Any]:
+    """Return the largest communities with their strongest columns, and the strongest lines between them."""
+    sizes = [len(members) for members in groups.members[:MAX_BUBBLES]]
+    n_shown = len(sizes)
+    label = np.array([groups.of(node) for node in range(len(network.labels))])
+    pairs = np.sort(label[network.ends], axis=1)
+    between = (pairs[:, 0] != pairs[:, 1]) & (pairs[:, 1] < n_shown)
+    key, place = np.unique(pairs[between, 0] * max(n_shown, 1) + pairs[between, 1], return_inverse=True)
+    sums = np.bincount(place, network.strengths[between], len(key))
+    strongest = np.argsort(-sums, kind="stable")[: round(LINES_PER_BUBBLE * n_shown)]
+    ends = np.column_stack([key[strongest] // max(n_shown, 1), key[strongest] % max(n_shown, 1)]).astype(np.int64)
+    places = SCALE * layout_nodes(n_shown, ends, sums[strongest]) if n_shown else np.empty((0, 2))
+    return {
+        "x": np.round(places[:, 0]).tolist(),
+        "y": np.round(places[:, 1]).tolist(),
+        "sizes": sizes,
+        "names": [[network.labels[node] for node in members[:2]] for members in groups.members[:n_shown]],
+        "a": ends[:, 0].tolist(),
+        "b": ends[:, 1].tolist(),
+        "s": [round_number(value) for value in sums[strongest].tolist()],
+        "others": network.n_variables - sum(sizes),
+    }
+
+
+def distribution(variable: Variable) -> list[tuple[str, float, str]]:
+    """Return (label, share, hint) of the states of a column in training, or of ranges of its numbers."""
+    if not variable.frequencies:
+        return []
+    if variable.numeric and len(variable.states) > 2:
+        values = np.asarray(variable.states, dtype=float)
+        edges = np.linspace(values.min(), values.max(), MAX_BARS + 1)
+        shares, _ = np.histogram(values, edges, weights=np.asarray(variable.frequencies))
+        labels = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges.tolist())]
+        pairs = list(zip(labels, shares.tolist(), strict=True))
+    else:
+        pairs = [(str(state), share) for state, share in zip(variable.states, variable.frequencies, strict=True)]
+        if not variable.ordered and len(pairs) > MAX_BARS:
+            pairs = sorted(pairs, key=lambda pair: -pair[1])
+        if len(pairs) > MAX_BARS:
+            rest = pairs[MAX_BARS - 1 :]
+            pairs = [*pairs[: MAX_BARS - 1], (f"{len(rest):,} others", sum(share for _, share in rest))]
+    return [(label, round_number(share), f"{label}: {share:.1%}") for label, share in pairs]
+
+
+def _describe(variable: Variable | None, learned: bool) -> str:
+    if variable is None:
+        return "number of linked rows"
+    role = {"target": "", "observed": "covariate; ", "latent": "latent variable; "}.get(variable.role, "")
+    if variable.numeric:
+        return f"{role}numeric; {describe_number(variable)}"
+    base = f"; reference state {variable.states[variable.reference]}" if variable.has_reference else ""
+    return f"{role}{variable.kind}; {describe_states(variable, MAX_STATES, frequencies=learned)}{base}"
+
+
+def round_number(value: float) -> float:
+    """Return a number with four significant digits, which a page does not need more of."""
+    return float(f"{value:.4g}")

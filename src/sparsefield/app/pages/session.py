@@ -1,0 +1,392 @@
+"""What a served page asks: beliefs under evidence, rows of the data, and probabilities of events."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparsefield.analysis.network import variable_at
+from sparsefield.app.pages.cell_beliefs import (
+    beliefs_by_column,
+    cell_beliefs,
+    group_states,
+    missing_beliefs,
+    number_range,
+)
+from sparsefield.app.pages.data_shares import DataShares
+from sparsefield.app.pages.page import make_page
+from sparsefield.app.pages.table_rows import Cell, TableRows, read_value
+from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data.schema import Label, Variable
+from sparsefield.data.table import Table, rebuild_table
+from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
+from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
+from sparsefield.inference import BeliefPropagation, InferenceMethod
+
+METHODS = {
+    "auto": "automatic",
+    "exact": "exact",
+    "bp": "belief propagation",
+    "gibbs": "Gibbs sampling",
+    "mean-field": "mean field",
+}
+"""Inference methods and their names on the page."""
+
+WIDE = 2_000
+"""Columns above which belief propagation is the default: the automatic method draws long chains, which take minutes."""
+
+WIDE_METHOD = BeliefPropagation(tolerance=1e-4)
+"""A page shows a tenth of a percent."""
+
+MAX_CHANGES, LEAST_CHANGE, MAX_FOUND = 60, 0.005, 40
+"""Columns whose beliefs are sent, the smallest change that colors a column, and rows that a search finds."""
+
+KEPT_ANSWERS = 32
+
+
+class Session:
+    """One model, and the data that it may come with.
+
+    The server runs in threads, while inference uses all cores: ``lock`` lets one question be answered at a time.
+    """
+
+    def __init__(self, name: str, model: Any, rows: TableRows | None = None) -> None:
+        if not isinstance(model, (MarkovField, CRFClassifier, RelationalField)):
+            raise DataError(f"{name}: holds a {type(model).__name__}, which cannot be explored.")
+        self.name, self.linked = name, isinstance(model, RelationalField)
+        self.model: Any = model
+        # A classifier predicts only labels; the same field over one table also takes labels as evidence.
+        if isinstance(model, CRFClassifier):
+            self.model = MarkovField.from_field(model.field_, inference=model.inference)
+        self.rows = rows
+        self.lock = threading.Lock()
+        self._given = lru_cache(KEPT_ANSWERS)(self._infer_given)
+        self._linked = lru_cache(4)(self._infer_linked)
+        self._linked_cells = lru_cache(2)(self._infer_linked_cells)
+
+    @property
+    def default_method(self) -> str:
+        """The method of inference that a page starts with."""
+        wide = not self.linked and self.model.field_.schema.n_variables > WIDE
+        return "bp" if wide else "auto"
+
+    @cached_property
+    def page(self) -> str:
+        """The page, which is made at the first request."""
+        tables = [] if self.rows is None else [[name, table.n_rows] for name, table in self.rows.tables.items()]
+        server = {
+            "methods": list(METHODS.items()),
+            "method": self.default_method,
+            "tables": tables,
+            "linked": self.linked,
+            "columns": self._settable(),
+        }
+        return make_page(self.model, self._training_like(), title=self.name, server=server)
+
+    def _settable(self) -> dict[str, list[str] | None]:
+        """Return {column: its states, None for a number} of the columns that evidence can be about."""
+        layout = self.model.field_.layout
+        parts = zip(layout.tables, layout.schemas, strict=True)
+        return {
+            f"{table}/{name}" if table else name: None
+            if (variable := variable_at(schema, schema.index_of_name[name])).numeric
+            else [str(state) for state in variable.states]
+            for table, schema in parts
+            for name in schema.order
+        }
+
+    def _training_like(self) -> Any:
+        if self.rows is None:
+            return None
+        return self.rows.data if self.linked else self.rows.tables[""].known
+
+    @cached_property
+    def shares(self) -> dict[str, DataShares]:
+        """States of each table of the data."""
+        data = self._training_like()
+        if data is None:
+            return {}
+        with collect_warnings():
+            compiled = compile_densely(self.model, data)
+        return {name: DataShares(table) for name, table in zip(compiled.layout.tables, compiled.tables, strict=True)}
+
+    # -- beliefs under evidence --------------------------------------------------------------------------------------
+
+    def beliefs(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the beliefs before and after evidence, the largest changes first.
+
+        A request has ``set`` {column: text}, ``method``, for linked tables ``table`` and ``row``, and ``accepted``.
+        """
+        given, method, wanted = _texts(request, "set"), self._method(request), str(request.get("filter", "")).lower()
+        with self.lock:
+            if self.linked:
+                changes, notes = self._compare_linked(request, given, method)
+            else:
+                changes, notes = self._compare(given, method, wanted)
+        changes.sort(key=lambda change: -change["distance"])
+        largest = max([0.25, *(change["distance"] for change in changes)])
+        colors = {
+            change["column"]: [change["direction"], round(change["distance"] / largest, 3)]
+            for change in changes
+            if change["distance"] >= LEAST_CHANGE
+        }
+        shown = [change for change in changes if wanted in change["label"].lower()][:MAX_CHANGES]
+        return {"changes": shown, "colors": colors, "total": len(changes), **notes}
+
+    def _compare(self, given: dict[str, str], method: str, text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        schema = self.model.field_.schema
+        evidence = {name: read_value(self._variable(name), text) for name, text in given.items()}
+        before, old_methods, warned = self._given(method, ())
+        after, methods, more = self._given(method, tuple(sorted(evidence.items())))
+        data = self.shares.get("")
+        rows = None if data is None else data.matching(evidence)
+        moved = {name: float(np.abs(after[name] - before[name]).sum()) for name in schema.order if name in after}
+        ranked = sorted((name for name in moved if name not in evidence), key=lambda name: -moved[name])
+        wanted = [name for name in ranked if text in name.lower()]
+        changes = []
+        for name in dict.fromkeys([*wanted[:MAX_CHANGES], *(name for name in ranked if moved[name] >= LEAST_CHANGE)]):
+            counts = None if data is None or rows is None else data.counts(name, rows)
+            changes.append(_change(self._variable(name), name, before[name], after[name], counts))
+        notes = _notes(old_methods | methods, (*warned, *more))
+        return changes, {**notes, "total": len(wanted), "rows": None if rows is None else int(rows.sum())}
+
+    def _compare_linked(
+        self, request: Mapping[str, Any], given: dict[str, str], method: str
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        rows = self._rows()
+        table, row = self._row(request)
+        accepted = self._accepted(request)
+        cells: dict[Cell, Label | None] = {
+            (table, row, name): None if text == "" else read_value(rows.variable(table, name), text)
+            for name, text in given.items()
+        }
+        before, old_methods, warned = self._linked(method, tuple(accepted.items()))
+        after, methods, more = self._linked(method, tuple({**accepted, **cells}.items()))
+        changes = []
+        for own, columns in after.items():
+            for name, beliefs in columns.items():
+                variable, known = rows.variable(own, name), rows.tables[own].missing.get(name)
+                if variable.role != "target" or known is None:
+                    continue
+                moved = 0.5 * np.abs(beliefs - before[own][name]).sum(axis=1)
+                chosen = set(np.flatnonzero(known.to_numpy() & (moved >= LEAST_CHANGE)).tolist())
+                chosen |= {row} if own == table and (known[row] or cells.get((own, row, name), 0) is None) else set()
+                chosen -= {
+                    key[1] for key, value in cells.items() if (key[0], key[2]) == (own, name) and value is not None
+                }
+                for k in chosen:
+                    label = f"{own} {rows.row_name(own, k)}: {name}"
+                    changes.append(_change(variable, label, before[own][name][k], beliefs[k], None, f"{own}.{name}"))
+        return changes, _notes(old_methods | methods, (*warned, *more))
+
+    def _infer_given(self, method: str, evidence: tuple[tuple[str, Label], ...]) -> tuple[dict, frozenset, tuple]:
+        """Return beliefs {column: (states,)} about a row in which only the evidence has values."""
+        model = self._with_method(method)
+        with collect_warnings() as lines:
+            marginals = infer_missing(model, DenseDataset.single(self._one_row(dict(evidence))))
+        beliefs = beliefs_by_column(model.field_.schema, marginals.values[0])
+        return {name: belief[0] for name, belief in beliefs.items()}, marginals.methods, tuple(lines)
+
+    @cached_property
+    def _empty_row(self) -> Table:
+        return self._compile_row({})
+
+    def _one_row(self, values: Mapping[str, Any]) -> Table:
+        """Return a table of one row; without covariates its codes are put into an empty row, which is much faster."""
+        schema = self.model.field_.schema
+        if schema.observed:
+            return self._compile_row(values)
+        codes = self._empty_row.codes().copy()
+        for name, value in values.items():
+            number = schema.index_of_name[name]
+            variable = variable_at(schema, number)
+            codes[number, 0] = (
+                variable.codes_of(np.array([value]))[0] if variable.numeric else variable.code_of_label[value]
+            )
+        return rebuild_table(self._empty_row, codes, np.zeros(1, dtype=np.int64), schema.n_columns)
+
+    def _compile_row(self, values: Mapping[str, Any]) -> Table:
+        """Return a table of one row from an array, since reading a frame of ten thousand columns takes a minute."""
+        schema = self.model.field_.schema
+        row = np.full((1, len(schema.order)), None, dtype=object)
+        row[0, :] = [values.get(name) for name in schema.order]
+        return compile_table(replace(as_source(row), names=schema.order), schema)
+
+    def _infer_linked(self, method: str, changes: tuple[tuple[Cell, Any], ...]) -> tuple[dict, frozenset, tuple]:
+        model = self._with_method(method)
+        with collect_warnings() as lines:
+            beliefs = missing_beliefs(model, compile_densely(model, self._rows().data_with(dict(changes))))
+        return beliefs.values, beliefs.methods, tuple(lines)
+
+    # -- rows of the data --------------------------------------------------------------------------------------------
+
+    def find_rows(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return rows by their number or name."""
+        rows, table = self._rows(), str(request.get("table", ""))
+        rows.check(table, 0)
+        found = rows.find(table, str(request.get("text", "")), MAX_FOUND)
+        return {"rows": [{"row": row, "name": rows.row_name(table, row)} for row in found]}
+
+    def row(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row: surprising values, beliefs about missing ones."""
+        rows, method, accepted = self._rows(), self._method(request), self._accepted(request)
+        table, row = self._row(request)
+        with self.lock, collect_warnings() as lines:
+            if self.linked:
+                cells = self._linked_cells(method, tuple(accepted.items()))
+                beliefs, methods = {name: own[row] for name, own in cells.values[table].items()}, cells.methods
+            else:
+                values = rows.values_of(table, row, accepted)
+                answer = infer_cells(self._with_method(method), DenseDataset.single(self._one_row_of(values)))
+                columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
+                beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
+        described = rows.describe(table, row, beliefs, accepted)
+        return {"name": rows.row_name(table, row), **described, **_notes(methods, lines)}
+
+    def _one_row_of(self, values: Mapping[str, Any]) -> Table:
+        """Return the compiled row; values unknown to the model are missing."""
+        known = {}
+        for name, value in values.items():
+            variable = self._variable(name)
+            if value is not None and (
+                variable.numeric or variable.role == "observed" or value in variable.code_of_label
+            ):
+                known[name] = value
+        return self._compile_row(known)
+
+    def _infer_linked_cells(self, method: str, accepted: tuple[tuple[Cell, Any], ...]) -> Any:
+        return cell_beliefs(self._with_method(method), self._rows().data_with(dict(accepted)))
+
+    def completed(self, request: Mapping[str, Any]) -> tuple[str, bytes]:
+        """Return the name and the content of a table with accepted values in place of missing ones."""
+        rows, table = self._rows(), str(request.get("table", ""))
+        rows.check(table, 0)
+        return rows.tables[table].name, rows.csv(table, self._accepted(request))
+
+    # -- queries -----------------------------------------------------------------------------------------------------
+
+    def query(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return P(event | evidence); a request has ``event`` and ``set``, both {column: text}."""
+        if self.linked:
+            raise DataError("Events of linked tables have no probabilities on this page: set values of a row instead.")
+        event, given = _texts(request, "event"), _texts(request, "set")
+        if not event:
+            raise DataError("Name an event, such as smokes=yes, age=> 60.")
+        evidence: dict[str, Any] = dict.fromkeys(variable.name for variable in self.model.field_.schema.observed)
+        evidence |= {name: read_value(self._variable(name), text) for name, text in given.items()}
+        asked: dict[str, Any] = {}
+        for name, text in event.items():
+            variable = self._variable(name)
+            is_state = not variable.numeric and text in map(str, variable.states)
+            asked[name] = read_value(variable, text) if is_state else text
+        with self.lock, collect_warnings() as lines:
+            answer = self.model.probability(asked, evidence)
+        return {"value": answer.value, "standard_error": answer.error, **_notes(frozenset([answer.method]), lines)}
+
+    # -- reading requests --------------------------------------------------------------------------------------------
+
+    def _rows(self) -> TableRows:
+        if self.rows is None:
+            raise DataError("The page was opened without data.")
+        return self.rows
+
+    def _row(self, request: Mapping[str, Any]) -> tuple[str, int]:
+        table, row = request.get("table", ""), request.get("row")
+        if not isinstance(table, str) or not isinstance(row, int):
+            raise DataError("A row has a table, a text, and a number.")
+        self._rows().check(table, row)
+        return table, row
+
+    def _accepted(self, request: Mapping[str, Any]) -> dict[Cell, Label]:
+        """Return the values that the user accepted, from a list of [table, row, column, text]."""
+        accepted, rows = {}, self.rows
+        for entry in request.get("accepted", []) if rows is not None else []:
+            if not (isinstance(entry, list) and len(entry) == 4):
+                raise DataError("An accepted value is a list of table, row, column and value.")
+            table, row = self._row({"table": entry[0], "row": entry[1]})
+            name = str(entry[2])
+            accepted[(table, row, name)] = read_value(self._rows().variable(table, name), str(entry[3]))
+        return accepted
+
+    def _method(self, request: Mapping[str, Any]) -> str:
+        method = request.get("method") or self.default_method
+        if method not in METHODS:
+            raise DataError(f"There is no inference method {method!r}: choose one of {', '.join(METHODS)}.")
+        return method
+
+    def _variable(self, name: str) -> Variable:
+        schema = self.model.field_.schema
+        if name not in schema.index_of_name:
+            raise DataError(f"The model has no column {name!r}.")
+        return variable_at(schema, schema.index_of_name[name])
+
+    def _with_method(self, method: str) -> Any:
+        """Return the model with an inference method; the model's own method keeps its options."""
+        own = self.model.inference
+        if method == (own.name if isinstance(own, InferenceMethod) else str(own)):
+            return self.model
+        other = copy.copy(self.model)
+        other.inference = WIDE_METHOD if method == "bp" and self.default_method == "bp" else method
+        return other
+
+
+@contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the library's warnings as lines for the page."""
+    lines: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        # Whether columns have names does not matter here, and unknown values were reported at the start.
+        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
+        warnings.simplefilter("ignore", UnknownStateWarning)
+        yield lines
+    lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+
+
+def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Return a part of a request that has texts by columns."""
+    part = request.get(key, {})
+    if not isinstance(part, dict) or not all(isinstance(text, str) for text in part.values()):
+        raise DataError(f"{key!r} of a request has a text for each column.")
+    return part
+
+
+def _notes(methods: frozenset[str], lines: Any) -> dict[str, Any]:
+    names = ", ".join(sorted(METHODS.get(method, method) for method in methods))
+    return {"method": names, "warnings": list(dict.fromkeys(lines))}
+
+
+def _change(
+    variable: Variable, label: str, before: np.ndarray, after: np.ndarray, counts: np.ndarray | None, column: str = ""
+) -> dict[str, Any]:
+    """Return the belief about a variable before and after evidence, and the rows with each state that agree with it.
+
+    The distance is the probability that moved; the direction is that of the mean of ordered states, or of the
+    non-reference state of two.
+    """
+    states, (old, new) = group_states(variable, np.array([before, after]))
+    direction = float(np.arange(len(states)) @ (new - old)) if variable.ordered else 0.0
+    if len(variable.states) == 2 and not variable.numeric:
+        direction = float(new[1 - variable.reference] - old[1 - variable.reference])
+    means = [round(number_range(variable, belief)[0], 6) for belief in (before, after)] if variable.numeric else None
+    return {
+        "column": column or label,
+        "label": label,
+        "states": [str(state) for state in states],
+        "before": np.round(old, 4).tolist(),
+        "after": np.round(new, 4).tolist(),
+        "means": means,
+        "counts": None if counts is None else counts.tolist(),
+        "distance": 0.5 * float(np.abs(new - old).sum()),
+        "direction": int(np.sign(round(direction, 9))),
+    }

@@ -1,0 +1,125 @@
+"""A served page gives the answers of the model, beside the rows of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from surveys import make_linked
+
+from sparsefield import MarkovField
+from sparsefield.app.pages import session as session_module
+from sparsefield.app.pages.session import Session
+from sparsefield.app.pages.table_rows import TableRows
+from sparsefield.errors import DataError
+
+
+@pytest.fixture
+def session(field: MarkovField, rows: TableRows) -> Session:
+    return Session("survey", field, rows)
+
+
+def test_beliefs_are_those_of_the_model_for_a_row_with_the_evidence_alone(session: Session, field: MarkovField) -> None:
+    answer = session.beliefs({"set": {"smokes": "yes"}, "method": "exact"})
+    row = pl.DataFrame({"age": [None], "smokes": ["yes"], "coughs": [None], "sport": [None], "tea": [None]})
+    typed = row.with_columns(pl.col("age", "coughs", "tea").cast(pl.String), pl.col("sport").cast(pl.Int64))
+    expected = MarkovField.from_field(field.field_, inference="exact").predict_proba(typed)
+    changes = {change["label"]: change for change in answer["changes"]}
+    assert "smokes" not in changes
+    for name in ("age", "coughs", "sport", "tea"):
+        np.testing.assert_allclose(changes[name]["after"], expected[name][0], atol=1e-4)
+    assert answer["method"] == "exact"
+    distances = [change["distance"] for change in answer["changes"]]
+    assert distances == sorted(distances, reverse=True)
+    assert answer["colors"]["coughs"][0] == 1
+
+
+def test_beliefs_come_with_the_shares_of_rows_that_agree(session: Session, survey: pl.DataFrame) -> None:
+    answer = session.beliefs({"set": {"smokes": "yes"}})
+    agree = survey.filter(pl.col("smokes") == "yes")
+    assert answer["rows"] == agree.height
+    (coughs,) = [change for change in answer["changes"] if change["label"] == "coughs"]
+    counts = dict(zip(coughs["states"], coughs["counts"], strict=True))
+    assert counts["yes"] == agree.filter(pl.col("coughs") == "yes").height
+
+
+def test_beliefs_can_be_filtered_by_name(session: Session) -> None:
+    answer = session.beliefs({"set": {"smokes": "yes"}, "filter": "TEA"})
+    assert [change["label"] for change in answer["changes"] if "tea" in change["label"]] == ["tea"]
+    assert answer["total"] == 1
+
+
+def test_a_query_is_the_probability_of_the_model(session: Session, field: MarkovField) -> None:
+    answer = session.query({"event": {"coughs": "yes", "sport": "1"}, "set": {"smokes": "yes"}})
+    expected = field.probability({"coughs": "yes", "sport": 1}, {"smokes": "yes"})
+    assert answer["value"] == pytest.approx(expected.value)
+    assert answer["method"] == "exact"
+
+
+def test_accepting_everything_gives_the_most_probable_states(session: Session, field: MarkovField, survey) -> None:
+    cells = session.row({"row": 0})["missing"]
+    assert {cell["name"] for cell in cells} == {"smokes", "sport"}
+    accepted = [["", 0, cell["name"], cell["best"]] for cell in cells]
+    name, content = session.completed({"accepted": accepted})
+    filled = field.transform(survey.drop("person"))
+    first = dict(zip(survey.columns, content.decode().splitlines()[1].split(","), strict=True))
+    assert name == "survey.csv"
+    assert first == {"person": "p000", **{key: str(value) for key, value in filled.row(0, named=True).items()}}
+    view = session.row({"row": 0, "accepted": accepted})
+    assert view["missing"] == []
+    assert {cell["name"] for cell in view["values"] if cell["accepted"]} == {"smokes", "sport"}
+
+
+def test_rows_are_found_by_number_and_name(session: Session) -> None:
+    assert session.find_rows({"text": "p012"})["rows"] == [{"row": 12, "name": "p012 (row 13)"}]
+    assert session.find_rows({"text": "3"})["rows"][0]["row"] == 2
+
+
+def test_a_value_of_a_linked_row_changes_beliefs_of_rows_around_it() -> None:
+    field, data, rows = make_linked()
+    session = Session("linked", field, rows)
+    last = len(data.tables["person"]) - 1
+    before = session.row({"table": "person", "row": last})["missing"][0]
+    answer = session.beliefs({"table": "visit", "row": last, "set": {"fun": "True" if last % 20 >= 10 else "False"}})
+    labels = [change["label"] for change in answer["changes"]]
+    assert labels == [f"person n{last} (row {last + 1}): smokes"]
+    np.testing.assert_allclose(answer["changes"][0]["before"], before["belief"], atol=1e-3)
+    assert answer["changes"][0]["distance"] > 0.1
+    with pytest.raises(DataError, match="linked tables"):
+        session.query({"event": {"smokes": "True"}})
+
+
+def test_a_wide_field_answers_by_belief_propagation(field: MarkovField, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "WIDE", 3)
+    session = Session("wide", field)
+    fast, exact = (session.beliefs({"set": {"age": "old"}, "method": m})["changes"] for m in (None, "exact"))
+    assert session.default_method == "bp"
+    after = {change["label"]: change["after"] for change in fast}
+    assert all(np.allclose(change["after"], after[change["label"]], atol=0.02) for change in exact)
+
+
+@pytest.mark.parametrize(
+    ("question", "request_", "message"),
+    [
+        ("beliefs", {"set": {"height": "1"}}, "no column 'height'"),
+        ("beliefs", {"set": {"smokes": "perhaps"}}, "no state 'perhaps'"),
+        ("beliefs", {"set": ["smokes"]}, "text for each column"),
+        ("beliefs", {"set": {"smokes": 1}}, "text for each column"),
+        ("beliefs", {"method": "magic"}, "no inference method 'magic'"),
+        ("row", {"row": 300}, "no row 301"),
+        ("row", {"row": "1"}, "a number"),
+        ("row", {"row": 0, "accepted": [["", 0, "smokes"]]}, "table, row, column and value"),
+        ("row", {"row": 0, "accepted": [["", 0, "height", "1"]]}, "no column 'height'"),
+        ("find_rows", {"table": "other"}, "table 'other'"),
+        ("query", {"event": {}}, "Name an event"),
+        ("query", {"event": {"smokes": "perhaps"}}, "perhaps"),
+    ],
+)
+def test_wrong_questions_are_refused_with_the_reason(session: Session, question: str, request_, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        getattr(session, question)(request_)
+
+
+def test_without_data_there_are_no_rows(field: MarkovField) -> None:
+    with pytest.raises(DataError, match="without data"):
+        Session("alone", field).row({"row": 0})
