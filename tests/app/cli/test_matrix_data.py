@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import load
+from sparsefield.app.tables.source import source_of
 
 NAMES = ("bread", "butter", "jam")
 
@@ -32,7 +33,7 @@ def test_names_of_a_matrix_come_from_a_file(matrix, tmp_path, run) -> None:
     assert [one.name for one in load(output).field_.schema.observed] == ["bread"]
     assert "butter=1 and bread=1 go together" in done.out
     assert "held-out cells" in done.out
-    assert load(output).field_.record.source.columns == str(names)
+    assert source_of(load(output).field_.record.source).columns == str(names)
 
 
 @pytest.mark.parametrize(
