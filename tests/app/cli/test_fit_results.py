@@ -102,19 +102,6 @@ def test_linked_tables_without_dependence_say_that_nothing_was_found(run, unrela
     assert f"{start}tables: {NO_GAIN}" in run("evaluate", unrelated, "--folds", 2, "--l1", 0.5).out
 
 
-def test_a_dependence_is_found_without_that_sentence(run, pairs: Path) -> None:
-    assert NO_GAIN not in run("evaluate", pairs, "--folds", 2, "--l1", 8).out
-
-
-def test_rows_on_disk_have_a_sentence_without_figures(run, pairs: Path, tmp_path: Path) -> None:
-    pl.read_csv(pairs).write_parquet(tmp_path / "t.parquet")
-    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--l1", 8)
-    assert done.code == 0, done.err
-    first, second = done.out.splitlines()[:2]
-    assert "pairs of columns go together" in first
-    assert second == ""
-
-
 def test_info_prints_the_content_of_a_model_as_json(run, pairs: Path, tmp_path: Path) -> None:
     run("fit", pairs, "-o", tmp_path / "m", "--l1", 8, "--no-check")
     field = load(tmp_path / "m")

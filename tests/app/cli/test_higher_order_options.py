@@ -39,13 +39,6 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     assert "; 1 conjunction of three or more columns" in told.out
 
 
-def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> None:
-    done = run("fit", csv, "-o", tmp_path / "m", "--no-check", "--l1", 20)
-    assert done.code == 0
-    assert "three" not in done.out
-    assert load(tmp_path / "m").max_order == 2
-
-
 @pytest.mark.slow
 def test_evaluate_takes_them_too(run, csv: Path) -> None:
     found = []

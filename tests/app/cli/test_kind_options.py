@@ -92,14 +92,6 @@ def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Pa
     assert "--numeric has 'age=ranks': write age=linear-scores or age=normal-scores, or only its name" in done.err
 
 
-def test_an_observed_number_is_observed_only_if_it_is_said(run, people: Path, tmp_path: Path) -> None:
-    words = ("--numeric", "age,debt", "--observed", "debt")
-    assert run("fit", people, "-o", tmp_path / "m", *words, *FAST).code == 0
-    schema = load(tmp_path / "m").field_.schema
-    assert [v.name for v in schema.observed] == ["debt"]
-    assert schema.variables[schema.index_of_name["age"]].role == "target"
-
-
 def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path) -> None:
     assert run("fit", people, "-o", tmp_path / "m", "--coding", "reference", "--nominal", "zip", *FAST).code == 0
     schema = load(tmp_path / "m").field_.schema
@@ -110,9 +102,6 @@ def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path)
     ("words", "parts"),
     [
         (("--numeric", "age", "--nominal", "zip,age"), ("--numeric and --nominal", "'age'", "remove one")),
-        (("--ordinal", "answer=never<often", "--ordinal", "answer=often<never"), ("'answer'", "two orders")),
-        (("--ordinal", "mood=low<high"), ("--ordinal names the column 'mood'", "columns: age, answer")),
-        (("--ordinal", "answer=never"), ("'answer=never'", "give all labels", "answer=low<medium<high")),
         (("--ordinal", "answer=never<often"), ("'answer'", "'rarely' (row 1)", "Add what is missing")),
         (("--id", "age", "--numeric", "age"), ("'age' is an --id", "cannot also have a kind")),
         (("--numeric", "answer"), ("'answer'",)),
@@ -189,11 +178,6 @@ def test_numbers_are_drawn(run, people: Path, model: Path, tmp_path: Path) -> No
     assert full["debt"].filter(known).equals(given["debt"].filter(known))
 
 
-def test_a_word_in_a_column_of_numbers_is_refused(run, people: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text(people.read_text().replace("1010", "1010", 1).replace("\n", "\nold", 1))
-    run("predict", model, tmp_path / "bad.csv", "-o", tmp_path / "o.csv").one_error("'age' is numeric in the model")
-
-
 def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model: Path, tmp_path: Path) -> None:
     assert run("export", model, "-o", tmp_path / "m.graphml").code == 0
     done = run("export", model, "-o", tmp_path / "m.uai", "--given", "age=40", "--given", "answer=often")
@@ -234,18 +218,6 @@ def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
     assert first["name"] == "age"
     assert lines[1][3:5] == [f"{first['loss']:.3f}", f"{first['baseline_loss']:.3f}"]
     assert first["calibration_error"] is None
-
-
-def test_a_check_shows_the_relative_errors_of_numbers(run, people: Path, tmp_path: Path) -> None:
-    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5)
-    assert done.code == 0, done.err
-    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
-    assert heading.split() == ["error", "CLL", "AP", "RMSE", "/", "SD"]
-    numbers = tmp_path / "numbers.csv"
-    pl.read_csv(people).select("age", "debt").write_csv(numbers)
-    done = run("fit", numbers, "-o", tmp_path / "n", "--l1", 5)
-    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
-    assert heading.split() == ["RMSE", "/", "SD"]
 
 
 def test_dates_of_parquet_files_are_filled_and_drawn_as_dates(run, tmp_path: Path) -> None:

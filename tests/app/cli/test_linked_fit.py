@@ -6,11 +6,9 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sparsefield import config, load
-from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
 
 
 def strict(text: str) -> object:
@@ -54,11 +52,6 @@ def test_a_fault_in_a_column_is_said_once(run, school: Path, tmp_path: Path) -> 
     assert done.err.count("'job'") == 1
 
 
-def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f",{k % 2}\n" for k in range(30)))
-    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--nominal", "a").one_error("'a'", "no values at all")
-
-
 def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:
     """Once a tenth is held out, nearly all of a column's values are different, as those of an identifier are."""
     distinct = config.IDENTIFIER_STATES + 50
@@ -69,13 +62,6 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     assert done.code == 0, done.err
     assert "Note: No check: With 10% of the cells held out: Column 'a'" in done.err
     assert (tmp_path / "m").is_file()
-
-
-def test_too_few_cells_are_an_error_of_their_own() -> None:
-    from sparsefield import MarkovField
-
-    with pytest.raises(TooFewCellsError, match="4 known target cells, too few"):
-        hold_out(np.array([[0, 1], [1, 0]]), MarkovField(l1=2.0))
 
 
 @pytest.mark.slow
@@ -103,13 +89,8 @@ def test_kinds_are_given_in_the_schema_file(run, school: Path, tmp_path: Path) -
     ("words", "place"),
     [
         (("--observed", "a"), "observed = [...] under [tables.NAME]"),
-        (("--id", "a"), "ignore = [...] under [tables.NAME]"),
-        (("--numeric", "a"), "numeric = [...] under [tables.NAME]"),
-        (("--ordinal", "a=x<y"), "ordinal = [...] under [tables.NAME]"),
-        (("--nominal", "a"), "nominal = [...] under [tables.NAME]"),
         (("--missing", "a"), "missing = [...] at the top"),
         (("--no-header",), "header = false under [tables.NAME]"),
-        (("--separator", ";"), "separator = '...' at the top"),
     ],
 )
 def test_options_for_one_table_have_their_place_in_the_schema_file(

@@ -42,14 +42,12 @@ def test_standard_output_gets_the_file_and_nothing_else(table, fitted, capfd) ->
     assert "wrote /dev/stdout" in err
 
 
-@pytest.mark.parametrize("command", ["predict", "sample", "fit", "report", "inspect"])
+@pytest.mark.parametrize("command", ["predict", "fit", "report"])
 def test_a_device_is_written_to_and_stays(table, fitted, run, command) -> None:
     args = {
         "predict": (fitted, table),
-        "sample": (fitted, "--rows", "5"),
         "fit": (table, "--l1", "1", "--no-check"),
         "report": (fitted,),
-        "inspect": (table,),
     }[command]
     assert run(command, *args, "-o", "/dev/null").code == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

@@ -11,14 +11,15 @@ import pytest
 from sparsefield import MarkovField
 
 
-@pytest.fixture
-def weather(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     rain = rng.integers(0, 2, 200)
     wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
     sun = np.where(rng.random(200) < 0.8, 1 - rain, rain)
-    MarkovField(l1=2.0).fit(pl.DataFrame({"rain": rain, "wet": wet, "sun": sun})).save(tmp_path / "w.safetensors")
-    return tmp_path / "w.safetensors"
+    path = tmp_path_factory.mktemp("weather") / "w.safetensors"
+    MarkovField(l1=2.0).fit(pl.DataFrame({"rain": rain, "wet": wet, "sun": sun})).save(path)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -45,34 +46,6 @@ def test_tables_are_written_beside_the_figure(run, weather: Path, tmp_path: Path
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "n.svg").read_bytes()
 
 
-def test_communities_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Path) -> None:
-    (tmp_path / "communities.csv").write_text("column,community\nrain,sky\nsun,sky\nwet,ground\n")
-    (tmp_path / "rings.csv").write_text("column,value\nrain,0.5\n")
-    words = [
-        "--communities",
-        tmp_path / "communities.csv",
-        "--rings",
-        tmp_path / "rings.csv",
-        "--ring-title",
-        "R\u00b2",
-    ]
-    done = run(
-        "plot",
-        weather,
-        "-o",
-        tmp_path / "n.svg",
-        *words,
-        "--ring-title",
-        "R\u00b2",
-        "--edge-labels",
-        "--names",
-        "beside",
-    )
-    assert done.code == 0, done.err
-    picture = (tmp_path / "n.svg").read_text(encoding="utf-8")
-    assert all(f">{word}</text>" in picture for word in ("sky", "ground", "R\u00b2", "rain"))
-
-
 def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"rain": rng.integers(0, 2, 80), "day": rng.normal(size=80)})
@@ -82,9 +55,21 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
     rings, picture = tmp_path / "c.csv", tmp_path / "n.svg"
     assert run("centrality", tmp_path / "w.safetensors", tmp_path / "t.csv", "-o", rings).code == 0
     assert pl.read_csv(rings).filter(column="day")["predictability"].to_list() == [None]
-    done = run("plot", tmp_path / "w.safetensors", "-o", picture, "--rings", rings)
+    done = run(
+        "plot",
+        tmp_path / "w.safetensors",
+        "-o",
+        picture,
+        "--rings",
+        rings,
+        "--ring-title",
+        "R\u00b2",
+        "--names",
+        "beside",
+    )
     assert done.code == 0, done.err
     assert ">rain: " in picture.read_text(encoding="utf-8")
+    assert ">R\u00b2</text>" in picture.read_text(encoding="utf-8")
     assert ">day: " not in picture.read_text(encoding="utf-8")
 
 

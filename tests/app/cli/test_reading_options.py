@@ -35,13 +35,6 @@ def test_predict_keeps_the_format_of_its_input(run, german: Path, fitted: Path, 
     assert other.split(";")[1] in ("ja", "nein")
 
 
-def test_standard_output_has_only_the_table(run, german: Path, fitted: Path) -> None:
-    german.write_bytes(german.read_bytes().decode("cp1252").encode())
-    done = run("predict", fitted, german, "-o", "-")
-    assert done.out.startswith(GERMAN)
-    assert "missing values in" in done.err
-
-
 def test_options_say_how_a_table_is_read(run, german: Path, tmp_path: Path) -> None:
     words = ("--encoding", "cp1250", "--separator", "semicolon", "--decimal", ",", "--missing", "-99,-98")
     done = run("fit", german, "-o", tmp_path / "m", "--l1", "1", "--no-check", *words)

@@ -55,9 +55,3 @@ def test_missing_labels_are_refused_before_any_fit_with_their_rows(run, tmp_path
     assert done.code == 2
     assert "'a' (2 rows, first row 21), 'b' (1 row, first row 22)" in done.err
     assert "done" not in done.err
-
-
-def test_rows_without_labels_are_refused(run, weather: Path) -> None:
-    done = run("evaluate", weather, "--whole-rows", "--observed", "heat", "--observed", "sun", "--observed", "rain")
-    assert done.code == 2
-    assert "leave at least one out of --observed" in " ".join(done.err.split())

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.tables.read import read_table
 
 N_ROWS = 200
 
@@ -36,16 +35,6 @@ def visits(tmp_path: Path) -> Path:
     for offset, cells in enumerate(columns.values()):
         cells[offset::10] = [""] * len(cells[offset::10])
     return written(tmp_path / "visits.csv", columns)
-
-
-def test_columns_with_leading_zeros_are_text(visits: Path, tmp_path: Path) -> None:
-    table = read_table(visits)
-    assert table.schema["zip"] == pl.String
-    assert table["zip"].null_count() == N_ROWS // 10
-    assert table.schema["rent"] == pl.Float64
-    assert table.schema["score"] == pl.Int64
-    plain = written(tmp_path / "plain.csv", {"a": ["0", "10", "-1"], "b": ["0.5", "NA", "0"]})
-    assert read_table(plain).dtypes == [pl.Int64, pl.Float64]
 
 
 def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path: Path) -> None:

@@ -97,16 +97,3 @@ def test_refusals_leave_the_model_alone(run, weather: Path, table: Path, school:
     pl.read_csv(table).drop("rain").write_csv(tmp_path / "less.csv")
     run("stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
     assert weather.read_bytes() == old
-
-
-def test_interrupted_work_leaves_the_model_alone(run, weather: Path, table: Path, monkeypatch) -> None:
-    old = weather.read_bytes()
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("sparsefield.solver.stability_selection.deduplicate_rows", interrupted)
-    done = run("stability", weather, table)
-    assert done.code == 130
-    assert "Interrupted" in done.err
-    assert weather.read_bytes() == old

@@ -50,13 +50,6 @@ def test_one_note_names_all_columns_that_are_left_out(run, table: Path, tmp_path
     assert columns_of(tmp_path / "m") == ["always", "city", "smokes", "coughs", "importance"]
 
 
-def test_a_summary_of_two_lines_comes_first(run, table: Path, tmp_path: Path) -> None:
-    done = run("fit", table, "-o", tmp_path / "m", *FAST)
-    lines = [line for line in done.err.splitlines() if not line.startswith("Note: ")]
-    assert lines[0] == "t.csv: 200 rows, 8 columns (4 nominal, 1 numeric, 3 left out), 12.5% of the cells missing."
-    assert lines[1] == f"5 columns have findings. More: sparsefield inspect {table}"
-
-
 def test_strict_refuses_all_of_them_at_once(run, table: Path, tmp_path: Path) -> None:
     done = run("fit", table, "-o", tmp_path / "m", "--strict", *FAST)
     done.one_error("'person' (an identifier)", "'remark' (free text)", "'nothing'", "--id person,remark,nothing")
@@ -120,13 +113,6 @@ def test_missing_cells_are_not_grouped() -> None:
     assert group_levels(table, ["a"], 3).equals(table)
 
 
-def test_an_identifier_can_be_kept_by_its_most_frequent_levels(run, table: Path, tmp_path: Path) -> None:
-    words = ("--nominal", "person", "--top-levels", 3)
-    assert run("fit", table, "-o", tmp_path / "m", *words, *FAST).code == 0
-    (person,) = [v for v in load(tmp_path / "m").field_.schema.variables if v.name == "person"]
-    assert set(person.states) == {"(other)", "p0", "p1", "p10"}
-
-
 def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) -> None:
     words = ("--id", "person,remark,nothing,always,city", "--weight", "importance")
     done = run("fit", table, "-o", tmp_path / "m", *words, "--l1", 5)
@@ -136,16 +122,6 @@ def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) ->
     field = MarkovField(l1=5.0).fit(rows.select("smokes", "coughs"), sample_weight=rows["importance"].to_numpy())
     assert load(tmp_path / "m").features_.equals(field.features_)
     assert run("stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
-
-
-def test_weights_of_streamed_rows_are_read(run, table: Path, tmp_path: Path) -> None:
-    rows = pl.read_csv(table).select("smokes", "coughs", "importance")
-    rows.write_parquet(tmp_path / "t.parquet")
-    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--weight", "importance", *FAST)
-    assert done.code == 0, done.err
-    assert columns_of(tmp_path / "m") == ["smokes", "coughs"]
-    refused = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--stream", "--top-levels", 3, *FAST)
-    refused.one_error("--top-levels", "--stream")
 
 
 @pytest.mark.parametrize(
