@@ -51,7 +51,7 @@ def test_a_column_may_be_named_as_observed_twice() -> None:
     assert set(MarkovField(l1=2.0, n_jobs=1).fit(X[:, :2], observed=["x0", "x0"]).states_) == {"x1"}
 
 
-@pytest.mark.parametrize("index", ["repeated", "multi", "dates"])
+@pytest.mark.parametrize("index", ["repeated", "multi"])
 def test_any_index_comes_back(index) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     if index == "repeated":

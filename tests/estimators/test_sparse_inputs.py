@@ -170,8 +170,6 @@ def test_values_structure_and_labels_are_checked() -> None:
     ("parameters", "words"),
     [
         ({"objective": "cd"}, "the objective is 'pl', not 'cd'"),
-        ({"refit": "ml"}, "refit is False or True, not 'ml'"),
-        ({"penalty": "group"}, "the penalty is 'l1', not 'group'"),
         ({"induction": "full"}, "induction='full' is for dense tables"),
         ({"kinds": {"x1": "ordinal"}}, "kinds= has 'x1', which is no label"),
     ],

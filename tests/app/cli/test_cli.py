@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -264,16 +263,6 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
 
 
 # -- evaluate, info, demo ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_evaluate_prints_the_table_of_the_paper(run, csv: Path) -> None:
-    done = run("evaluate", csv, *ROLES, "--folds", 2, "--induction", "cfi", "--induction", "full")
-    assert done.code == 0
-    lines = done.out.splitlines()
-    assert re.split(r"\s{2,}", lines[0].strip()) == ["AP", "AP (positive)", "CLL", "error", "time", "induced", "active"]
-    assert [line.split()[0] for line in lines[1:4]] == ["cfi", "full", "column"]
-    assert [line for line in lines if line.startswith("By column")] == ["By column, cfi:", "By column, full:"]
 
 
 def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:

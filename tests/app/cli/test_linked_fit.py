@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsefield import config, load
+from sparsefield import config
 
 
 def strict(text: str) -> object:
@@ -62,27 +62,6 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     assert done.code == 0, done.err
     assert "Note: No check: With 10% of the cells held out: Column 'a'" in done.err
     assert (tmp_path / "m").is_file()
-
-
-@pytest.mark.slow
-def test_kinds_are_given_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
-    kinds = 'numeric = ["size"]\nordinal = ["grade=A<1<2"]\nnominal = ["floor"]\nobserved = ["floor"]'
-    change(school, 'key = "id"', f'key = "id"\n{kinds}')
-    lines = (school / "pupils.csv").read_text().splitlines()
-    made = [f"{lines[0]},size,floor", *(f"{line},{k % 3},{k / 2 % 2}" for k, line in enumerate(lines[1:]))]
-    (school / "pupils.csv").write_text("\n".join(made))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
-    layout = load(tmp_path / "m").field_.layout
-    schema = layout.schemas[layout.tables.index("pupil")]
-    found = {v.name: (v.kind, v.role) for v in schema.variables}
-    roles = {"grade": "target", "mood": "target", "size": "target", "floor": "observed"}
-    names = {"grade": "ordinal", "mood": "nominal", "size": "numeric", "floor": "nominal"}
-    assert found == {name: (names[name], roles[name]) for name in names}
-    assert schema.variables[schema.index_of_name["grade"]].states == ("A", "1", "2")
-    change(school, 'numeric = ["size"]', "")
-    found = strict(run("evaluate", school, "--folds", 2, "--json", "--max-iter", 5).out)
-    kinds = {"grade": "A<1<2", "floor": "nominal"}
-    assert found["options"]["kinds"] == {"pupil": kinds}  # pyright: ignore
 
 
 @pytest.mark.parametrize(

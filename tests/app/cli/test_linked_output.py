@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -149,20 +147,6 @@ def test_an_unwritable_folder_is_refused_before_inference(
     done = run("predict", model, school, "-o", tmp_path / "out")
     done.one_error("is not writable")
     assert "Imputing" not in done.err
-
-
-@pytest.mark.slow
-def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "w.sqlite")) as connection:
-        connection.execute("CREATE TABLE p (id TEXT PRIMARY KEY, a INTEGER, b INTEGER)")
-        rows = [(f"{k:03d}", k % 2, None if k % 7 == 0 else k % 2) for k in range(60)]
-        connection.executemany("INSERT INTO p VALUES (?, ?, ?)", rows)
-        connection.commit()
-    (tmp_path / "s.toml").write_text('database = "w.sqlite"\n[tables.p]\n')
-    assert run("fit", tmp_path / "s.toml", "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
-    assert run("predict", tmp_path / "m", tmp_path / "s.toml", "-o", tmp_path / "out").code == 0
-    lines = (tmp_path / "out" / "p.csv").read_text().splitlines()
-    assert lines == ["id,a,b", *(f"{k:03d},{k % 2},{k % 2}" for k in range(60))]
 
 
 @pytest.mark.slow

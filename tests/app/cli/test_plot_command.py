@@ -55,21 +55,11 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
     rings, picture = tmp_path / "c.csv", tmp_path / "n.svg"
     assert run("centrality", tmp_path / "w.safetensors", tmp_path / "t.csv", "-o", rings).code == 0
     assert pl.read_csv(rings).filter(column="day")["predictability"].to_list() == [None]
-    done = run(
-        "plot",
-        tmp_path / "w.safetensors",
-        "-o",
-        picture,
-        "--rings",
-        rings,
-        "--ring-title",
-        "R\u00b2",
-        "--names",
-        "beside",
-    )
+    words = ("--ring-title", "normalized_accuracy", "--names", "beside", "--edge-labels")
+    done = run("plot", tmp_path / "w.safetensors", "-o", picture, "--rings", rings, *words)
     assert done.code == 0, done.err
     assert ">rain: " in picture.read_text(encoding="utf-8")
-    assert ">R\u00b2</text>" in picture.read_text(encoding="utf-8")
+    assert ">normalized_accuracy</text>" in picture.read_text(encoding="utf-8")
     assert ">day: " not in picture.read_text(encoding="utf-8")
 
 

@@ -66,29 +66,6 @@ def test_the_default_is_a_thousand_rows_each_with_its_own_chain(run, made: Path,
         assert default in words
 
 
-@pytest.mark.slow
-def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    mixed = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
-    for table in (mixed, pd.DataFrame(mixed, columns=["x0", "x1"])):
-        MarkovField(l1=2.0, n_jobs=1).fit(table).save(tmp_path / "m")
-        assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 200, *QUICK).code == 0
-        drawn = text(tmp_path / "o.csv")
-        assert set(drawn["x0"]) == {"1", "y"}
-        assert set(drawn["x1"]) == {"2", "2.5", "x"}
-        (tmp_path / "t.csv").write_text("x0,x1\n1,\n,2.5\ny,2\n")
-        done = run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 2, *QUICK, "--given", tmp_path / "t.csv")
-        assert done.code == 0, done.err
-        assert "Note" not in done.err
-        drawn = text(tmp_path / "o.csv")
-        assert drawn["x0"][:2].to_list() == ["1", "1"]
-        assert drawn["x1"][2:].to_list() == ["2.5", "2.5", "2", "2"]
-        assert set(drawn["x0"][2:4]) <= {"1", "y"}
-        # The same cells are known to predict.
-        assert "Note" not in run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.csv").err
-        assert text(tmp_path / "p.csv")["x0"].to_list() == ["1", text(tmp_path / "p.csv")["x0"][1], "y"]
-
-
 # -- missing values ------------------------------------------------------------------------------------------
 
 

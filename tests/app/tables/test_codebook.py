@@ -10,7 +10,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
-import pytest
 
 import sparsefield
 from sparsefield import Codebook, MarkovField
@@ -91,9 +90,8 @@ def test_advice_has_the_option_to_give(book: Codebook) -> None:
     ]
 
 
-@pytest.mark.parametrize("convert", [pl.DataFrame.to_pandas])
-def test_frames_of_all_libraries_have_the_same_codebook(survey: pl.DataFrame, book: Codebook, convert) -> None:
-    other = sparsefield.inspect(convert(survey))
+def test_frames_of_all_libraries_have_the_same_codebook(survey: pl.DataFrame, book: Codebook) -> None:
+    other = sparsefield.inspect(survey.to_pandas())
     assert [(entry.name, entry.kind, entry.findings) for entry in other.columns] == [
         (entry.name, entry.kind, entry.findings) for entry in book.columns
     ]

@@ -24,14 +24,11 @@ def test_options_of_other_kinds_of_files_are_refused_all_at_once(tmp_path: Path)
         read_table(tmp_path / "t.csv", ReadOptions(sheet="x"))
 
 
-@pytest.mark.parametrize("name", ["t.parquet"])
-def test_an_order_of_dates_is_refused_for_files_whose_columns_have_types(tmp_path: Path, name: str) -> None:
+def test_an_order_of_dates_is_refused_for_files_whose_columns_have_types(tmp_path: Path) -> None:
     table = pl.DataFrame({"day": ["01/02/2024", "02/02/2024"]})
-    {".parquet": table.write_parquet, ".arrow": table.write_ipc, ".jsonl": table.write_ndjson}[Path(name).suffix](
-        tmp_path / name
-    )
+    table.write_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match="remove --dates: a file of the kind"):
-        read_table(tmp_path / name, ReadOptions(dates="day-first"))
+        read_table(tmp_path / "t.parquet", ReadOptions(dates="day-first"))
 
 
 def test_a_wrong_separator_names_the_one_that_fits(tmp_path: Path) -> None:
@@ -53,12 +50,9 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_table(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("cells", "words"),
-    [([{"x": 1}, {"x": 2}], "lists or records")],
-)
-def test_cells_that_are_no_values_are_refused_with_their_column(cells, words: str) -> None:
-    with pytest.raises(DataError, match=f"Column 'odd' has .*{words}"):
+def test_cells_that_are_no_values_are_refused_with_their_column() -> None:
+    cells = [{"x": 1}, {"x": 2}]
+    with pytest.raises(DataError, match=r"Column 'odd' has .*lists or records"):
         MarkovField(l1=1.0).fit(pl.DataFrame({"odd": cells, "b": ["u", "v"]}))
 
 
