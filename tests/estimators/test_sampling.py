@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, Relational, RelationalField, load
+from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field
@@ -151,23 +149,6 @@ def test_a_given_field_takes_the_tables_that_its_names_speak_of(sticky: MarkovFi
     named = MarkovField.from_field(loose.field_, kind="polars", n_jobs=1)
     frame = pl.DataFrame(np.zeros((2, 20)), schema=list(loose.field_.schema.order))
     assert named.predict_proba(frame)["x0"].shape == (2, 3)
-
-
-def test_a_given_field_comes_back_from_a_file(tmp_path: Path) -> None:
-    field = MarkovField.from_field(sticky_field(), kind="pandas", l1=0.5, random_state=3)
-    field.save(tmp_path / "m")
-    back = load(tmp_path / "m")
-    assert isinstance(back, MarkovField)
-    assert back.get_params() == field.get_params()
-    assert back.field_.record == field.field_.record
-    assert np.isnan(back.objective_)
-    assert np.isnan(back.kkt_violation_)
-    assert not back.converged_
-    drawn, again = field.sample(4), back.sample(4)
-    assert isinstance(drawn, pd.DataFrame)
-    assert drawn.equals(again)
-    assert back.features_.equals(field.features_)
-    assert back.history_.shape == field.history_.shape
 
 
 def test_a_field_that_makes_no_sense_is_refused() -> None:

@@ -20,13 +20,6 @@ def strict(text: str) -> object:
     return json.loads(text, parse_constant=refuse)
 
 
-def change(school: Path, old: str, new: str) -> None:
-    path = school / "schema.toml"
-    content = path.read_text()
-    assert old in content
-    path.write_text(content.replace(old, new))
-
-
 def test_fit_checks_and_says_what_was_learned(run, school: Path, tmp_path: Path) -> None:
     done = run("fit", school, "-o", tmp_path / "m", "--l1", "0.5")
     assert done.code == 0, done.err

@@ -58,14 +58,6 @@ def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path:
     assert after["score"].str.contains(r"^\d+$").all()
 
 
-def test_the_order_of_codes_with_leading_zeros_can_be_given(run, visits: Path, tmp_path: Path) -> None:
-    model = tmp_path / "m.sparsefield"
-    done = run("fit", visits, "-o", model, "--l1", 5, "--no-check", "--ordinal", "zip=010<020<030<040")
-    assert done.code == 0, done.err
-    (code,) = (variable for variable in load(model).field_.schema.variables if variable.name == "zip")
-    assert (code.kind, code.states) == ("ordinal", ("010", "020", "030", "040"))
-
-
 def test_decimals_that_the_table_lacks_are_those_of_its_others(run, visits: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
     assert run("fit", visits, "-o", model, "--l1", 1, "--no-check").code == 0
