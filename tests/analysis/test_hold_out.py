@@ -71,7 +71,7 @@ def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
 
 
 def test_the_split_depends_on_the_seed_alone() -> None:
-    X, estimator = weather(), MarkovField(l1=2.0)
+    X, estimator = weather(60), MarkovField(l1=2.0)
     assert quality(evaluate(X, estimator, 3, seed=1)) == quality(evaluate(X, estimator, 3, seed=1))
     assert quality(evaluate(X, estimator, 3, seed=1)) != quality(evaluate(X, estimator, 3, seed=2))
 
@@ -139,7 +139,7 @@ def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
 # -- scores by column -----------------------------------------------------------------------------------------------
 
 
-def people(n_rows: int = 150) -> pl.DataFrame:
+def people(n_rows: int = 100) -> pl.DataFrame:
     """Return a table of every kind of column, some of whose cells are missing."""
     rng = np.random.default_rng(0)
     size = rng.normal(size=n_rows)

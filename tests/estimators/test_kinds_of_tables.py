@@ -180,16 +180,6 @@ def test_masked_cells_are_gaps() -> None:
     assert field.states_ == {"x0": [0, 1], "x1": [0, 1], "x2": [0, 1, 2]}
 
 
-def test_arrow_tables_are_read_like_other_frames() -> None:
-    import pyarrow as pa
-
-    table = pa.table({"a": as_objects(X[:, 0]), "b": as_objects(X[:, 1]), "c": as_objects(X[:, 1])})
-    filled = MarkovField(l1=2.0, n_jobs=1).fit(table).transform(table)
-    assert isinstance(filled, pa.Table)
-    assert filled.schema == table.schema
-    assert filled["a"].null_count == 0
-
-
 def test_a_column_of_gaps_among_numbers_is_filled_with_words() -> None:
     words = np.where(GAPS, None, WORDS[np.nan_to_num(X).astype(int)])
     field = MarkovField(l1=2.0, n_jobs=1).fit(words)

@@ -166,18 +166,6 @@ def test_probabilities_of_numbers_are_those_of_bins(run, people: Path, model: Pa
     assert found["probability"].to_list() == pytest.approx(answers[rows].ravel().tolist())
 
 
-def test_numbers_are_drawn(run, people: Path, model: Path, tmp_path: Path) -> None:
-    plan = ("--burn-in", 20, "--thin", 2)
-    assert run("sample", model, "-o", tmp_path / "s.csv", "-n", 30, *plan).code == 0
-    drawn = pl.read_csv(tmp_path / "s.csv")
-    assert drawn["age"].dtype == pl.Int64
-    assert 18 <= drawn["age"].min() <= drawn["age"].max() <= 79  # pyright: ignore
-    assert run("sample", model, "-o", tmp_path / "g.csv", "--given", people, *plan).code == 0
-    given, full = pl.read_csv(people), pl.read_csv(tmp_path / "g.csv")
-    known = given["debt"].is_not_null()
-    assert full["debt"].filter(known).equals(given["debt"].filter(known))
-
-
 def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model: Path, tmp_path: Path) -> None:
     assert run("export", model, "-o", tmp_path / "m.graphml").code == 0
     done = run("export", model, "-o", tmp_path / "m.uai", "--given", "age=40", "--given", "answer=often")
@@ -188,14 +176,6 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
     page = (tmp_path / "r.html").read_text()
     assert "2 numeric (age, debt), 2 ordinal (answer, trust), 1 nominal (zip)" in page
     assert "--ordinal &#x27;answer=never&lt;rarely&lt;often&#x27; --nominal zip" in page
-
-
-def test_continuous_columns_are_not_taken_for_identifiers(run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    pl.DataFrame({"x": rng.normal(size=60), "y": rng.integers(0, 2, 60)}).write_csv(tmp_path / "t.csv")
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *FAST)
-    assert done.code == 0
-    assert "is it an --id?" not in done.err
 
 
 def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
