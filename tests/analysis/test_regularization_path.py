@@ -61,17 +61,6 @@ def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection) -> Non
 
 
 @pytest.mark.slow
-def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
-    rows = make_chain()
-    field = MarkovField(l1=7.0, random_state=0).fit(rows)
-    before = field.field_
-    path = regularization_path(field, rows)
-    assert field.field_ is before
-    assert field.l1 == 7.0
-    assert path.equals(regularization_path(MarkovField(l1=2.0, random_state=0, n_jobs=2), rows))
-
-
-@pytest.mark.slow
 def test_options_of_fit_are_passed_on() -> None:
     rows = make_chain()
     whole, given = (

@@ -77,18 +77,6 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
     assert {name for name, weight in zip(named(found), found["weight"], strict=True) if weight} == own
 
 
-@pytest.mark.slow
-def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
-    rows = make_rows(600).drop("mood")
-    field = MarkovField(l1="auto", selection="ebic").fit(rows)
-    found = stability(field, rows, resamples=20)
-    share = dict(zip(named(found), found["frequency"], strict=True))
-    assert share[frozenset({("a", "1"), ("b", "1")})] == 1.0
-    for one, two in (("a", "d"), ("d", "e"), ("b", "e"), ("c", "d")):
-        assert share.get(frozenset({(one, "1"), (two, "1")}), 0.0) <= 0.3
-    assert (np.diff(found["frequency"]) <= 0).all()
-
-
 def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     rows = make_rows()
     field = MarkovField(l1=5.0).fit(rows)

@@ -24,24 +24,23 @@ from sparsefield.app.tables.schema_file import parse_schema_file
 CODE = "from sparsefield.app.cli import main; main()"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     rain = rng.integers(0, 2, 200)
     wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
     words = [("?" if k % 7 == 0 else "true" if one else "false") for k, one in enumerate(wet)]
-    path = tmp_path / "days.csv"
+    path = tmp_path_factory.mktemp("days") / "days.csv"
     pl.DataFrame(
         {"day": [f"d{k}" for k in range(200)], "rain": rain, "wet": words, "more": ["x;y", "z"] * 100}
     ).write_csv(path, separator=";")
     return path
 
 
-@pytest.fixture
-def plain_model(table: Path, run) -> Path:
-    path = table.parent / "days.safetensors"
-    fit = run("fit", table, "--id", "day,more", "--separator", ";", "-o", path, "--no-check", "--l1", "1")
-    assert fit.code == 0
+@pytest.fixture(scope="module")
+def plain_model(table: Path, fit) -> Path:
+    path = table.with_name("days.safetensors")
+    fit(table, path, "--id", "day,more", "--separator", ";", "--l1", "1")
     return path
 
 

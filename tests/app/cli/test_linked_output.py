@@ -52,7 +52,6 @@ def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, 
     assert "Note: Column 'fun' of table 'visit' has 1 cell with" in done.err
 
 
-@pytest.mark.slow
 def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id;name;grade;mood\n000;x;1;\n001;y;2;\n")
     visits = pl.DataFrame({"who": ["000", "001"], "fun": [1.0, None]}, schema_overrides={"fun": pl.Float32})
@@ -68,7 +67,6 @@ def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: P
     assert filled["fun"].null_count() == 0
 
 
-@pytest.mark.slow
 def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,name,grade\n000,x,1\n001,y,2\n")
     done = run("predict", model, folder, "-o", tmp_path / "out")
@@ -114,17 +112,6 @@ def test_inputs_are_never_overwritten(run, school: Path, model: Path, monkeypatc
     assert {path.name: path.read_bytes() for path in school.iterdir()} == before
 
 
-def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch) -> None:
-    lines = [f"e{a},likes,e{b}" for a in range(6) for b in range(6) if (a + b) % 2 == 0]
-    (tmp_path / "pair.csv").write_text("\n".join(["subject,relation,object", *lines]))
-    (tmp_path / "t.toml").write_text('[triples]\nfile = "pair.csv"\n')
-    monkeypatch.chdir(tmp_path)
-    assert run("fit", "t.toml", "-o", "m", "--no-check", "--l1", "0.5").code == 0
-    run("predict", "m", "t.toml", "-o", ".").one_error("pair.csv: this is one of the files that are read")
-    assert run("predict", "m", "t.toml", "-o", "out").code == 0
-    assert pl.read_csv("out/pair.csv").columns == ["subject", "object", "likes"]
-
-
 def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path) -> None:
     name = "../pupil"
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
@@ -149,7 +136,6 @@ def test_an_unwritable_folder_is_refused_before_inference(
     assert "Imputing" not in done.err
 
 
-@pytest.mark.slow
 def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "more.csv").write_text("a,b\n01,\n")
     (school / "schema.toml").write_text((school / "schema.toml").read_text() + '[tables.more]\nfile = "more.csv"\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,23 +14,30 @@ import scipy.sparse as sp
 from sparsefield import CRFClassifier, MarkovField, load, stability
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     rain = rng.integers(0, 2, 300)
     wet = np.where(rng.random(300) < 0.9, rain, 1 - rain)
     frame = pl.DataFrame({"name": [f"n{k}" for k in range(300)], "rain": rain, "wet": wet})
     frame = frame.with_columns(pl.Series(f"dice{k}", rng.integers(0, 2, 300)) for k in range(4))
     frame = frame.with_columns(wet=pl.Series([None if k % 8 == 0 else int(v) for k, v in enumerate(wet)]))
-    frame.write_csv(tmp_path / "data.csv", null_value="?")
-    return tmp_path / "data.csv"
+    path = tmp_path_factory.mktemp("stability") / "data.csv"
+    frame.write_csv(path, null_value="?")
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(fit, table: Path) -> Path:
+    path = table.with_name("w.safetensors")
+    fit(table, path, "--id", "name", "--l1", "9")
+    return path
 
 
 @pytest.fixture
-def weather(run, table: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "w.safetensors"
-    assert run("fit", table, "-o", path, "--id", "name", "--l1", "9", "--no-check").code == 0
-    return path
+def weather(fitted: Path, tmp_path: Path) -> Path:
+    """A copy of the model, which a command may write anew."""
+    return Path(shutil.copy(fitted, tmp_path))
 
 
 @pytest.mark.slow

@@ -74,20 +74,6 @@ def test_a_round_trip_keeps_the_distribution(tmp_path_factory, orders) -> None:
 
 
 @given(seed=SEEDS)
-def test_a_field_with_reference_state_0_keeps_its_weights(tmp_path_factory, seed) -> None:
-    path = tmp_path_factory.mktemp("uai") / "net.uai"
-    field = random_field(seed, states=(2, 3, 2), share=0.5)
-    bases = tuple(Variable(v.name, v.role, v.states, 0, v.frequencies) for v in field.schema.variables)
-    layout = Layout.single(Schema(bases, field.schema.order))
-    parts = field.biases, field.pairs, field.weights, field.conjunctions, field.conjunction_weights
-    names = write_uai(Field(layout, *parts), path)
-    back = read_uai(path, names=names)
-    assert back.pairs.tolist() == field.pairs.tolist()
-    assert back.conjunctions.tolist() == field.conjunctions.tolist()
-    np.testing.assert_allclose(back.theta, field.theta, atol=1e-13)
-
-
-@given(seed=SEEDS)
 def test_the_field_of_any_file_has_its_distribution(tmp_path_factory, seed) -> None:
     """Factors of up to four variables in any order, several over the same ones, and constants."""
     rng = np.random.default_rng(seed)
@@ -300,12 +286,6 @@ def test_observed_columns_need_values(folder, make_problem) -> None:
     assert not list(folder.iterdir())
 
 
-def test_observed_columns_without_a_weight_need_no_values(folder, make_problem) -> None:
-    problem = make_problem(0, share=0.0)
-    field = Field(problem.layout, problem.theta, problem.pairs, np.empty(0))
-    assert list(write_uai(field, folder / "net.uai")) == [v.name for v in problem.schema.targets]
-
-
 def test_too_large_weights_and_tables_are_refused(folder) -> None:
     binary = tuple(Variable(f"x{k}", "target", (0, 1), 0, (0.5, 0.5)) for k in range(30))
     layout = Layout.single(Schema(binary, tuple(v.name for v in binary)))
@@ -321,13 +301,6 @@ def test_spaces_of_other_scripts_separate_numbers_as_well(folder) -> None:
     space = "\u2028"
     field = read_uai(written(folder, f"MARKOV{space}1{space}2\n1\n1 0\n2{space}1.0 3.0\n"))
     assert np.allclose(field.biases, np.log(3.0))
-
-
-def test_a_factor_may_have_any_number_of_variables_of_one_state(folder) -> None:
-    states, scope = " ".join(["1"] * 70 + ["2", "2"]), " ".join(map(str, range(72)))
-    field = read_uai(written(folder, f"MARKOV\n72\n{states}\n1\n72 {scope}\n4\n1 1 1 5\n"))
-    assert np.allclose(field.weights, np.log(5.0))
-    assert field.pairs.tolist() == [[0, 1]]
 
 
 def test_names_that_are_nested_too_deeply_are_refused(folder) -> None:
