@@ -46,7 +46,7 @@ FAKE = {
     "active": 5,
 }
 
-one_error = ProgramResult.assert_one_error
+assert_one_error = ProgramResult.one_error
 
 
 @pytest.fixture(autouse=True)
@@ -161,8 +161,8 @@ def test_claims_as_printed_have_a_verdict_for_each_tolerance(run, tmp_path: Path
 
 
 def test_claims_that_do_not_exist_are_refused(run, tmp_path: Path) -> None:
-    one_error(run(*CLAIMS_OF, "--claim", len(CLAIMS) + 1, "-o", tmp_path / "t"), "--claim", "from 1 to 13")
-    one_error(run(*CLAIMS_OF, "--least", "400", "-o", tmp_path / "t"), "--least must be like 400:0.001")
+    assert_one_error(run(*CLAIMS_OF, "--claim", len(CLAIMS) + 1, "-o", tmp_path / "t"), "--claim", "from 1 to 13")
+    assert_one_error(run(*CLAIMS_OF, "--least", "400", "-o", tmp_path / "t"), "--least must be like 400:0.001")
     assert os.listdir(tmp_path) == []
 
 
@@ -202,12 +202,12 @@ def test_an_interrupted_study_says_what_is_kept_and_goes_on(run, tmp_path: Path,
 def test_bad_options_are_refused_before_any_work(run, tmp_path: Path, command) -> None:
     (tmp_path / "file").write_text("old")
     asked = (command, *SMALL[:-2], "--seeds", 1)
-    one_error(run(*asked, "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
-    one_error(run(*asked, "--folds", 1, "-o", tmp_path / "t"), "folds")
-    one_error(run(*asked, "--threshold", -1, "-o", tmp_path / "t"), "threshold")
-    one_error(run(*asked, "--size", 1, "-o", tmp_path / "t"), "size")
-    one_error(run(*asked, "-o", tmp_path / "file"), "is a file")
-    one_error(run(*asked, "-o", tmp_path / "file" / "t"), "cannot be written to")
+    assert_one_error(run(*asked, "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
+    assert_one_error(run(*asked, "--folds", 1, "-o", tmp_path / "t"), "folds")
+    assert_one_error(run(*asked, "--threshold", -1, "-o", tmp_path / "t"), "threshold")
+    assert_one_error(run(*asked, "--size", 1, "-o", tmp_path / "t"), "size")
+    assert_one_error(run(*asked, "-o", tmp_path / "file"), "is a file")
+    assert_one_error(run(*asked, "-o", tmp_path / "file" / "t"), "cannot be written to")
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -219,11 +219,11 @@ def test_missing_data_are_missed_before_any_work(run, tmp_path: Path, monkeypatc
 
     monkeypatch.delenv("SPARSEFIELD_DATA")
     monkeypatch.setattr(pooch, "retrieve", unreachable)
-    one_error(run(command, "-o", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
+    assert_one_error(run(command, "-o", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
     assert os.listdir(tmp_path) == []
 
 
 def test_missing_matplotlib_is_reported_before_any_work(run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    one_error(run(*FIGURES, "-o", tmp_path / "t"), "sparsefield[bench]")
+    assert_one_error(run(*FIGURES, "-o", tmp_path / "t"), "sparsefield[bench]")
     assert os.listdir(tmp_path) == []

@@ -28,7 +28,7 @@ def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
 
 
-one_error = ProgramResult.assert_one_error
+assert_one_error = ProgramResult.one_error
 
 
 @pytest.mark.usefixtures("few_animals")
@@ -92,16 +92,16 @@ def test_table1_says_in_a_line_that_there_is_no_data(run, tmp_path: Path, monkey
 
     monkeypatch.delenv("SPARSEFIELD_DATA", raising=False)
     monkeypatch.setattr(pooch, "retrieve", unreachable)
-    one_error(run("table1", "--output", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
+    assert_one_error(run("table1", "--output", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.usefixtures("matplotlib")
 def test_table1_refuses_bad_options_before_any_work(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
-    one_error(run("table1", "--data", "plants", "-o", tmp_path / "t"), "animals, nations", "'plants'")
-    one_error(run("table1", "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
-    one_error(run("table1", "--folds", "1", "-o", tmp_path / "t"), "folds")
-    one_error(run("table1", "-o", tmp_path / "file"), "is a file")
-    one_error(run("table1", "-o", tmp_path / "file" / "t"), "cannot be written to")
+    assert_one_error(run("table1", "--data", "plants", "-o", tmp_path / "t"), "animals, nations", "'plants'")
+    assert_one_error(run("table1", "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
+    assert_one_error(run("table1", "--folds", "1", "-o", tmp_path / "t"), "folds")
+    assert_one_error(run("table1", "-o", tmp_path / "file"), "is a file")
+    assert_one_error(run("table1", "-o", tmp_path / "file" / "t"), "cannot be written to")
     assert os.listdir(tmp_path) == ["file"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -249,3 +249,9 @@ def test_without_a_difference_p_values_are_about_uniform() -> None:
     assert (np.abs(values.mean(axis=0) - 0.5) < 0.16).all()
     assert ((values <= 0.1).mean(axis=0) < 0.27).all()
     assert (values <= 0.5).any()
+
+
+def test_groups_that_are_times_keep_the_time_of_day() -> None:
+    times = [datetime(2020, 1, 1, 3 * (k % 2)) for k in range(40)]
+    labels = read_compared_groups(survey(40).drop("country"), times).labels
+    assert labels == ("2020-01-01 00:00:00", "2020-01-01 03:00:00")

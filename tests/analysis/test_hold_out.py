@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.analysis.hold_out import evaluate, hold_out
+from sparsefield.analysis.hold_out import Fold, evaluate, hold_out
 from sparsefield.errors import DataError
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -245,3 +245,11 @@ def test_dates_have_the_scores_of_their_numbers() -> None:
     found, wanted = (hold_out(table, options, 0.2).folds[0] for table in (dated, numbers))
     assert found.rmse == pytest.approx(wanted.rmse, rel=0.01)  # means of dates are whole days
     assert found.rmse < found.frequency_rmse
+
+
+def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
+    heard: list[Fold] = []
+    estimator = MarkovField(l1=2.0)
+    found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
+    assert tuple(heard) == found.folds
+    assert not hasattr(estimator, "field_")

@@ -11,8 +11,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield import EM, MarkovField, impute
+from sparsefield import EM, FixedGraph, MarkovField, impute
+from sparsefield.analysis.multiple_imputation import field_to_draw_from
 from sparsefield.errors import DataError
+from sparsefield.estimators.compiled_rows import compile_densely
 
 
 def incomplete_table(n: int = 120) -> pd.DataFrame:
@@ -276,3 +278,13 @@ def test_unknown_columns_and_names_are_refused(imputations) -> None:
         imputations.save("long.docx")
     with pytest.raises(IndexError, match="3 imputations"):
         imputations[3]
+
+
+def test_a_given_graph_stays_as_it_is() -> None:
+    X = np.random.default_rng(0).integers(0, 2, (100, 3)).astype(float)
+    X[:, 2] = X[:, 0]
+    X[::2, 2] = np.nan
+    field = MarkovField(l1=0.5, induction=FixedGraph(edges=[("x0", "x1")])).fit(X)
+    rows = compile_densely(field, X).tables[0]
+    assert len(field_to_draw_from(field, rows, "auto", proper=True).pairs) == 1
+    assert len(field_to_draw_from(field, rows, "all", proper=True).pairs) == 3

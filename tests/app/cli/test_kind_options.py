@@ -220,3 +220,15 @@ def test_dates_of_parquet_files_are_filled_and_drawn_as_dates(run, tmp_path: Pat
     assert done.code == 0, done.err
     made = pl.read_csv(tmp_path / "out.csv", try_parse_dates=True)
     assert (made["day"].dtype, made["time"].dtype.base_type(), made["day"].null_count()) == (pl.Date, pl.Datetime, 0)
+
+
+def test_a_check_shows_the_relative_errors_of_numbers(run, people: Path, tmp_path: Path) -> None:
+    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5)
+    assert done.code == 0, done.err
+    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
+    assert heading.split() == ["error", "CLL", "AP", "RMSE", "/", "SD"]
+    numbers = tmp_path / "numbers.csv"
+    pl.read_csv(people).select("age", "debt").write_csv(numbers)
+    done = run("fit", numbers, "-o", tmp_path / "n", "--l1", 5)
+    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
+    assert heading.split() == ["RMSE", "/", "SD"]

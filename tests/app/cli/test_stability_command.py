@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -67,8 +68,12 @@ def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table
 def test_another_file_and_the_same_bytes_for_any_threads(run, weather: Path, table: Path, tmp_path: Path) -> None:
     old = weather.read_bytes()
     for jobs in ("1", "2"):
-        words = ("--resamples", "4", "--jobs", jobs, "-o", tmp_path / f"{jobs}.safetensors")
-        assert run("stability", weather, table, *words).code == 0
+        words = ("--resamples", "4", "--jobs", jobs, "-o", tmp_path / f"{jobs}.safetensors", "--json")
+        found = json.loads(run("stability", weather, table, *words).out)
+    record = load(tmp_path / "2.safetensors").field_.record.stability
+    assert (found["resamples"], found["mean_pairs"]) == (4, record.mean_pairs)
+    assert sorted(one["selected"] for one in found["features"]) == sorted(record.frequencies)
+    assert found["features"][0]["terms"][0].keys() == {"table", "variable", "state"}
     assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
     assert weather.read_bytes() == old
 

@@ -125,3 +125,13 @@ def test_columns_whose_names_have_commas_are_named_with_their_order() -> None:
 def test_numbers_with_units_are_told_from_levels_with_numbers() -> None:
     assert entry_of([f"{k % 20 + 0.5} kg" for k in range(90)]).finding("numbers as text") is not None
     assert entry_of([f"{k % 20} May" for k in range(90)]).finding("numbers as text") is None
+
+
+def test_three_marks_and_a_missing_code_are_numbers() -> None:
+    assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
+    assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
+
+
+def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
+    assert entry_of(REMARKS[:4] * 20).finding("free text") is None
+    assert entry_of(REMARKS * 200).finding("free text") is None

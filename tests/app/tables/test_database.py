@@ -277,3 +277,14 @@ def test_a_schema_file_cannot_permit_its_queries_to_read_other_files(tmp_path: P
     schema.write_text(f'other_files = true\ndatabase = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
     with pytest.raises(DataError, match="unknown key 'other_files'"):
         read_schema(schema)
+
+
+def test_table_names_ignore_case(database: Path) -> None:
+    data = read_database(database, {"nation": "NATIONS", "pair": 'An "Odd" Pair'})
+    assert list(data.links) == ["subject", "object"]
+
+
+def test_keys_of_several_columns_are_ignored(database: Path) -> None:
+    data = read_database(database, {"treaty": "treaty", "pair": 'an "odd" pair'})
+    assert data.keys == {}
+    assert data.links == {}

@@ -110,3 +110,8 @@ def test_without_networkx_the_error_names_the_remedy(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
         to_networkx(one_table())
+
+
+def test_a_field_that_was_not_learned_has_no_shares() -> None:
+    for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
+        assert "shares" not in attributes

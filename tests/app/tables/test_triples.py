@@ -161,3 +161,7 @@ def test_truth_values_have_several_spellings(value) -> None:
 def test_malformed_triples_are_refused(triples, options, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_triples(triples, **options)
+
+
+def test_repeated_triples_count_once() -> None:
+    assert read_triples(TRIPLES * 2).tables["pair"].equals(read_triples(TRIPLES).tables["pair"])
