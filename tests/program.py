@@ -17,7 +17,7 @@ class ProgramResult(NamedTuple):
     out: str
     err: str
 
-    def assert_one_error(self, *words: str) -> None:
+    def one_error(self, *words: str) -> None:
         """Assert that one line names the error, in these words, with the exit code of bad data and no output."""
         assert (self.code, self.out) == (2, "")
         (line,) = [line for line in self.err.splitlines() if line.startswith("Error: ")]

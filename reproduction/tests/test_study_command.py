@@ -46,7 +46,7 @@ FAKE = {
     "active": 5,
 }
 
-assert_one_error = ProgramResult.assert_one_error
+assert_one_error = ProgramResult.one_error
 
 
 @pytest.fixture(autouse=True)

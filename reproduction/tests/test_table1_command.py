@@ -28,7 +28,7 @@ def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
 
 
-assert_one_error = ProgramResult.assert_one_error
+assert_one_error = ProgramResult.one_error
 
 
 @pytest.mark.usefixtures("few_animals")

@@ -11,7 +11,7 @@ from known_tables import several_kinds, two_by_two
 
 from sparsefield import MarkovField, confidence_intervals
 from sparsefield.analysis import bootstrap, resampled_selection
-from sparsefield.analysis.bootstrap import Resampling, StepMemory, dropped_rows, resampled_rows
+from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
 from sparsefield.analysis.godambe import minimize
 from sparsefield.analysis.refit_rows import compile_refit
 from sparsefield.kernels.elementary import exp_nonpositive_narrow
@@ -33,49 +33,6 @@ def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
     assert found == pytest.approx(np.array(exact), abs=0.01)
     assert draw(2).sum() == problem.n_rows
     assert dropped_rows(100, 0.25, 0)(1).sum() == 75
-
-
-def test_shared_steps_leave_less_than_a_hundredth_of_a_standard_error(mixed: MarkovField) -> None:
-    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
-    estimate, draw = minimize(problem, mixed.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
-    resampling = Resampling(problem, estimate, draw)
-    weights = np.stack([draw(number) for number in range(24)], axis=1)
-    thetas, converged = resampling._shared_steps(weights, problem.starts(estimate.theta, weights))
-    assert converged.all()
-    exact = np.stack([minimize(problem, estimate.theta, weights[:, k]).theta for k in range(24)], axis=1)
-    error = (thetas - exact)[problem.n_biases :, converged]
-    assert (np.abs(error) < 0.01 * exact[problem.n_biases :].std(axis=1)[:, None]).all()
-
-
-def test_states_without_rows_have_no_probability_at_the_start(mixed: MarkovField) -> None:
-    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
-    estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
-    codes = problem.block.codes[:3]  # of columns whose states have biases of their own
-    weights = np.ones((problem.n_rows, 1 + len(codes)))
-    for v, mine in enumerate(codes):
-        weights[mine == mine.max(), 1 + v] = 0.0
-    starts = problem.starts(estimate.theta, weights)
-    assert starts[:, 0] == pytest.approx(estimate.theta, abs=1e-9)
-    for v in range(len(codes)):
-        weight = weights[:, 1 + v]
-        before, after, best = (
-            problem.loss(theta, weight)
-            for theta in (estimate.theta, starts[:, 1 + v], minimize(problem, estimate.theta, weight).theta)
-        )
-        assert after < before - 1.0
-        assert after - best < 0.5 * (before - best)
-
-
-def test_remembered_steps_converge_where_plain_ones_diverge() -> None:
-    rng = np.random.default_rng(0)
-    factors = rng.uniform(0.3, 2.4, (6, 5))  # of the curvatures, for each resample; plain steps diverge above 2
-    optimum, shared = rng.normal(size=(6, 5)), rng.uniform(1.0, 3.0, 6)[:, None]
-    thetas, memory = np.zeros((6, 5)), StepMemory()
-    for _ in range(12):
-        gradient = factors * shared * (thetas - optimum)
-        thetas = memory.advance(thetas, gradient, gradient / shared)
-        memory.keep(np.ones(5, dtype=bool))
-    assert thetas == pytest.approx(optimum, abs=2e-3)
 
 
 def rare_state() -> np.ndarray:
@@ -172,21 +129,10 @@ def test_an_interrupted_bootstrap_continues_with_the_same_result(
         confidence_intervals(field, X, **options, seed=1)
 
 
-@pytest.mark.parametrize("columns", [1, 3])
-def test_a_model_without_features_has_empty_frames(columns: int) -> None:
-    X = np.random.default_rng(0).integers(0, 2, (60, columns))
+def test_a_model_without_features_has_empty_frames() -> None:
+    X = np.random.default_rng(0).integers(0, 2, (60, 3))
     found = confidence_intervals(MarkovField(l1=1e4, n_jobs=1).fit(X), X, method="bootstrap", n=3, selections=2)
     assert found.draws is not None
     assert found.draws.shape == (3, 0)
     assert [len(frame) for frame in (found.weights, found.edges, found.differences())] == [0, 0, 0]
     assert "frequency" in found.weights.columns
-
-
-def test_rows_of_weight_0_do_not_change_a_refit(mixed: MarkovField) -> None:
-    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
-    weight = np.where(np.arange(problem.n_rows) % 3 == 0, 1.0, 0.0)
-    rows = np.flatnonzero(weight)
-    part, theta = problem.subset(rows), mixed.field_.theta
-    assert part.loss(theta, weight[rows]) == pytest.approx(problem.loss(theta, weight))
-    assert np.allclose(part.gradient(theta, weight[rows]), problem.gradient(theta, weight))
-    assert np.allclose(part.hessian(theta, weight[rows]), problem.hessian(theta, weight))

@@ -8,7 +8,6 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, centrality, predictability
 from sparsefield.analysis import calibration
-from sparsefield.analysis.predictability import find_predictability
 from sparsefield.analysis.scored_rows import score_rows
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
@@ -91,21 +90,6 @@ def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.
     assert mood["kind"] == "ordinal"
     assert mood["accuracy"] == 1.0 - scores["mood"].error_rate
     assert mood["cells"] == survey[300:]["mood"].drop_nulls().len()
-
-
-def test_shares_are_between_0_and_1(field: MarkovField, survey: pl.DataFrame) -> None:
-    found = find_predictability(field.field_, score_rows(field, survey[300:]))
-    assert found.by_column["age"] == pytest.approx(float(found.r_squared[found.names.index("age")]))
-    noise = find_predictability(field.field_, score_rows(field, survey[300:].with_columns(age=pl.col("age").reverse())))
-    assert np.nanmin(noise.r_squared) < 0.0
-    assert all(0.0 <= share <= 1.0 for share in noise.by_column.values())
-
-
-def test_the_order_of_columns_and_rows_changes_nothing(field: MarkovField, survey: pl.DataFrame) -> None:
-    here = predictability(field, survey[300:]).sort("column")
-    there = predictability(field, survey[300:].select("mood", "age", "town").reverse()).sort("column")
-    for name in ("r_squared", "accuracy", "normalized_accuracy", "gain"):
-        np.testing.assert_allclose(here[name], there[name], atol=1e-9)
 
 
 def test_rows_of_training_are_warned_about(field: MarkovField, survey: pl.DataFrame) -> None:

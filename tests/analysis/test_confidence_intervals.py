@@ -181,13 +181,6 @@ def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, sampl
     assert max(map(len, found._members)) > 1
 
 
-def test_representations_are_one_line(field: MarkovField, samples: np.ndarray, found: ConfidenceIntervals) -> None:
-    stability = centrality_stability(field, samples, n=2, shares=[0.1])
-    assert "edges from 400 rows: godambe" in repr(found)
-    assert "1 shares of 400 rows, 2 resamples each" in repr(stability)
-    assert all(len(repr(one)) < 160 and "array" not in repr(one) for one in (found, stability))
-
-
 def test_another_table_is_noticed(field: MarkovField, samples: np.ndarray) -> None:
     with pytest.warns(OtherTableWarning, match=r"\(200 rows, and 400 in training\)"):
         confidence_intervals(field, samples[:200])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,7 @@ import pytest
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.analysis import hold_out as module
-from sparsefield.analysis.hold_out import evaluate, hold_out
+from sparsefield.analysis.hold_out import evaluate
 from sparsefield.analysis.metrics import (
     UNKNOWN,
     CellPredictions,
@@ -104,16 +104,6 @@ def test_a_fold_of_weighted_rows_is_that_of_repeated_rows() -> None:
         assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-3, abs=1e-4, nan_ok=True), name
     for a, b in zip(columns, others, strict=True):
         assert (a.weight, a.loss, a.error) == pytest.approx((b.weight, b.loss, b.error), rel=1e-3)
-
-
-def test_equal_weights_change_no_score() -> None:
-    frame, _ = mixed()
-    plain, weighted = (evaluate(frame, MarkovField(l1=4.0), folds=2, sample_weight=w) for w in (None, np.ones(60)))
-    for one, two in zip(plain.folds, weighted.folds, strict=True):
-        assert replace(one, seconds=0.0, cpu_seconds=0.0) == replace(two, seconds=0.0, cpu_seconds=0.0)
-    assert plain.gain == weighted.gain
-    once = hold_out(frame, MarkovField(l1=4.0), 0.2, sample_weight=np.ones(60))
-    assert once.columns[0].weight == once.columns[0].cells
 
 
 def test_linked_tables_have_no_weights() -> None:

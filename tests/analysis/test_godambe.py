@@ -8,11 +8,8 @@ from known_tables import several_kinds, two_by_two
 
 from sparsefield import CRFClassifier, MarkovField, confidence_intervals
 from sparsefield.analysis.godambe import minimize, sandwich, solve
-from sparsefield.analysis.refit_problem import RefitProblem, densify
+from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.analysis.refit_rows import compile_refit
-from sparsefield.data import DenseDataset, SparseDataset, compile_table
-from sparsefield.data.frames import as_source
-from sparsefield.data.sparse_table import SparseTable, read_nonzero_cells
 from sparsefield.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
@@ -94,18 +91,6 @@ def test_labels_of_a_classifier_have_intervals() -> None:
     assert found.columns[-5:] == ["weight", "estimate", "standard_error", "low", "high"]
     assert len(found) == len(field.features_)
     assert (found["low"] < found["high"]).all()
-
-
-def test_a_sparse_table_has_the_intervals_of_a_dense_one() -> None:
-    X, _ = two_by_two()
-    field = MarkovField(l1=1.0).fit(X)
-    source, schema = as_source(X), field.field_.schema
-    offsets, columns = read_nonzero_cells(source, schema)
-    dense = compile_table(source, schema)
-    made = densify(
-        SparseDataset(DenseDataset.single(dense).layout, SparseTable(schema, offsets, columns, np.ones(300)))
-    )
-    assert np.array_equal(made.codes(), dense.codes())
 
 
 def test_missing_cells_and_other_objectives_are_refused_with_a_reason() -> None:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once, undetermined_biases
+from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once
 from sparsefield.analysis.permutation_tests import CandidateEdges, GroupStatistics
 from sparsefield.analysis.refit_problem import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
-from sparsefield.data.table import join_blocks
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.kernels.coded_regressions import CodedRows, newton_system
@@ -107,15 +106,3 @@ def test_rows_with_missing_cells_are_completed_and_keep_their_weight() -> None:
     np.testing.assert_array_equal(rows.block.codes, table.codes()[:, rows.owner])  # missing cells are not predicted
     drawn = rows.block.beliefs[: len(table.schema.targets[0].coded[0])].T
     assert (np.abs(drawn[:, None] - table.schema.targets[0].coded).max(axis=2).min(axis=1) < 1e-6).all()
-
-
-def test_biases_of_states_without_an_example_are_undetermined(problem) -> None:
-    refits, X, _ = problem
-    block, layout = refits.rows.block, refits.layout
-    assert not undetermined_biases(block.beliefs, layout).any()
-    chosen = X[:, 3] == 1
-    found = undetermined_biases(refits.rows.subset(chosen).block.beliefs, layout)
-    variable = layout.schemas[0].variable_of_column[: refits.n_biases]
-    assert found[variable == 3].all()
-    assert not found[variable == 1].any()
-    assert len(join_blocks([block]).codes) == 4

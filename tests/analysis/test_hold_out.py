@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -57,27 +56,11 @@ def test_the_summary_has_mean_and_sample_deviation() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda X: X.astype(float),
         lambda X: X.astype(object),
-        lambda X: pl.DataFrame(X, schema=[f"x{k}" for k in range(X.shape[1])], orient="row"),
-        lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])]),
         lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])], index=[7] * len(X)),
-        lambda X: pd.DataFrame(X),
-        lambda X: pd.DataFrame(X.astype(bool), columns=[f"x{k}" for k in range(X.shape[1])]),
-        lambda X: X.astype(bool),
         sp.csr_matrix,
     ],
-    ids=[
-        "float",
-        "object",
-        "polars",
-        "pandas",
-        "index",
-        "int names",
-        "pandas bool",
-        "bool",
-        "sparse",
-    ],
+    ids=["object", "index", "sparse"],
 )
 def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
     X = weather(60)
@@ -88,7 +71,7 @@ def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
 
 
 def test_the_split_depends_on_the_seed_alone() -> None:
-    X, estimator = weather(), MarkovField(l1=2.0)
+    X, estimator = weather(60), MarkovField(l1=2.0)
     assert quality(evaluate(X, estimator, 3, seed=1)) == quality(evaluate(X, estimator, 3, seed=1))
     assert quality(evaluate(X, estimator, 3, seed=1)) != quality(evaluate(X, estimator, 3, seed=2))
 
@@ -113,24 +96,6 @@ def test_a_column_keeps_a_visible_cell() -> None:
     X[1:, 3] = np.nan
     found = evaluate(X, MarkovField(l1=2.0), folds=2)
     assert sum(fold.cells for fold in found.folds) == 3 * 40
-
-
-def test_columns_with_many_states_and_text_are_scored() -> None:
-    rng = np.random.default_rng(0)
-    kind = rng.choice(["red", "green", "blue", "black"], 200)
-    size = np.where(kind == "red", "big", rng.choice(["big", "small", "tiny"], 200))
-    table = pd.DataFrame({"kind": pd.Categorical(kind), "size": size, "flag": rng.random(200) < 0.5})
-    table.loc[::7, "size"] = None
-    found = evaluate(table, MarkovField(l1=1.0), folds=3)
-    assert found.spread("cll").mean > found.spread("frequency_cll").mean
-
-
-def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
-    heard: list[Fold] = []
-    estimator = MarkovField(l1=2.0)
-    found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
-    assert tuple(heard) == found.folds
-    assert not hasattr(estimator, "field_")
 
 
 def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
@@ -160,18 +125,6 @@ def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing
         assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
 
 
-@pytest.mark.slow
-def test_seconds_are_those_of_the_fit_alone() -> None:
-    def dally(*_: object) -> None:
-        until = time.process_time() + 0.5
-        while time.process_time() < until:
-            pass
-
-    found = evaluate(weather(40), MarkovField(l1=2.0, n_jobs=1), folds=2, on_fit=dally)
-    assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
-    assert "cpu_seconds" in found.as_dict()["summary"]
-
-
 def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"folds must be from 2 to .* 160; got 1"):
         evaluate(weather(40), MarkovField(l1=2.0), folds=1)
@@ -183,16 +136,10 @@ def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
         hold_out([[0, 1], [1, 0]], MarkovField(l1=2.0), share=0.1)
 
 
-def test_holding_out_once_hides_the_share() -> None:
-    (found,) = hold_out(weather(100), MarkovField(l1=2.0), share=0.1).folds
-    assert found.cells == 40
-    assert found.cll > found.frequency_cll
-
-
 # -- scores by column -----------------------------------------------------------------------------------------------
 
 
-def people(n_rows: int = 150) -> pl.DataFrame:
+def people(n_rows: int = 100) -> pl.DataFrame:
     """Return a table of every kind of column, some of whose cells are missing."""
     rng = np.random.default_rng(0)
     size = rng.normal(size=n_rows)
@@ -287,16 +234,22 @@ def test_columns_of_linked_tables_have_the_names_of_their_tables() -> None:
     assert all(column.loss < column.baseline_loss for column in found.columns)
 
 
-@pytest.mark.parametrize("unit", ["days", "times"])
-def test_dates_have_the_scores_of_their_numbers(unit: str) -> None:
+def test_dates_have_the_scores_of_their_numbers() -> None:
     rng = np.random.default_rng(0)
     days = rng.integers(0, 90, 200)
     late = np.where(rng.random(200) < 0.9, days > 45, days <= 45)
-    step = {"days": np.timedelta64(1, "D"), "times": np.timedelta64(86_400_000_000, "us")}[unit]
-    dates = np.datetime64("2020-01-01") + days * step
+    dates = np.datetime64("2020-01-01") + days * np.timedelta64(1, "D")
     numbers = pl.DataFrame({"day": days.astype(float), "late": late})
     dated = pl.DataFrame({"day": pl.Series(dates), "late": late})
     options = MarkovField(l1=2.0, kinds={"day": "numeric"})
     found, wanted = (hold_out(table, options, 0.2).folds[0] for table in (dated, numbers))
     assert found.rmse == pytest.approx(wanted.rmse, rel=0.01)  # means of dates are whole days
     assert found.rmse < found.frequency_rmse
+
+
+def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
+    heard: list[Fold] = []
+    estimator = MarkovField(l1=2.0)
+    found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
+    assert tuple(heard) == found.folds
+    assert not hasattr(estimator, "field_")

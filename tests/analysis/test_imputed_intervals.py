@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.stats import f
-from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, centrality_stability, confidence_intervals, impute, pool
 from sparsefield.analysis.imputed_estimates import ImputedEstimates
@@ -114,29 +113,6 @@ def test_a_warning_of_many_imputed_tables_is_given_once_and_points_to_the_caller
     with pytest.warns(PenaltyWarning) as caught:
         confidence_intervals(field, X, imputations=3)
     assert [one.filename for one in caught if one.category is PenaltyWarning] == [__file__]
-
-
-def test_warnings_are_given_also_where_a_later_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = equal_columns()
-    field = MarkovField(l1=4.0).fit(X)
-    tables = [*impute(field, X, 2), X[:2, :2]]
-    monkeypatch.setattr("sparsefield.analysis.weight_intervals.impute", lambda *_, **__: tables)
-    with pytest.warns(PenaltyWarning), pytest.raises(ValueError, match="2 features"):
-        confidence_intervals(field, X, imputations=3)
-
-
-def test_a_refit_that_stopped_early_points_to_the_caller(
-    table: pl.DataFrame, field: MarkovField, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparsefield.analysis.godambe.MAX_STEPS", 0)
-    for estimate in (
-        lambda: confidence_intervals(field, table, drop_incomplete=True),
-        lambda: centrality_stability(field, table, drop_incomplete=True, n=2, shares=[0.5]),
-        lambda: confidence_intervals(field, table, imputations=2),
-    ):
-        with pytest.warns(ConvergenceWarning) as caught:
-            estimate()
-        assert {one.filename for one in caught if one.category is ConvergenceWarning} == {__file__}
 
 
 def test_too_few_rows_are_refused_also_if_cells_are_imputed() -> None:

@@ -88,7 +88,7 @@ def patterns(missing: np.ndarray) -> Counter[tuple[bool, ...]]:
     return Counter(map(tuple, missing.tolist()))
 
 
-@pytest.mark.parametrize("shares", [(0.0, 0.5), (0.05, 0.4), (0.3, 0.3, 0.8)])
+@pytest.mark.parametrize("shares", [(0.05, 0.4), (0.3, 0.3, 0.8)])
 def test_matched_groups_have_the_same_patterns_and_lose_no_missing_cell(shares: tuple[float, ...]) -> None:
     rng, rows = np.random.default_rng(0), 60
     missing = np.concatenate([rng.random((rows, 4)) < share for share in shares])
@@ -127,7 +127,7 @@ def test_more_missing_cells_in_one_group_are_no_difference_of_global_strength() 
         rng = np.random.default_rng(seed)
         X = (0.8 * rng.normal(size=(300, 1)) + rng.normal(size=(300, 5)) > 0.0).astype(float)
         X[150:][rng.random((150, 5)) < 0.5] = np.nan
-        comparison = compare(X, np.repeat(["a", "b"], 150), l1=4.0, permutations=39, seed=seed, n_jobs=1)
+        comparison = compare(X, np.repeat(["a", "b"], 150), l1=4.0, permutations=19, seed=seed, n_jobs=1)
         p_values.append(comparison.tests["p"][0])
     assert comparison.hidden_cells > 300
     assert "missing alike" in comparison.summary()

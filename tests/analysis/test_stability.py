@@ -16,7 +16,6 @@ from sparsefield import (
     Relational,
     RelationalField,
     Solver,
-    config,
     load,
     stability,
 )
@@ -78,18 +77,6 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
     assert {name for name, weight in zip(named(found), found["weight"], strict=True) if weight} == own
 
 
-@pytest.mark.slow
-def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
-    rows = make_rows(600).drop("mood")
-    field = MarkovField(l1="auto", selection="ebic").fit(rows)
-    found = stability(field, rows, resamples=20)
-    share = dict(zip(named(found), found["frequency"], strict=True))
-    assert share[frozenset({("a", "1"), ("b", "1")})] == 1.0
-    for one, two in (("a", "d"), ("d", "e"), ("b", "e"), ("c", "d")):
-        assert share.get(frozenset({(one, "1"), (two, "1")}), 0.0) <= 0.3
-    assert (np.diff(found["frequency"]) <= 0).all()
-
-
 def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     rows = make_rows()
     field = MarkovField(l1=5.0).fit(rows)
@@ -114,23 +101,6 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     assert tuple(network.stability) == told
     field.fit(rows)
     assert field.field_.record.stability is None
-
-
-@pytest.mark.slow
-def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(config, "CELLS_FOR_THREADS", 0)  # so that a small table is shared out too
-    rows = make_rows(1200)
-    contents = []
-    for n_jobs, seed in ((1, 0), (3, 0), (1, 1)):
-        field = MarkovField(l1=5.0, n_jobs=n_jobs).fit(rows)
-        stability(field, rows, resamples=6, random_state=seed)
-        field.save(tmp_path / "m.safetensors")
-        contents.append((tmp_path / "m.safetensors").read_bytes())
-    assert contents[0] == contents[1]
-    assert contents[0] != contents[2]
-    own = MarkovField(l1=5.0, random_state=1).fit(rows)
-    stability(own, rows, resamples=6)
-    assert own.field_.record.stability.seed == 1
 
 
 def test_sparse_tables_select_as_dense_ones_do() -> None:
@@ -209,16 +179,6 @@ def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100
-
-
-def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
-    rows, heard = make_rows(), []
-    field = MarkovField(l1=5.0).fit(rows[:200])
-    stability(field, rows[:200], 4, progress=lambda *told: heard.append(told))
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert field.field_.record.stability.l1 == pytest.approx(5.0 * np.sqrt(0.5))
-    stability(field, rows, 4)
-    assert field.field_.record.stability.l1 == pytest.approx(5.0)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ def penalty(weights: np.ndarray, l1: float, l2: float) -> float:
     return float(l1 * np.abs(weights).sum() + 0.5 * l2 * np.square(weights).sum())
 
 
-@pytest.mark.parametrize(("l1", "l2"), [(1.0, 0.0), (1.0, 0.3), (0.1, 5.0), (0.0, 1.0)])
+@pytest.mark.parametrize(("l1", "l2"), [(1.0, 0.3), (0.1, 5.0)])
 def test_the_constant_is_the_best_one(l1, l2) -> None:
     rng = np.random.default_rng(0)
     for size in (2, 3, 4, 7):

@@ -25,10 +25,9 @@ def entries(read: Any) -> list[dict[str, float]]:
     return [dict(pairs[a:b]) for a, b in zip(table.tokens[:-1], table.tokens[1:], strict=True)]
 
 
-@pytest.mark.parametrize("tokens", [TOKENS, TOKENS[:1], [[{"word": "the"}, {"word": "a=b"}]]])
-def test_dictionaries_are_read_with_a_vocabulary_as_without(tokens) -> None:
-    first = read_sequences(tokens)
-    again = read_sequences(tokens, first.vocabulary)
+def test_dictionaries_are_read_with_a_vocabulary_as_without() -> None:
+    first = read_sequences(TOKENS)
+    again = read_sequences(TOKENS, first.vocabulary)
     assert entries(again) == entries(first)
 
 
@@ -45,20 +44,17 @@ def test_a_list_of_names_is_the_same_token_as_a_dictionary() -> None:
     assert entries(read_sequences([names], known)) == entries(read_sequences([dictionaries], known))
 
 
-@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
     ("token", "message"),
     [
         ({"word": None}, "leave out what is missing"),
-        ({"size": float("nan")}, "leave out what is missing"),
         ({3: "a"}, "keys of attributes are strings"),
         (["a", 3], "attributes are strings"),
-        (["a", ["b"]], "attributes are strings"),
     ],
 )
-def test_attributes_that_are_no_attributes_are_refused(known, token, message) -> None:
-    vocabulary = read_sequences(TOKENS).vocabulary if known else None
+def test_attributes_that_are_no_attributes_are_refused(token, message) -> None:
     like = [["a"], token] if isinstance(token, list) else [{"word": "the"}, token]
-    with pytest.raises(DataError, match=message) as caught:
-        read_sequences([[like[0]], like], vocabulary)
-    assert "X[1][1]" in str(caught.value)
+    for vocabulary in (read_sequences(TOKENS).vocabulary, None):
+        with pytest.raises(DataError, match=message) as caught:
+            read_sequences([[like[0]], like], vocabulary)
+        assert "X[1][1]" in str(caught.value)

@@ -130,19 +130,3 @@ def test_features_of_a_field_without_any_are_an_empty_frame_with_the_usual_colum
         assert len(field.features_) == len(field.edges_) == 0
         assert list(field.features_.columns) == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
         assert list(field.edges_.columns) == ["variable_a", "variable_b", "strength"]
-
-
-@pytest.mark.parametrize("ask", ["features_", "converged_"])
-def test_before_a_fit_there_is_no_outcome(ask) -> None:
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError):
-        getattr(MarkovField(l1=2.0), ask)
-
-
-def test_asking_changes_nothing(fitted) -> None:
-    X, field, _, _ = fitted
-    before = field.field_.theta.copy(), X.copy()
-    field.predict_proba(X), field.transform(X), field.score(X), field.sample(2, given=X)
-    assert np.array_equal(field.field_.theta, before[0])
-    assert np.array_equal(X, before[1], equal_nan=True)

@@ -309,10 +309,8 @@ def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"objective": "mle"}, "objective must be one of 'pl', 'cd', 'ml'"),
         ({"objective": "ml", "missing": "mean-field"}, "sums missing cells out: leave missing='auto'"),
         ({"objective": "ml", "max_order": 3}, "use objective='pl' with refit='ml' for max_order=3"),
-        ({"objective": "ml", "selection": "ebic"}, "selection='ebic' is a criterion of objective='pl'"),
         ({"refit": "ml", "missing": EM(shift=[("a", "u", 1.0)])}, "leave EM\\(shift=...\\) out"),
         ({"objective": "ml", "latent": {"h": 2}}, "objective='ml' has no latent variables"),
     ],

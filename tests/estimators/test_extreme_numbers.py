@@ -30,8 +30,6 @@ def test_a_covariate_far_beyond_training_is_clipped_with_a_warning() -> None:
     [
         (np.asarray, 1e308, r"sample_weight of row 0 is 1e\+308, and sums of weights beyond 1e\+60 overflow"),
         (sp.csr_matrix, 1e-320, "divisions by sums below 1e-60 overflow: multiply all weights"),
-        (sp.csr_matrix, 0.0, "All sample weights are zero"),
-        (np.asarray, np.inf, "weights are finite"),
     ],
 )
 def test_weights_whose_sums_overflow_are_refused(make, weight, message) -> None:
@@ -40,7 +38,7 @@ def test_weights_whose_sums_overflow_are_refused(make, weight, message) -> None:
         MarkovField(l1=1.0).fit(data, sample_weight=np.full(20, weight))
 
 
-@pytest.mark.parametrize("size", [1e150, np.inf, 10**400])
+@pytest.mark.parametrize("size", [1e150, 10**400])
 def test_numbers_that_cannot_be_squared_are_refused_with_the_column(size) -> None:
     cells: list = [size, *range(40)]
     with pytest.raises(DataError, match="Column 'big'"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
-from sparsefield import FixedGraph, MarkovField, Solver, conditional_log_likelihood, load
+from sparsefield import FixedGraph, MarkovField, Solver, conditional_log_likelihood
 from sparsefield.errors import DataError
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
@@ -103,15 +102,6 @@ def test_rows_and_answers_name_the_hidden_column(field) -> None:
     told = field.predict_proba(TRAIN)["topic"].mean(axis=0)
     (variable,) = field.field_.schema.latent
     assert variable.frequencies == pytest.approx(tuple(told))
-
-
-def test_a_saved_field_is_the_same(field, tmp_path) -> None:
-    field.save(tmp_path / "m.safetensors")
-    again: Any = load(tmp_path / "m.safetensors")
-    assert again.latent == {"topic": 3}
-    assert again.n_features_in_ == 16
-    assert again.score(TEST) == field.score(TEST)
-    assert again.predict_proba(TEST)["topic"].tolist() == field.predict_proba(TEST)["topic"].tolist()
 
 
 def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:

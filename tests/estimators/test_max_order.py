@@ -11,7 +11,6 @@ from plain import learn_plain_schema
 
 from sparsefield import (
     CRFClassifier,
-    FixedGraph,
     HigherOrder,
     MarkovField,
     Relational,
@@ -61,9 +60,7 @@ def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
     ("options", "words"),
     [
         ({"max_order": 1}, "max_order must be a whole number from 2 to 100, or a HigherOrder such as .*; got 1"),
-        ({"max_order__expand": "x"}, "expand must be one of 'active', 'all', got 'x'"),
         ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
-        ({"max_order": 3, "induction": FixedGraph(edges=[(0, 1)])}, "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, words) -> None:

@@ -133,14 +133,12 @@ def test_a_row_of_weight_2_is_two_rows() -> None:
 @pytest.mark.parametrize(
     ("options", "fit"),
     [
-        ({}, {}),
         ({}, {"observed": ["x5"]}),
         ({"max_order": 3}, {}),
         ({"latent": {"h": 2}, "random_state": 0}, {}),
         ({"refit": True}, {}),
-        ({"penalize_biases": True, "induction": "full"}, {}),
     ],
-    ids=["plain", "covariates", "order 3", "latent", "refit", "penalized biases"],
+    ids=["covariates", "order 3", "latent", "refit"],
 )
 def test_every_kind_of_field_is_learned_from_incomplete_rows(options, fit) -> None:
     X = chain(400)
@@ -206,13 +204,6 @@ def test_the_monte_carlo_error_is_0_without_missing_cells_and_unknown_for_clampe
     assert 0.0 < MarkovField(l1=3.0, n_jobs=1).fit(incomplete).mc_error_ <= 0.1
 
 
-def test_a_smaller_error_is_reached_if_asked_for() -> None:
-    X = hide(chain(300, columns=9), 0.4)
-    options = [EM(max_copies=512, max_error=error) for error in (0.5, 0.05)]
-    rough, fine = (MarkovField(l1=2.0, missing=missing, n_jobs=1).fit(X).mc_error_ for missing in options)
-    assert fine <= 0.05 < rough <= 0.5
-
-
 def test_an_error_that_stays_too_large_is_told() -> None:
     X = hide(chain(200, columns=9), 0.4)
     with pytest.warns(ConvergenceWarning, match=r"Raise missing=EM\(max_copies=...\) above 8"):
@@ -234,9 +225,7 @@ def test_clamped_beliefs_still_learn_and_exaggerate() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"copies": 1}, "copies must be a whole number from 2 to 65,536, got 1"),
         ({"copies": 8, "max_copies": 16}, "max_copies must be at least 4 times copies"),
-        ({"max_error": 0.0}, "max_error must be a positive number"),
         ({"shift": 5}, r"shift must be a list such as \[\('smokes', 'yes', 0.5\)\], got 5"),
     ],
 )

@@ -47,11 +47,7 @@ def test_observed_columns_by_name_position_and_mask_are_the_same() -> None:
     assert set(alone.states_) == {"b", "c"}
 
 
-def test_a_column_may_be_named_as_observed_twice() -> None:
-    assert set(MarkovField(l1=2.0, n_jobs=1).fit(X[:, :2], observed=["x0", "x0"]).states_) == {"x1"}
-
-
-@pytest.mark.parametrize("index", ["repeated", "multi", "dates"])
+@pytest.mark.parametrize("index", ["repeated", "multi"])
 def test_any_index_comes_back(index) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     if index == "repeated":

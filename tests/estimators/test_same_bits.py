@@ -20,7 +20,7 @@ def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("induction", "objective", "missing"),
-    [("cfi", "pl", 0.1), ("grafting", "cd", 0.0), ("ideal-parent", "pl", 0.0), ("full", "cd", 0.1)],
+    [("cfi", "pl", 0.1), ("grafting", "cd", 0.0)],
 )
 def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, missing) -> None:
     X = table(missing=missing)
@@ -51,15 +51,6 @@ def test_fitting_again_gives_the_same_bits(tmp_path) -> None:
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
-def test_saving_again_gives_the_same_bytes(tmp_path) -> None:
-    field = MarkovField(l1=2.0, n_jobs=1).fit(table(300))
-    files = set()
-    for _ in range(3):
-        field.save(tmp_path / "field")
-        files.add((tmp_path / "field").read_bytes())
-    assert len(files) == 1
-
-
 def test_a_classifier_gives_the_same_bits_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(900, 4))
@@ -68,10 +59,3 @@ def test_a_classifier_gives_the_same_bits_on_any_number_of_threads() -> None:
     for fit in fits[1:]:
         assert np.array_equal(fits[0].field_.theta, fit.field_.theta)
         assert np.array_equal(np.array(fits[0].predict_proba(X)), np.array(fit.predict_proba(X)))
-
-
-def test_samples_follow_their_seed() -> None:
-    field = MarkovField(l1=2.0, n_jobs=1, random_state=3).fit(table(300))
-    one, same, other = field.sample(50), field.sample(50), field.sample(50, random_state=4)
-    assert one.equals(same)
-    assert not one.equals(other)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sparsefield import EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
+from sparsefield import CFI, EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
 from sparsefield.model import model_file
@@ -96,8 +96,6 @@ def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"induction__threshold": (0.1, 0.3)},
-        {"induction__threshold": np.float64(0.25), "solver__max_iter": np.int32(50)},
         {"inference": MeanField(tolerance=1e-3, max_sweeps=50, damping=0.2)},
         {"induction": FixedGraph(edges=[[0, 1], [1, 2]]), "selection": EBIC(gamma=0.25)},
         {
@@ -121,16 +119,10 @@ def test_every_option_comes_back(tmp_path, options) -> None:
     assert np.array_equal(refitted.field_.theta, field.field_.theta)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"induction": FixedGraph(edges=np.array([[0, 1]]))},
-        {"induction__threshold": (np.float32(0.5), np.float32(0.25))},
-        {"kinds": {"x2": (np.int64(2), np.int64(0), np.int64(1))}},
-    ],
-)
-def test_options_that_hold_numpy_values_can_be_saved(tmp_path, options) -> None:
-    MarkovField(l1=2.0).set_params(n_jobs=1, **options).fit(X, observed=["x2"]).save(tmp_path / "m")
+def test_options_that_hold_numpy_values_can_be_saved(tmp_path) -> None:
+    kinds = {"x2": (np.int64(2), np.int64(0), np.int64(1))}
+    for induction in (FixedGraph(edges=np.array([[0, 1]])), CFI(threshold=(np.float32(0.5), np.float32(0.25)))):
+        MarkovField(l1=2.0, n_jobs=1, kinds=kinds, induction=induction).fit(X, observed=["x2"]).save(tmp_path / "m")
 
 
 def test_a_source_of_chance_gives_seeds_and_is_not_saved(tmp_path) -> None:
@@ -249,15 +241,14 @@ def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["11", "99", "1.5", "", "new"])
+@pytest.mark.parametrize("version", ["11", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "upgrade it" in refused(tmp_path / "new")
 
 
-@pytest.mark.parametrize("version", ["1", "9"])
-def test_a_file_of_an_earlier_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
-    rewritten(saved, tmp_path / "old", metadata={"version": version})
+def test_a_file_of_an_earlier_version_is_refused_with_the_remedy(saved, tmp_path) -> None:
+    rewritten(saved, tmp_path / "old", metadata={"version": "9"})
     assert "fit the model again" in refused(tmp_path / "old")
 
 
@@ -270,29 +261,17 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
     "change",
     [
         {"document": lambda d: d.pop("tables") and None},
-        {"document": lambda d: d["tables"][0].pop("variables") and None},
-        {"document": lambda d: d["tables"][0]["variables"].pop() and None},
         {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
-        {"document": lambda d: d.update(tables=[])},
-        {"document": lambda d: d["tables"].append(d["tables"][0])},
         {"document": lambda d: d["templates"][0].update(ends=[0, 1])},
         {"document": lambda d: d["templates"][0].update(kind="beside")},
         {"document": lambda d: d["extra"].pop("params") and None},
-        {"document": lambda d: d["extra"].update(kind="nonsense")},
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
         {"document": lambda d: d["extra"]["params"].update(solver={"object": "System"})},
-        {"document": lambda d: d.update(extra=[1])},
-        {"document": lambda d: [1, 2]},
         {"arrays": lambda t: {"document": as_bytes("{")}},
         {"arrays": lambda t: {"document": as_bytes('{"extra": {"params": {"l1": ' + "[" * 100_000)}},
-        {"arrays": lambda t: {"document": t["document"].astype(float)}},
         {"arrays": lambda t: {"biases": t["biases"][:-1]}},
-        {"arrays": lambda t: {"biases": np.full_like(t["biases"], -1e308)}},
-        {"arrays": lambda t: {"weights": t["weights"][:-1]}},
         {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.nan)}},
         {"arrays": lambda t: {"pairs": t["pairs"] + 1000}},
-        {"arrays": lambda t: {"pairs": -t["pairs"] - 1}},
-        {"arrays": lambda t: {"pairs": t["pairs"].astype(float)}},
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> None:
@@ -326,12 +305,9 @@ STABILITY = {
     ("change", "place"),
     [
         ({"n_rows": -1}, "n_rows"),
-        ({"n_rows": True}, "n_rows"),
         ({"l1": "2"}, "l1"),
         ({"objective": float("nan")}, "malformed"),
-        ({"objective": 10**400}, "objective"),
         ({"iterations": [{"iteration": 1}]}, r"record.iterations\[0\]"),
-        ({"stability": {**STABILITY, "halved": "columns"}}, "record.stability.halved"),
         ({"stability": STABILITY}, "does not match the features"),
         ({"source": {"file": 3}}, "source"),
         ({"more": 1}, "unknown field `more`"),
@@ -356,8 +332,7 @@ def test_an_array_of_a_type_that_numpy_lacks_is_refused(saved, tmp_path) -> None
 # -- interruptions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("broken", ["replace"])
-def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken) -> None:
+def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch) -> None:
     path = tmp_path / "field.safetensors"
     field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     field.save(path)
@@ -366,7 +341,7 @@ def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monk
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model_file.os, broken, stop)
+    monkeypatch.setattr(model_file.os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
         MarkovField(n_jobs=1, l1=0.5).fit(X).save(path)
     monkeypatch.undo()

@@ -168,16 +168,6 @@ def test_grid_search_over_l1_and_threshold(frame) -> None:
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_grid_search_over_a_classifier(frame) -> None:
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(120, 3))
-    y = np.where(X[:, 0] + 0.5 * rng.normal(size=120) > 0, "up", "down")
-    search = GridSearchCV(CRFClassifier(l1=2.0, n_jobs=1), {"l1": [1.0, 1000.0]}, cv=3).fit(X, y)
-    assert search.best_params_ == {"l1": 1.0}
-    assert search.score(X, y) > 0.8
-    assert search.predict_proba(X).shape == (120, 2)
-
-
 def test_pipelines_with_a_field_at_the_end_and_in_the_middle(frame) -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(200, 3))
@@ -209,14 +199,9 @@ def test_set_output_gives_the_frame_that_was_asked_for(frame) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"l1": -1.0}, "l1"),
         ({"induction": "magic"}, "induction must be one of .*'cfi'.*'magic'"),
         ({"inference": 3}, r"inference must be one of .*, or in Python an object such as Gibbs\(.*got 3"),
         ({"induction": CFI}, r"got the class CFI: write CFI\(\.\.\.\)"),
-        (
-            {"selection": Solver()},
-            r"selection must be one of 'heldout', 'ebic', or .* EBIC\(.*got Solver\(",
-        ),
         ({"solver": 3}, r"solver must be None, or a Solver such as Solver\(max_iter=5000\); got 3"),
     ],
 )

@@ -104,15 +104,6 @@ def test_a_pipeline_with_tfidf_learns_several_labels_of_any_form() -> None:
     np.testing.assert_array_equal(other.predict(["cats bark"]), model.predict(["cats bark"]))
 
 
-def test_threads_change_no_bit_and_a_seed_fixes_the_choice_of_l1(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("sparsefield.config.CELLS_FOR_THREADS", 0)
-    X, Y = make_rows(n_rows=400, n_columns=30, n_labels=2)
-    for n_jobs in (1, 2):
-        model = CRFClassifier(l1=2.0, n_jobs=n_jobs, random_state=0).fit(X, Y)
-        model.save(tmp_path / f"{n_jobs}.safetensors")
-    assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
-
-
 def test_l1_is_chosen_by_held_out_rows_and_by_ebic() -> None:
     X, Y = make_rows(n_rows=150, n_columns=12, n_labels=2)
     model = CRFClassifier(selection="ebic", refit=True).fit(X, Y)
@@ -170,8 +161,6 @@ def test_values_structure_and_labels_are_checked() -> None:
     ("parameters", "words"),
     [
         ({"objective": "cd"}, "the objective is 'pl', not 'cd'"),
-        ({"refit": "ml"}, "refit is False or True, not 'ml'"),
-        ({"penalty": "group"}, "the penalty is 'l1', not 'group'"),
         ({"induction": "full"}, "induction='full' is for dense tables"),
         ({"kinds": {"x1": "ordinal"}}, "kinds= has 'x1', which is no label"),
     ],

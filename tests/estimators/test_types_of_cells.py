@@ -112,8 +112,8 @@ def test_dates_beside_text_are_refused() -> None:
         kind_of(pd.DataFrame({"a": [DAYS[0], "tomorrow"] * 5}))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_filled_columns_keep_their_type_of_floats(dtype) -> None:
+def test_filled_columns_keep_their_type_of_floats() -> None:
+    dtype = "float32"
     values = np.linspace(0.1, 7.3, N_ROWS).astype(dtype)
     values[[0, 5]] = np.nan
     array = np.column_stack([values, PLACES.astype(dtype)])
@@ -122,12 +122,11 @@ def test_filled_columns_keep_their_type_of_floats(dtype) -> None:
     assert filled(frame)["a"].dtype == dtype
     arrow = pa.table({"a": pa.array(values, from_pandas=True), "b": PLACES})
     assert filled(arrow).schema == arrow.schema
-    if dtype != "float16":
-        nullable = frame.astype({"a": dtype.capitalize()})
-        assert filled(nullable)["a"].dtype == nullable["a"].dtype
-        polars = pl.from_arrow(arrow)
-        assert filled(polars).schema == polars.schema
-        assert filled(polars)["a"].null_count() == 0
+    nullable = frame.astype({"a": "Float32"})
+    assert filled(nullable)["a"].dtype == nullable["a"].dtype
+    polars = pl.from_arrow(arrow)
+    assert filled(polars).schema == polars.schema
+    assert filled(polars)["a"].null_count() == 0
 
 
 def test_large_text_of_arrow_stays_large() -> None:
@@ -148,10 +147,9 @@ def test_booleans_that_count_as_numbers_are_filled_with_booleans() -> None:
         assert isinstance(cell, bool)
 
 
-@pytest.mark.parametrize("value", [np.inf, 1e200])
-def test_messages_about_targets_do_not_call_them_observed(value) -> None:
+def test_messages_about_targets_do_not_call_them_observed() -> None:
     values = np.linspace(0.0, 1.0, N_ROWS)
-    values[3] = value
+    values[3] = np.inf
     with pytest.raises(DataError, match=r"^Column 'a' holds"):
         kind_of(pd.DataFrame({"a": values}))
     with pytest.raises(DataError, match="kinds="):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from outcomes import Outcome
+from program import ProgramResult
 
-from sparsefield.app.cli import main
+from sparsefield.app.cli import app, main, run_app
 
 SCHEMA = """
 [tables.pupil]
@@ -29,19 +30,30 @@ to = "pupil"
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
-    def call(*args: object) -> Outcome:
+    def call(*args: object) -> ProgramResult:
         with pytest.raises(SystemExit) as caught:
             main([str(word) for word in args])
-        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
+        return ProgramResult(int(caught.value.code or 0), *capsys.readouterr())
 
     return call
 
 
-@pytest.fixture
-def school(tmp_path: Path) -> Path:
+def fit_quietly(data: Path, model: Path, *options: object) -> None:
+    """Write the model of a table without a check, for fixtures that several tests share."""
+    words = ["fit", data, "-o", model, "--no-check", "-q", *options]
+    assert run_app(app, "sparsefield", [str(word) for word in words]) == 0
+
+
+@pytest.fixture(scope="session")
+def fit():
+    return fit_quietly
+
+
+@pytest.fixture(scope="session")
+def fitted_school(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pupils with ids 000, 001, ... and grades 1, 2 and A, and their visits; mood follows the grade, and fun the mood.
 
-    Markers of gaps are ``NA``, empty cells and ``?``.
+    Markers of gaps are ``NA``, empty cells and ``?``. The model is beside the folder ``school``.
     """
     rng = np.random.default_rng(0)
     grade = rng.choice(["1", "2", "A"], 60)
@@ -51,16 +63,22 @@ def school(tmp_path: Path) -> Path:
     who = rng.integers(0, 60, 90)
     fun = np.where(rng.random(90) < 0.9, mood[who] == "glad", mood[who] != "glad").astype(int)
     visits = pl.DataFrame({"who": [f"{k:03d}" for k in who], "fun": fun})
-    folder = tmp_path / "school"
+    folder = tmp_path_factory.mktemp("linked") / "school"
     folder.mkdir()
     pupils.write_csv(folder / "pupils.csv", null_value="?")
     visits.write_csv(folder / "visits.csv")
     (folder / "schema.toml").write_text(SCHEMA)
-    return folder
+    fit_quietly(folder, folder.parent / "m.safetensors", "--l1", "0.5")
+    return folder.parent
 
 
 @pytest.fixture
-def model(school: Path, run) -> Path:
-    path = school.parent / "m.safetensors"
-    assert run("fit", school, "-o", path, "--no-check", "--l1", "0.5").code == 0
-    return path
+def school(fitted_school: Path, tmp_path: Path) -> Path:
+    """A copy of the linked tables, which a test may change."""
+    return Path(shutil.copytree(fitted_school / "school", tmp_path / "school"))
+
+
+@pytest.fixture
+def model(fitted_school: Path, tmp_path: Path) -> Path:
+    """A copy of the model of the linked tables, which a test may change."""
+    return Path(shutil.copy(fitted_school / "m.safetensors", tmp_path))

@@ -10,20 +10,21 @@ import polars as pl
 import pytest
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     rain = rng.integers(0, 2, 200)
     wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
     slow = np.where(rng.random(200) < 0.7, wet, 1 - wet)
-    pl.DataFrame({"rain": rain, "wet": wet, "slow": slow}).write_csv(tmp_path / "days.csv")
-    return tmp_path / "days.csv"
+    path = tmp_path_factory.mktemp("confidence") / "days.csv"
+    pl.DataFrame({"rain": rain, "wet": wet, "slow": slow}).write_csv(path)
+    return path
 
 
-@pytest.fixture
-def model(run, table: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "days.safetensors"
-    assert run("fit", table, "-o", path, "--l1", "5", "--no-check").code == 0
+@pytest.fixture(scope="module")
+def model(fit, table: Path) -> Path:
+    path = table.with_name("days.safetensors")
+    fit(table, path, "--l1", "5")
     return path
 
 
@@ -62,8 +63,8 @@ def test_a_model_without_features_is_said_in_one_sentence(run, table: Path, tmp_
     assert "The stability of the expected influence of columns is not defined: no edge has a sign." in done.out
 
 
-def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path) -> None:
-    frame = pl.read_csv(table)
+def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path, tmp_path: Path) -> None:
+    frame, table = pl.read_csv(table), tmp_path / "incomplete.csv"
     frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(table)
     done = run("confidence", model, table)
     assert done.code == 2
@@ -73,20 +74,6 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     assert "Estimated from the 198 complete rows of 200." in done.out
     assert "not the table that the field was learned from, or rows have other weights" in done.err
     assert "the values of 'wet' are not as frequent" in done.err
-
-
-def test_notes_on_reading_are_printed_once(run, table: Path, tmp_path: Path) -> None:
-    frame = pl.read_csv(table).with_columns(share=pl.Series(np.linspace(0.5, 1.5, 200)))
-    other, path = tmp_path / "other.csv", tmp_path / "other.safetensors"
-    frame.write_csv(other, separator=";")
-    assert run("fit", other, "-o", path, "--l1", "5", "--no-check", "--weight", "share").code == 0
-    done = run("confidence", path, other)
-    assert done.code == 0, done.err
-    assert done.err.count("is read as") == 1
-    frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(other, separator=";")
-    done = run("impute", path, other, "-m", "2", "-o", tmp_path / "imputed.csv")
-    assert done.code == 0, done.err
-    assert done.err.count("is read as") == 1
 
 
 @pytest.mark.slow
@@ -100,7 +87,7 @@ def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Pa
 
 
 def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_path: Path) -> None:
-    frame, path = pl.read_csv(table), tmp_path / "incomplete.safetensors"
+    frame, table, path = pl.read_csv(table), tmp_path / "incomplete.csv", tmp_path / "incomplete.safetensors"
     frame.with_columns(wet=frame["wet"].scatter(list(range(0, 200, 5)), None)).write_csv(table)
     assert run("fit", table, "-o", path, "--l1", 5, "--no-check").code == 0
     for words in ((), ("--method", "bootstrap")):

@@ -17,11 +17,10 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t.csv"
 
 
-@pytest.mark.parametrize("flag", ["--quiet", "-q"])
-def test_a_quiet_command_that_writes_a_file_prints_nothing(run, table: Path, tmp_path: Path, flag: str) -> None:
-    done = run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, flag)
+def test_a_quiet_command_that_writes_a_file_prints_nothing(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "--quiet")
     assert (done.code, done.out, done.err) == (0, "", "")
-    done = run(flag, "predict", tmp_path / "m.safetensors", table, "-o", tmp_path / "filled.csv")
+    done = run("-q", "predict", tmp_path / "m.safetensors", table, "-o", tmp_path / "filled.csv")
     assert (done.code, done.out, done.err) == (0, "", "")
     assert pl.read_csv(tmp_path / "filled.csv")["b"].null_count() == 0
 
@@ -39,11 +38,10 @@ def test_a_quiet_command_prints_its_error(run, tmp_path: Path) -> None:
     assert done.err == f"Error: {tmp_path / 'none.csv'}: there is no such file.\n"
 
 
-@pytest.mark.parametrize(("words", "expected"), [("pre", {"predict"}), ("s", {"sample", "stability"})])
-def test_shells_complete_commands(words: str, expected: set[str]) -> None:
-    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": f"sparsefield {words}", "COMP_CWORD": "1"}
+def test_shells_complete_commands() -> None:
+    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "sparsefield s", "COMP_CWORD": "1"}
     code = "from sparsefield.app.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
     )
-    assert set(done.stdout.split()) == expected, done.stderr
+    assert set(done.stdout.split()) == {"sample", "stability"}, done.stderr

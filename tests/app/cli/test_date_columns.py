@@ -25,15 +25,6 @@ def test_missing_dates_are_filled_in_the_spelling_of_the_column(tmp_path: Path, 
     assert all(re.fullmatch(r"\d\d\.\d\d\.20\d\d", cell) for cell in after)
 
 
-def test_the_order_of_dates_of_the_fit_is_that_of_other_files(tmp_path: Path) -> None:
-    data, other, model, out = (tmp_path / name for name in ("t.csv", "o.csv", "m.safetensors", "out.csv"))
-    data.write_text("day,heat\n" + "".join(f"{1 + k % 12:02}/{1 + k % 28:02}/2024,{k % 7}.5\n" for k in range(40)))
-    other.write_text("day,heat\n01/02/2024,1.5\n03/04/2024,\n")
-    assert run_app(command_line, "sparsefield", ["fit", str(data), "-o", str(model), "--l1=3", "--no-check", "-q"]) == 0
-    assert run_app(command_line, "sparsefield", ["predict", str(model), str(other), "-o", str(out), "-q"]) == 0
-    assert out.read_text().startswith("day,heat\n01/02/2024,1.5\n03/04/2024,")
-
-
 def test_the_order_of_dates_of_the_fit_is_no_obstacle_to_files_whose_columns_have_types(tmp_path: Path, capsys) -> None:
     data, other, model, out = (tmp_path / name for name in ("t.csv", "o.parquet", "m.safetensors", "out.csv"))
     data.write_text("day,heat\n" + "".join(f"{1 + k % 12:02}/{1 + k % 28:02}/2024,{k % 7}.5\n" for k in range(40)))

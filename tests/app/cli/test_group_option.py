@@ -34,7 +34,6 @@ def test_fit_holds_out_groups_and_does_not_learn_their_column(run, visits: Path,
     [
         (("--group", "doctor"), "--group names the column 'doctor', which does not exist"),
         (("--group", "a", "--observed", "a"), "Column 'a' is the --group, which is not learned"),
-        (("--group", "patient", "--selection", "ebic"), "selection='ebic' holds out nothing"),
     ],
 )
 def test_contradictions_are_refused(run, visits: Path, tmp_path: Path, options: tuple, words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -37,26 +36,6 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     assert "max_order=HigherOrder(expand='all')" in told.out
     assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 conjunction of three or more columns" in told.out
-
-
-def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> None:
-    done = run("fit", csv, "-o", tmp_path / "m", "--no-check", "--l1", 20)
-    assert done.code == 0
-    assert "three" not in done.out
-    assert load(tmp_path / "m").max_order == 2
-
-
-@pytest.mark.slow
-def test_evaluate_takes_them_too(run, csv: Path) -> None:
-    found = []
-    for words in (["--max-order", 2], ["--max-order", 3, "--expand", "all"]):
-        done = run("evaluate", csv, "--folds", 5, "--l1", 5, "--json", *words)
-        assert done.code == 0
-        told = json.loads(done.out)
-        found.append(np.mean([fold["error_rate"] for fold in told["results"][0]["folds"]]))
-    assert told["options"]["max_order"] == 3
-    assert told["options"]["expand"] == "all"
-    assert found[1] < found[0] - 0.05
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,6 @@ def test_a_fit_says_which_text_keeps_a_column_from_being_numbers(run, survey: Pa
     ]
 
 
-def test_its_advice_can_be_followed(run, table: Path, tmp_path: Path) -> None:
-    words = ("--id", "who", "--missing", "-99")
-    done = run("fit", table, "-o", tmp_path / "m", *words, "--l1", 5, "--no-check")
-    assert done.code == 0, done.err
-    assert "Note" not in done.err
-
-
 def test_json_has_all_columns(run, table: Path) -> None:
     found = json.loads(run("inspect", table, "--json").out)
     assert [column["name"] for column in found["columns"]] == ["who", "age", "grade"]
@@ -122,13 +115,6 @@ def test_it_writes_a_page(run, table: Path, tmp_path: Path) -> None:
     assert done.out.endswith(f"Wrote {tmp_path / 'book.html'}.\n")
     assert "Codebook of t.csv" in (tmp_path / "book.html").read_text()
     run("inspect", table, "-o", tmp_path / "book.pdf").one_error(".html")
-
-
-def test_reading_options_are_used(run, table: Path) -> None:
-    done = run("inspect", table, "--missing", "-99")
-    assert "10.8% of the cells missing" in done.out
-    assert "missing codes" not in done.out
-    assert done.out.endswith("--missing -99 --id who\n")
 
 
 def test_a_wide_table_is_cut_unless_all_is_given(run, tmp_path: Path) -> None:

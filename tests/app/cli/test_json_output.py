@@ -38,17 +38,6 @@ def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path
     assert json.loads(unchecked.out)["held_out"] is None
 
 
-def test_stability_has_the_frequencies_of_all_features(run, weather: Path, tmp_path: Path) -> None:
-    model = tmp_path / "m"
-    assert run("fit", weather, "-o", model, "--l1", "3", "--no-check").code == 0
-    done = run("stability", model, weather, "--resamples", "4", "--json")
-    assert done.code == 0, done.err
-    found, record = json.loads(done.out), load(model).field_.record.stability
-    assert (found["resamples"], found["mean_pairs"]) == (4, record.mean_pairs)
-    assert sorted(one["selected"] for one in found["features"]) == sorted(record.frequencies)
-    assert found["features"][0]["terms"][0].keys() == {"table", "variable", "state"}
-
-
 def test_every_command_that_prints_a_table_has_the_option() -> None:
     """The result of the others is a file, a page or a folder."""
     without = {"demo", "predict", "impute", "sample", "report", "plot", "explore", "export"}

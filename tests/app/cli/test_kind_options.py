@@ -92,14 +92,6 @@ def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Pa
     assert "--numeric has 'age=ranks': write age=linear-scores or age=normal-scores, or only its name" in done.err
 
 
-def test_an_observed_number_is_observed_only_if_it_is_said(run, people: Path, tmp_path: Path) -> None:
-    words = ("--numeric", "age,debt", "--observed", "debt")
-    assert run("fit", people, "-o", tmp_path / "m", *words, *FAST).code == 0
-    schema = load(tmp_path / "m").field_.schema
-    assert [v.name for v in schema.observed] == ["debt"]
-    assert schema.variables[schema.index_of_name["age"]].role == "target"
-
-
 def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path) -> None:
     assert run("fit", people, "-o", tmp_path / "m", "--coding", "reference", "--nominal", "zip", *FAST).code == 0
     schema = load(tmp_path / "m").field_.schema
@@ -110,9 +102,6 @@ def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path)
     ("words", "parts"),
     [
         (("--numeric", "age", "--nominal", "zip,age"), ("--numeric and --nominal", "'age'", "remove one")),
-        (("--ordinal", "answer=never<often", "--ordinal", "answer=often<never"), ("'answer'", "two orders")),
-        (("--ordinal", "mood=low<high"), ("--ordinal names the column 'mood'", "columns: age, answer")),
-        (("--ordinal", "answer=never"), ("'answer=never'", "give all labels", "answer=low<medium<high")),
         (("--ordinal", "answer=never<often"), ("'answer'", "'rarely' (row 1)", "Add what is missing")),
         (("--id", "age", "--numeric", "age"), ("'age' is an --id", "cannot also have a kind")),
         (("--numeric", "answer"), ("'answer'",)),
@@ -177,23 +166,6 @@ def test_probabilities_of_numbers_are_those_of_bins(run, people: Path, model: Pa
     assert found["probability"].to_list() == pytest.approx(answers[rows].ravel().tolist())
 
 
-def test_numbers_are_drawn(run, people: Path, model: Path, tmp_path: Path) -> None:
-    plan = ("--burn-in", 20, "--thin", 2)
-    assert run("sample", model, "-o", tmp_path / "s.csv", "-n", 30, *plan).code == 0
-    drawn = pl.read_csv(tmp_path / "s.csv")
-    assert drawn["age"].dtype == pl.Int64
-    assert 18 <= drawn["age"].min() <= drawn["age"].max() <= 79  # pyright: ignore
-    assert run("sample", model, "-o", tmp_path / "g.csv", "--given", people, *plan).code == 0
-    given, full = pl.read_csv(people), pl.read_csv(tmp_path / "g.csv")
-    known = given["debt"].is_not_null()
-    assert full["debt"].filter(known).equals(given["debt"].filter(known))
-
-
-def test_a_word_in_a_column_of_numbers_is_refused(run, people: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text(people.read_text().replace("1010", "1010", 1).replace("\n", "\nold", 1))
-    run("predict", model, tmp_path / "bad.csv", "-o", tmp_path / "o.csv").one_error("'age' is numeric in the model")
-
-
 def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model: Path, tmp_path: Path) -> None:
     assert run("export", model, "-o", tmp_path / "m.graphml").code == 0
     done = run("export", model, "-o", tmp_path / "m.uai", "--given", "age=40", "--given", "answer=often")
@@ -204,14 +176,6 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
     page = (tmp_path / "r.html").read_text()
     assert "2 numeric (age, debt), 2 ordinal (answer, trust), 1 nominal (zip)" in page
     assert "--ordinal &#x27;answer=never&lt;rarely&lt;often&#x27; --nominal zip" in page
-
-
-def test_continuous_columns_are_not_taken_for_identifiers(run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    pl.DataFrame({"x": rng.normal(size=60), "y": rng.integers(0, 2, 60)}).write_csv(tmp_path / "t.csv")
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *FAST)
-    assert done.code == 0
-    assert "is it an --id?" not in done.err
 
 
 def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
@@ -236,18 +200,6 @@ def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
     assert first["calibration_error"] is None
 
 
-def test_a_check_shows_the_relative_errors_of_numbers(run, people: Path, tmp_path: Path) -> None:
-    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5)
-    assert done.code == 0, done.err
-    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
-    assert heading.split() == ["error", "CLL", "AP", "RMSE", "/", "SD"]
-    numbers = tmp_path / "numbers.csv"
-    pl.read_csv(people).select("age", "debt").write_csv(numbers)
-    done = run("fit", numbers, "-o", tmp_path / "n", "--l1", 5)
-    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
-    assert heading.split() == ["RMSE", "/", "SD"]
-
-
 def test_dates_of_parquet_files_are_filled_and_drawn_as_dates(run, tmp_path: Path) -> None:
     steps = np.random.default_rng(0).integers(0, 60, 120)
     days = pl.Series(np.datetime64("2020-01-01") + steps)
@@ -268,3 +220,15 @@ def test_dates_of_parquet_files_are_filled_and_drawn_as_dates(run, tmp_path: Pat
     assert done.code == 0, done.err
     made = pl.read_csv(tmp_path / "out.csv", try_parse_dates=True)
     assert (made["day"].dtype, made["time"].dtype.base_type(), made["day"].null_count()) == (pl.Date, pl.Datetime, 0)
+
+
+def test_a_check_shows_the_relative_errors_of_numbers(run, people: Path, tmp_path: Path) -> None:
+    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5)
+    assert done.code == 0, done.err
+    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
+    assert heading.split() == ["error", "CLL", "AP", "RMSE", "/", "SD"]
+    numbers = tmp_path / "numbers.csv"
+    pl.read_csv(people).select("age", "debt").write_csv(numbers)
+    done = run("fit", numbers, "-o", tmp_path / "n", "--l1", 5)
+    heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
+    assert heading.split() == ["RMSE", "/", "SD"]

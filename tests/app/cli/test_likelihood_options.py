@@ -22,7 +22,7 @@ def answers(tmp_path: Path) -> Path:
     return tmp_path / "answers.csv"
 
 
-@pytest.mark.parametrize(("option", "value"), [("refit", "ml"), ("objective", "ml"), ("refit", "yes")])
+@pytest.mark.parametrize(("option", "value"), [("refit", "ml"), ("refit", "yes")])
 def test_fit_learns_by_the_likelihood(run, answers: Path, tmp_path: Path, option: str, value: str) -> None:
     done = run("fit", answers, "--l1", 2, f"--{option}", value, "-o", tmp_path / "m.safetensors", "--no-check")
     assert done.code == 0, done.err

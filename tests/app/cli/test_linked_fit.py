@@ -6,11 +6,9 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sparsefield import config, load
-from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
+from sparsefield import config
 
 
 def strict(text: str) -> object:
@@ -20,13 +18,6 @@ def strict(text: str) -> object:
         raise AssertionError(f"{word} is no JSON")
 
     return json.loads(text, parse_constant=refuse)
-
-
-def change(school: Path, old: str, new: str) -> None:
-    path = school / "schema.toml"
-    content = path.read_text()
-    assert old in content
-    path.write_text(content.replace(old, new))
 
 
 def test_fit_checks_and_says_what_was_learned(run, school: Path, tmp_path: Path) -> None:
@@ -54,11 +45,6 @@ def test_a_fault_in_a_column_is_said_once(run, school: Path, tmp_path: Path) -> 
     assert done.err.count("'job'") == 1
 
 
-def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f",{k % 2}\n" for k in range(30)))
-    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--nominal", "a").one_error("'a'", "no values at all")
-
-
 def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:
     """Once a tenth is held out, nearly all of a column's values are different, as those of an identifier are."""
     distinct = config.IDENTIFIER_STATES + 50
@@ -71,45 +57,12 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     assert (tmp_path / "m").is_file()
 
 
-def test_too_few_cells_are_an_error_of_their_own() -> None:
-    from sparsefield import MarkovField
-
-    with pytest.raises(TooFewCellsError, match="4 known target cells, too few"):
-        hold_out(np.array([[0, 1], [1, 0]]), MarkovField(l1=2.0))
-
-
-@pytest.mark.slow
-def test_kinds_are_given_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
-    kinds = 'numeric = ["size"]\nordinal = ["grade=A<1<2"]\nnominal = ["floor"]\nobserved = ["floor"]'
-    change(school, 'key = "id"', f'key = "id"\n{kinds}')
-    lines = (school / "pupils.csv").read_text().splitlines()
-    made = [f"{lines[0]},size,floor", *(f"{line},{k % 3},{k / 2 % 2}" for k, line in enumerate(lines[1:]))]
-    (school / "pupils.csv").write_text("\n".join(made))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
-    layout = load(tmp_path / "m").field_.layout
-    schema = layout.schemas[layout.tables.index("pupil")]
-    found = {v.name: (v.kind, v.role) for v in schema.variables}
-    roles = {"grade": "target", "mood": "target", "size": "target", "floor": "observed"}
-    names = {"grade": "ordinal", "mood": "nominal", "size": "numeric", "floor": "nominal"}
-    assert found == {name: (names[name], roles[name]) for name in names}
-    assert schema.variables[schema.index_of_name["grade"]].states == ("A", "1", "2")
-    change(school, 'numeric = ["size"]', "")
-    found = strict(run("evaluate", school, "--folds", 2, "--json", "--max-iter", 5).out)
-    kinds = {"grade": "A<1<2", "floor": "nominal"}
-    assert found["options"]["kinds"] == {"pupil": kinds}  # pyright: ignore
-
-
 @pytest.mark.parametrize(
     ("words", "place"),
     [
         (("--observed", "a"), "observed = [...] under [tables.NAME]"),
-        (("--id", "a"), "ignore = [...] under [tables.NAME]"),
-        (("--numeric", "a"), "numeric = [...] under [tables.NAME]"),
-        (("--ordinal", "a=x<y"), "ordinal = [...] under [tables.NAME]"),
-        (("--nominal", "a"), "nominal = [...] under [tables.NAME]"),
         (("--missing", "a"), "missing = [...] at the top"),
         (("--no-header",), "header = false under [tables.NAME]"),
-        (("--separator", ";"), "separator = '...' at the top"),
     ],
 )
 def test_options_for_one_table_have_their_place_in_the_schema_file(

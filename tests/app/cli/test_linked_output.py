@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from sparsefield import load
+from sparsefield.app.tables.schema_file import read_schema
 
 
 def text(path: Path, separator: str = ",") -> pl.DataFrame:
@@ -40,30 +39,9 @@ def test_only_missing_values_change(run, school: Path, model: Path, tmp_path: Pa
     assert after.filter(~missing).equals(before.filter(~missing))
     assert set(after["mood"].filter(missing)) <= {"glad", "sad", "odd"}
     assert after.drop("mood").equals(before.drop("mood"))
-    assert (tmp_path / "out" / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
-
-
-def test_results_are_those_of_the_library(run, school: Path, model: Path, tmp_path: Path) -> None:
-    from sparsefield.app.tables.schema_file import read_schema
-
-    run("predict", model, school, "-o", tmp_path / "out")
     expected = load(model).transform(read_schema(school)).tables["pupil"]["mood"]
-    assert text(tmp_path / "out" / "pupil.csv")["mood"].to_list() == expected.to_list()
-
-
-@pytest.mark.slow
-def test_states_have_the_types_of_the_model(run, school: Path, model: Path, tmp_path: Path) -> None:
-    """In training a letter made the grades text; the new file has only digits."""
-    folder = ask(school, "id,name,grade,mood\n000,x,1,\n001,y,2,\n002,z,1.0,sad\n")
-    done = run("predict", model, folder, "-o", tmp_path / "out")
-    assert done.code == 0, done.err
-    assert "'1'" not in done.err
-    assert (tmp_path / "out" / "pupil.csv").read_text() == (
-        "id,name,grade,mood\n000,x,1,glad\n001,y,2,sad\n002,z,1.0,sad\n"
-    )
-    (line,) = [line for line in done.err.splitlines() if line.startswith("Note: ")]
-    assert "Column 'grade' of table 'pupil'" in line
-    assert "'1.0'" in line
+    assert after["mood"].to_list() == expected.to_list()
+    assert (tmp_path / "out" / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
 
 
 def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, model: Path, tmp_path: Path) -> None:
@@ -74,7 +52,6 @@ def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, 
     assert "Note: Column 'fun' of table 'visit' has 1 cell with" in done.err
 
 
-@pytest.mark.slow
 def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id;name;grade;mood\n000;x;1;\n001;y;2;\n")
     visits = pl.DataFrame({"who": ["000", "001"], "fun": [1.0, None]}, schema_overrides={"fun": pl.Float32})
@@ -90,19 +67,6 @@ def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: P
     assert filled["fun"].null_count() == 0
 
 
-@pytest.mark.slow
-def test_a_file_without_a_header_is_written_without_one(run, school: Path, tmp_path: Path) -> None:
-    (school / "visits.tsv").write_text("".join(f"{k % 60:03d}\t{k % 2}\n" for k in range(90)) + "000\tNA\n")
-    schema = (school / "schema.toml").read_text().replace('"visits.csv"', '"visits.tsv"\nheader = false')
-    (school / "schema.toml").write_text(schema.replace('column = "who"', 'column = "x0"'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
-    assert run("predict", tmp_path / "m", school, "-o", tmp_path / "out").code == 0
-    lines = (tmp_path / "out" / "visit.tsv").read_text().splitlines()
-    assert lines[:2] == ["000\t0", "001\t1"]
-    assert lines[-1] in ("000\t0", "000\t1")
-
-
-@pytest.mark.slow
 def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,name,grade\n000,x,1\n001,y,2\n")
     done = run("predict", model, folder, "-o", tmp_path / "out")
@@ -148,20 +112,8 @@ def test_inputs_are_never_overwritten(run, school: Path, model: Path, monkeypatc
     assert {path.name: path.read_bytes() for path in school.iterdir()} == before
 
 
-def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch) -> None:
-    lines = [f"e{a},likes,e{b}" for a in range(6) for b in range(6) if (a + b) % 2 == 0]
-    (tmp_path / "pair.csv").write_text("\n".join(["subject,relation,object", *lines]))
-    (tmp_path / "t.toml").write_text('[triples]\nfile = "pair.csv"\n')
-    monkeypatch.chdir(tmp_path)
-    assert run("fit", "t.toml", "-o", "m", "--no-check", "--l1", "0.5").code == 0
-    run("predict", "m", "t.toml", "-o", ".").one_error("pair.csv: this is one of the files that are read")
-    assert run("predict", "m", "t.toml", "-o", "out").code == 0
-    assert pl.read_csv("out/pair.csv").columns == ["subject", "object", "likes"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["../pupil", "a/b", "..", "a\\\\b"])
-def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path, name: str) -> None:
+def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path) -> None:
+    name = "../pupil"
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
     (school / "schema.toml").write_text(schema.replace("[tables.pupil]", f'[tables."{name}"]'))
     assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
@@ -184,29 +136,8 @@ def test_an_unwritable_folder_is_refused_before_inference(
     assert "Imputing" not in done.err
 
 
-@pytest.mark.slow
-def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "w.sqlite")) as connection:
-        connection.execute("CREATE TABLE p (id TEXT PRIMARY KEY, a INTEGER, b INTEGER)")
-        rows = [(f"{k:03d}", k % 2, None if k % 7 == 0 else k % 2) for k in range(60)]
-        connection.executemany("INSERT INTO p VALUES (?, ?, ?)", rows)
-        connection.commit()
-    (tmp_path / "s.toml").write_text('database = "w.sqlite"\n[tables.p]\n')
-    assert run("fit", tmp_path / "s.toml", "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
-    assert run("predict", tmp_path / "m", tmp_path / "s.toml", "-o", tmp_path / "out").code == 0
-    lines = (tmp_path / "out" / "p.csv").read_text().splitlines()
-    assert lines == ["id,a,b", *(f"{k:03d},{k % 2},{k % 2}" for k in range(60))]
-
-
-@pytest.mark.slow
 def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "more.csv").write_text("a,b\n01,\n")
     (school / "schema.toml").write_text((school / "schema.toml").read_text() + '[tables.more]\nfile = "more.csv"\n')
     assert run("predict", model, school, "-o", tmp_path / "out").code == 0
     assert (tmp_path / "out" / "more.csv").read_text() == "a,b\n01,\n"
-
-
-@pytest.mark.slow
-def test_every_table_of_the_model_is_required(run, school: Path, model: Path, tmp_path: Path) -> None:
-    (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
-    run("predict", model, school, "-o", tmp_path / "out").one_error("Table 'visit'", "does not exist")

@@ -55,24 +55,6 @@ def test_errors_of_dates_are_in_days(run, dated: Path) -> None:
     assert re.search(r"day +numeric +\d+ .*\d days +\d+ days", shown)
 
 
-def numbers_with_a_word(path: Path) -> Path:
-    cells = ["k.A." if k % 6 == 0 else str(k % 90) for k in range(180)]
-    path.write_text("code;kind\n" + "".join(f"{cell};{'ab'[k % 2]}\n" for k, cell in enumerate(cells)))
-    return path
-
-
-def test_a_word_among_numbers_is_advised_to_be_missing(run, tmp_path: Path) -> None:
-    data = numbers_with_a_word(tmp_path / "t.csv")
-    advice = run("inspect", data).out.split("Advice:")[1]
-    assert "--missing k.A." in advice
-    assert "--top-levels" not in advice
-    fitted = run("fit", data, "--separator", ";", "-o", tmp_path / "m", "--l1", 5, "--no-check")
-    told = " ".join(fitted.err.split())
-    assert "Column 'code' has numbers and text such as 'k.A.'" in told
-    assert "--top-levels" not in told
-    assert f"sparsefield inspect {data} --separator ';'" in told.replace("- ", "-")
-
-
 def test_the_assumed_order_of_text_is_told(run, tmp_path: Path) -> None:
     data = tmp_path / "t.csv"
     data.write_text("answer,kind\n" + "".join(f"{('never', 'rarely', 'often')[k % 3]},{k % 2}\n" for k in range(60)))

@@ -16,8 +16,8 @@ from sparsefield.app.pages.repeat_fit import as_command, as_python, describe_fit
 from sparsefield.app.tables.source import source_of
 
 
-@pytest.fixture
-def survey(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A survey in Windows-1252 with semicolons, decimal commas, a code for missing values, weights and comments."""
     rng = np.random.default_rng(0)
     lines = ["Nummer;größe;Antwort;Ort;Gewicht;Kommentar"]
@@ -28,7 +28,7 @@ def survey(tmp_path: Path) -> Path:
         town = ["Köln", "Bonn", "Ulm", "Jena"][int(rng.integers(4))]
         comment = f"Bemerkung Nummer {k}, ausführlich und für jede Person anders geschrieben"
         lines.append(f"P{k:04d};{size};{answer};{town};{1 + k % 3},5;{comment}")
-    path = tmp_path / "umfrage.csv"
+    path = tmp_path_factory.mktemp("survey") / "umfrage.csv"
     path.write_bytes("\r\n".join([*lines, ""]).encode("cp1252"))
     return path
 
@@ -36,11 +36,10 @@ def survey(tmp_path: Path) -> Path:
 OPTIONS = ("--missing", "-99,k.A.", "--id", "Nummer", "--weight", "Gewicht", "--top-levels", "2", "--l1", "2")
 
 
-@pytest.fixture
-def model(run, survey: Path, tmp_path: Path) -> Path:
-    done = run("fit", survey, "-o", tmp_path / "m.safetensors", *OPTIONS)
-    assert done.code == 0, done.err
-    return tmp_path / "m.safetensors"
+@pytest.fixture(scope="module")
+def model(fit, survey: Path) -> Path:
+    fit(survey, survey.with_name("m.safetensors"), *OPTIONS)
+    return survey.with_name("m.safetensors")
 
 
 def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, survey: Path) -> None:
@@ -136,18 +135,3 @@ def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_pat
     assert done.code == 0, done.err
     done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1)
     assert done.code == 0, done.err
-
-
-def test_cells_that_are_no_numbers_are_named(run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n" + "1,x\n2,y\n" * 20)
-    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "b").one_error("'b'", "40 cells", "'x'")
-
-
-def test_the_encoding_of_another_file_is_its_own(run, survey: Path, tmp_path: Path) -> None:
-    words = ("--encoding", "cp1252", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
-    assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
-    (tmp_path / "utf8.csv").write_text(survey.read_bytes().decode("cp1252"), encoding="utf-8")
-    done = run("predict", tmp_path / "m", tmp_path / "utf8.csv", "-o", tmp_path / "out.csv")
-    assert done.code == 0, done.err
-    assert "not occur" not in done.err
-    assert "Köln" in (tmp_path / "out.csv").read_text(encoding="utf-8")

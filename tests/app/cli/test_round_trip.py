@@ -1,4 +1,4 @@
-"""Tables come back as they went in: only missing cells change, at the command line and in Python."""
+"""Tables come back as they went in: only missing cells change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 
-from sparsefield import MarkovField
 from sparsefield.app.cli import app as command_line
 from sparsefield.app.cli import run_app
 
@@ -88,38 +83,3 @@ def test_only_missing_cells_of_a_file_change(tmp_path: Path, table: TextTable) -
                 assert table.decimal in after
             else:
                 assert after in spellings
-
-
-FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
-
-
-@pytest.mark.parametrize("library", FRAMES)
-def test_only_missing_cells_of_a_frame_change(library: str) -> None:
-    rng = np.random.default_rng(1)
-    columns = {
-        "truth": [bool(k) for k in rng.integers(0, 2, ROWS)],
-        "word": [str(word) for word in rng.choice(["yes", "no"], ROWS)],
-        "number": [float(k) for k in np.round(rng.normal(size=ROWS), 3)],
-        "level": [int(k) for k in rng.integers(1, 4, ROWS)],
-    }
-    holes = {name: [None if k % 6 == 1 else cell for k, cell in enumerate(cells)] for name, cells in columns.items()}
-    frame = FRAMES[library](holes)
-    if library == "pandas":
-        frame = frame.astype({"truth": "boolean", "level": "Int64", "word": "category"})
-        frame.index = [f"row {k}" for k in range(ROWS)]
-    filled = MarkovField(l1=1.0).fit(frame).transform(frame)
-    assert type(filled) is type(frame)
-    assert list(filled.columns) == list(columns)
-    if library == "pandas":
-        assert (filled.dtypes == frame.dtypes).all()
-        assert (filled.index == frame.index).all()
-        assert not filled.isna().any(axis=None)
-        known = frame.notna()
-        for name in columns:
-            assert (filled[name][known[name]] == frame[name][known[name]]).all()
-    else:
-        assert filled.schema == frame.schema
-        assert filled.null_count().sum_horizontal()[0] == 0
-        for name in columns:
-            known = frame[name].is_not_null()
-            assert_frame_equal(filled.filter(known).select(name), frame.filter(known).select(name))

@@ -66,53 +66,6 @@ def test_the_default_is_a_thousand_rows_each_with_its_own_chain(run, made: Path,
         assert default in words
 
 
-def test_parquet_by_the_suffix(run, made: Path, tmp_path: Path) -> None:
-    for name in ("o.csv", "o.parquet", "o.tsv"):
-        assert run("sample", made, "-o", tmp_path / name, "-n", 5, *QUICK).code == 0
-    drawn = pl.read_parquet(tmp_path / "o.parquet")
-    assert set(drawn.dtypes) == {pl.Int64}
-    assert drawn.equals(pl.read_csv(tmp_path / "o.csv"))
-    assert drawn.equals(pl.read_csv(tmp_path / "o.tsv", separator="\t"))
-
-
-@pytest.mark.slow
-def test_rows_depend_on_the_seed_and_not_on_threads(run, made: Path, tmp_path: Path) -> None:
-    for name, *words in (("a",), ("b", "--seed", 0, "--jobs", 1), ("c", "--jobs", 3), ("d", "--seed", 1)):
-        assert run("sample", made, "-o", tmp_path / f"{name}.csv", "-n", 600, "--chains", 600, *QUICK, *words).code == 0
-    a, b, c, d = ((tmp_path / f"{name}.csv").read_bytes() for name in "abcd")
-    assert a == b == c != d
-
-
-@pytest.mark.slow
-def test_there_are_at_most_as_many_chains_as_rows(run, made: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.csv"
-    done = run("sample", made, "-o", out, "-n", 3, "--chains", 9, *QUICK)
-    assert done.out == f"3 rows drawn with 3 chains of 20 sweeps each; wrote {out}.\n"
-
-
-@pytest.mark.slow
-def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    mixed = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
-    for table in (mixed, pd.DataFrame(mixed, columns=["x0", "x1"])):
-        MarkovField(l1=2.0, n_jobs=1).fit(table).save(tmp_path / "m")
-        assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 200, *QUICK).code == 0
-        drawn = text(tmp_path / "o.csv")
-        assert set(drawn["x0"]) == {"1", "y"}
-        assert set(drawn["x1"]) == {"2", "2.5", "x"}
-        (tmp_path / "t.csv").write_text("x0,x1\n1,\n,2.5\ny,2\n")
-        done = run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 2, *QUICK, "--given", tmp_path / "t.csv")
-        assert done.code == 0, done.err
-        assert "Note" not in done.err
-        drawn = text(tmp_path / "o.csv")
-        assert drawn["x0"][:2].to_list() == ["1", "1"]
-        assert drawn["x1"][2:].to_list() == ["2.5", "2.5", "2", "2"]
-        assert set(drawn["x0"][2:4]) <= {"1", "y"}
-        # The same cells are known to predict.
-        assert "Note" not in run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.csv").err
-        assert text(tmp_path / "p.csv")["x0"].to_list() == ["1", text(tmp_path / "p.csv")["x0"][1], "y"]
-
-
 # -- missing values ------------------------------------------------------------------------------------------
 
 
@@ -152,21 +105,6 @@ def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, ask
     assert two["umbrella"].to_list() == ["TRUE" if v else "false" for v in expected["umbrella"][40:80]]
 
 
-@pytest.mark.slow
-def test_parquet_has_types_and_ids_stay_what_they_are(run, weather: Path, asked: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.parquet"
-    assert run("sample", weather, "-o", out, "--given", asked, "-n", 2, *QUICK, "--missing-only", "?").code == 2
-    asked.write_text(asked.read_text().replace("NA", "").replace("?", "").lower())
-    assert run("sample", weather, "-o", out, "--given", asked, "-n", 2, *QUICK).code == 0
-    drawn = pl.read_parquet(out)
-    assert drawn.schema["wet"] == pl.Int64
-    assert drawn.schema["umbrella"] == pl.Boolean
-    assert drawn["who"].to_list() == ["007"] * 2 + ["008"] * 2 + ["009"] * 2
-    drawn.write_parquet(tmp_path / "in.parquet")
-    assert run("sample", weather, "-o", out, "--given", tmp_path / "in.parquet", "-n", 1, *QUICK).code == 0
-    assert pl.read_parquet(out).equals(drawn)
-
-
 def test_a_missing_target_column_is_added(run, weather: Path, made: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("heat,wet,umbrella\n25.0,0,false\n")
     done = run("sample", weather, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, *QUICK)
@@ -186,16 +124,6 @@ def test_a_table_without_missing_values_is_repeated_with_a_note(run, made: Path,
     assert done.code == 0
     assert "there are no missing values to sample" in done.err
     assert text(tmp_path / "o.csv").rows() == [("0", "1", "2", "0", "1", "2")] * 2 + [("2",) * 6] * 2
-
-
-def test_a_table_without_a_header(run, made: Path, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("0;;;;;none\n")
-    options = ("--no-header", "--separator", ";", "--missing", "none", "-n", "3", *QUICK)
-    assert run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", *options).code == 0
-    drawn = pl.read_csv(tmp_path / "o.csv", separator=";", has_header=False)
-    assert drawn.shape == (3, 6)
-    assert drawn.to_series(0).to_list() == [0] * 3
-    assert drawn.null_count().row(0) == (0,) * 6
 
 
 # -- linked tables -------------------------------------------------------------------------------------------
@@ -297,19 +225,6 @@ def test_errors_are_one_line_and_precede_sampling(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     run("sample", made, *out).one_error("is not writable")
     assert not (tmp_path / "o.csv").exists()
-
-
-def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, monkeypatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    (tmp_path / "old.csv").write_text("old")
-    monkeypatch.setattr(console.ProgressBar, "show_progress", interrupt)
-    done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
-    assert done.code == 130
-    assert done.err.splitlines()[-1] == "Interrupted; no result was written."
-    assert (tmp_path / "old.csv").read_text() == "old"
-    assert os.listdir(tmp_path) == ["old.csv"]
 
 
 # -- progress -------------------------------------------------------------------------------------------------

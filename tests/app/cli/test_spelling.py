@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.tables.read import read_table
 
 N_ROWS = 200
 
@@ -38,16 +37,6 @@ def visits(tmp_path: Path) -> Path:
     return written(tmp_path / "visits.csv", columns)
 
 
-def test_columns_with_leading_zeros_are_text(visits: Path, tmp_path: Path) -> None:
-    table = read_table(visits)
-    assert table.schema["zip"] == pl.String
-    assert table["zip"].null_count() == N_ROWS // 10
-    assert table.schema["rent"] == pl.Float64
-    assert table.schema["score"] == pl.Int64
-    plain = written(tmp_path / "plain.csv", {"a": ["0", "10", "-1"], "b": ["0.5", "NA", "0"]})
-    assert read_table(plain).dtypes == [pl.Int64, pl.Float64]
-
-
 def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
     assert run("fit", visits, "-o", model, "--l1", 5, "--no-check").code == 0
@@ -67,14 +56,6 @@ def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path:
     assert after["rent"].str.contains(r"^-?\d+\.\d\d$").all()
     assert after["weight"].str.contains(r"^\d+\.0$").all()
     assert after["score"].str.contains(r"^\d+$").all()
-
-
-def test_the_order_of_codes_with_leading_zeros_can_be_given(run, visits: Path, tmp_path: Path) -> None:
-    model = tmp_path / "m.sparsefield"
-    done = run("fit", visits, "-o", model, "--l1", 5, "--no-check", "--ordinal", "zip=010<020<030<040")
-    assert done.code == 0, done.err
-    (code,) = (variable for variable in load(model).field_.schema.variables if variable.name == "zip")
-    assert (code.kind, code.states) == ("ordinal", ("010", "020", "030", "040"))
 
 
 def test_decimals_that_the_table_lacks_are_those_of_its_others(run, visits: Path, tmp_path: Path) -> None:

@@ -50,13 +50,6 @@ def test_one_note_names_all_columns_that_are_left_out(run, table: Path, tmp_path
     assert columns_of(tmp_path / "m") == ["always", "city", "smokes", "coughs", "importance"]
 
 
-def test_a_summary_of_two_lines_comes_first(run, table: Path, tmp_path: Path) -> None:
-    done = run("fit", table, "-o", tmp_path / "m", *FAST)
-    lines = [line for line in done.err.splitlines() if not line.startswith("Note: ")]
-    assert lines[0] == "t.csv: 200 rows, 8 columns (4 nominal, 1 numeric, 3 left out), 12.5% of the cells missing."
-    assert lines[1] == f"5 columns have findings. More: sparsefield inspect {table}"
-
-
 def test_strict_refuses_all_of_them_at_once(run, table: Path, tmp_path: Path) -> None:
     done = run("fit", table, "-o", tmp_path / "m", "--strict", *FAST)
     done.one_error("'person' (an identifier)", "'remark' (free text)", "'nothing'", "--id person,remark,nothing")
@@ -118,13 +111,6 @@ def test_missing_cells_are_not_grouped() -> None:
     assert group_levels(table, ["a", "n"], 1)["a"].to_list() == ["x", "x", "(other)", None, "(other)"]
     assert group_levels(table, ["a"], 2)["a"].to_list() == ["x", "x", "y", None, "(other)"]
     assert group_levels(table, ["a"], 3).equals(table)
-
-
-def test_an_identifier_can_be_kept_by_its_most_frequent_levels(run, table: Path, tmp_path: Path) -> None:
-    words = ("--nominal", "person", "--top-levels", 3)
-    assert run("fit", table, "-o", tmp_path / "m", *words, *FAST).code == 0
-    (person,) = [v for v in load(tmp_path / "m").field_.schema.variables if v.name == "person"]
-    assert set(person.states) == {"(other)", "p0", "p1", "p10"}
 
 
 def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) -> None:

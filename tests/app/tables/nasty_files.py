@@ -1,7 +1,4 @@
-"""Make a folder of nasty but realistic files: tables as people have them, and files that are no tables.
-
-``python tests/app/tables/nasty_files.py FOLDER`` writes them for a look.
-"""
+"""Make a folder of nasty but realistic files: tables as people have them, and files that are no tables."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import gzip
 import io
 import lzma
 import sqlite3
-import sys
 import zipfile
 from pathlib import Path
 
@@ -158,15 +154,3 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "cut.sav": (b"$FL2@(#) SPSS DATA FILE", "cannot be read"),
         "cut.xlsx": (b"PK\x03\x04broken", "no table that can be read"),
     }
-
-
-if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    contents = readable_texts() | {name: content for name, (content, _) in refused().items()}
-    for file_name, file_content in contents.items():
-        (target / file_name).write_bytes(file_content)
-    write_typed_files(target)
-    write_zstd(target)
-    write_duckdb(target)
-    write_statistical_files(target)

@@ -37,11 +37,6 @@ def test_lists_of_items_are_the_same_baskets_as_a_long_table() -> None:
     assert not found.matrix[-1].nnz
 
 
-def test_an_item_that_is_named_often_counts_once() -> None:
-    found = read_baskets(pl.DataFrame({"b": ["x"] * 600, "i": ["tea"] * 600}), "b", "i")
-    assert found.matrix.toarray().tolist() == [[1]]
-
-
 @pytest.mark.parametrize(("least", "same"), [(15, 15), (0.4, 16)])
 def test_rare_items_are_left_out_and_their_baskets_remain(least, same) -> None:
     orders = make_orders(1)

@@ -48,11 +48,6 @@ def test_decimal_commas_beside_columns_with_decimal_points_cannot_be_read_by_an_
     assert texts_of(book)[1].startswith("'a' has numbers with another decimal mark than other columns; write 1234.5")
 
 
-def test_complete_decimal_commas_need_only_the_decimal_mark() -> None:
-    book = sparsefield.inspect(pl.DataFrame({"a": with_commas(90, "3,5")}))
-    assert texts_of(book) == ["'a' has numbers with a decimal comma: --decimal ,"]
-
-
 def test_units_have_to_be_corrected_in_the_decimal_mark_of_the_file() -> None:
     book = sparsefield.inspect(pl.DataFrame({"a": [f"{k % 20} %" for k in range(90)]}), decimal=",")
     assert texts_of(book) == ["'a' has numbers with commas or units; write 1234,5 to use them as numbers."]
@@ -63,11 +58,6 @@ def test_texts_that_no_option_can_name_are_not_proposed() -> None:
     assert texts_of(book) == [
         "'a' has numbers and texts such as 'about 3, or 4'; correct these cells to use them as numbers."
     ]
-
-
-def test_three_marks_and_a_missing_code_are_numbers() -> None:
-    assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
-    assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
 
 
 def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path: Path) -> None:
@@ -97,11 +87,6 @@ def test_free_text_of_few_levels_is_advised_to_be_left_out() -> None:
     assert texts_of(book) == ["'remark' is free text: --id remark"]
 
 
-def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
-    assert entry_of(REMARKS[:4] * 20).finding("free text") is None
-    assert entry_of(REMARKS * 200).finding("free text") is None
-
-
 def test_a_code_is_not_proposed_where_it_is_a_value_of_another_column() -> None:
     frame = pl.DataFrame({"children": [0, 1, 2, 3, 99] * 20, "weight": [60 + k % 50 for k in range(100)]})
     (advice,) = sparsefield.inspect(frame).advice
@@ -109,12 +94,6 @@ def test_a_code_is_not_proposed_where_it_is_a_value_of_another_column() -> None:
     assert advice.text.startswith("'99' in 'children' may mean a missing value, but is a value like others in 'weight'")
     alone = sparsefield.inspect(frame.with_columns(weight=pl.col("weight") % 10 + 50))
     assert alone.options == "--missing 99"
-
-
-def test_columns_of_the_same_scale_have_one_option() -> None:
-    scale = ["never", "rarely", "often"]
-    book = sparsefield.inspect(pl.DataFrame({f"q{k}": [scale[j // k % 3] for j in range(30)] for k in (1, 2, 3)}))
-    assert [one.option for one in book.advice] == ["--ordinal 'q1=q2=q3=never<rarely<often'"]
 
 
 def test_the_options_of_all_advice_leave_each_column_out_once() -> None:
@@ -146,3 +125,13 @@ def test_columns_whose_names_have_commas_are_named_with_their_order() -> None:
 def test_numbers_with_units_are_told_from_levels_with_numbers() -> None:
     assert entry_of([f"{k % 20 + 0.5} kg" for k in range(90)]).finding("numbers as text") is not None
     assert entry_of([f"{k % 20} May" for k in range(90)]).finding("numbers as text") is None
+
+
+def test_three_marks_and_a_missing_code_are_numbers() -> None:
+    assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
+    assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
+
+
+def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
+    assert entry_of(REMARKS[:4] * 20).finding("free text") is None
+    assert entry_of(REMARKS * 200).finding("free text") is None

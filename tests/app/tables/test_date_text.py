@@ -17,17 +17,13 @@ from sparsefield.errors import DataError
 @pytest.mark.parametrize(
     ("cells", "formats"),
     [
-        (["2024-01-29", None], ["%Y-%m-%d"]),
         (["29.01.2024", "1.2.2024"], ["%d.%m.%Y"]),
         (["29/01/2024", "01/02/2024"], ["%d/%m/%Y"]),
-        (["01/29/2024", "01/02/2024"], ["%m/%d/%Y"]),
         (["01/02/2024", "03/04/2024"], ["%d/%m/%Y", "%m/%d/%Y"]),
         (["2024-01-29T10:00:01", "2024-01-30T23:30:00"], ["%Y-%m-%dT%H:%M:%S%.f"]),
         (["29/01/2024", "01/29/2024"], []),
         (["2024-01-29", "soon"], []),
         (["1.2.3"], []),
-        (["2024-13-01"], []),
-        ([None], []),
     ],
 )
 def test_a_format_fits_all_cells(cells: list[str | None], formats: list[str]) -> None:
@@ -37,12 +33,9 @@ def test_a_format_fits_all_cells(cells: list[str | None], formats: list[str]) ->
 @pytest.mark.parametrize(
     "cells",
     [
-        ["29.01.2024", "01.02.2024"],
         ["29.1.2024", "1.2.2024"],
-        ["01/29/2024"],
         ["2024-01-29 10:05", "2024-01-30 23:30"],
         ["2024/01/09"],
-        ["2024-01-29T10:00:01", "2024-01-30T23:30:00"],
     ],
 )
 def test_dates_are_written_as_they_were(cells: list[str]) -> None:

@@ -43,22 +43,6 @@ def test_text_in_a_late_row_makes_a_column_text(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.csv")["a"].dtype == pl.String
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("a,b\n", "the table has no rows"),
-        ("a,a\n1,2\n", "several columns are named 'a'"),
-        ("a,b\n1,2,3\n", "every row has 3 cells, one more than the header"),
-        ("a,b\n1,2,3\n1,2\n1\n", r"2 row\(s\) do not have the 2 cells of the header: line 2 has 3, line 4 has 1;"),
-        ("", "empty"),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(DataError, match=rf"t\.csv: .*{words}"):
-        read_table(tmp_path / "t.csv")
-
-
 def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,whom\n")
     pl.DataFrame(schema={"who": pl.String, "whom": pl.Int64}).write_parquet(tmp_path / "t.parquet")
@@ -67,11 +51,6 @@ def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path) -> N
         assert (table.columns, table.height) == (["who", "whom"], 0)
         with pytest.raises(DataError, match=rf"{name}: the table has no rows"):
             read_table(tmp_path / name)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.csv: there is no such file"):
-        read_table(tmp_path / "nowhere.csv")
 
 
 def test_separators() -> None:

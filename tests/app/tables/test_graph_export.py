@@ -7,7 +7,6 @@ import sys
 import pytest
 from exchanged_fields import linked_tables, one_table
 
-from sparsefield import MarkovField
 from sparsefield.app.tables.graph_export import to_networkx
 from sparsefield.errors import DataError
 from sparsefield.model import edge_table, feature_table
@@ -38,11 +37,6 @@ def test_nodes_are_variables() -> None:
     }
     numeric = {"kind": "numeric", "mean": 40.0, "deviation": 10.0, "transform": "linear-scores"}
     assert nodes["age"] == {"role": "observed", "weights": {}, **numeric}
-
-
-def test_a_field_that_was_not_learned_has_no_shares() -> None:
-    for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
-        assert "shares" not in attributes
 
 
 def test_edges_are_pairs_of_variables_with_their_weights() -> None:
@@ -112,13 +106,12 @@ def test_linked_tables_make_a_multigraph_with_all_features() -> None:
     assert any(a == b for a, b in graph.edges())
 
 
-def test_an_estimator_has_the_same_graph() -> None:
-    field = one_table(learned=False)
-    graph = to_networkx(MarkovField.from_field(field), flat=True)
-    assert nx.utils.graphs_equal(graph, to_networkx(field, flat=True))
-
-
 def test_without_networkx_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
         to_networkx(one_table())
+
+
+def test_a_field_that_was_not_learned_has_no_shares() -> None:
+    for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
+        assert "shares" not in attributes

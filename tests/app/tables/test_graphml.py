@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from exchanged_fields import linked_tables, one_table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield import MarkovField
 from sparsefield.app.tables.graph_export import to_networkx, write_graphml
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
@@ -37,7 +35,7 @@ def named(names: list[str], states: tuple[str, ...] = ("a", "b")) -> Field:
     return Field(layout, np.arange(1.0, 1 + len(names)), pairs, 0.1 + np.arange(len(pairs)))
 
 
-@pytest.mark.parametrize("make", [one_table, lambda: one_table(learned=False), lambda: named([])])
+@pytest.mark.parametrize("make", [one_table, lambda: named([])])
 def test_networkx_reads_the_same_graph(tmp_path: Path, make) -> None:
     nx = pytest.importorskip("networkx")
     write_graphml(make(), tmp_path / "net.graphml")
@@ -70,13 +68,6 @@ def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None
     with pytest.raises(DataError, match="rename one"):
         write_graphml(named(["a\x00", "a\x01"]), tmp_path / "other.graphml")
     assert not (tmp_path / "other.graphml").exists()
-
-
-def test_without_networkx_the_error_names_the_remedy(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
-        write_graphml(MarkovField.from_field(one_table()), tmp_path / "net.graphml")
-    assert not (tmp_path / "net.graphml").exists()
 
 
 def test_tables_and_columns_with_the_same_full_name_are_refused(tmp_path: Path) -> None:

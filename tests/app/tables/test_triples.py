@@ -74,14 +74,11 @@ def test_tables_hold_exactly_the_stated_values(triples) -> None:
     assert read_triples(shuffled).tables["pair"].equals(closed.tables["pair"])
 
 
-def test_repeated_triples_count_once() -> None:
-    assert read_triples(TRIPLES * 2).tables["pair"].equals(read_triples(TRIPLES).tables["pair"])
-
-
-@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
-def test_entities_bring_attributes_and_their_order(make) -> None:
-    entities = make({"age": [30, None, 20, 50], "entity": ["cy", "bob", "ann", "dan"], "tall": ["y", "n", None, "y"]})
-    triples = make({"head": ["ann"], "verb": ["likes"], "tail": ["bob"]})
+def test_entities_bring_attributes_and_their_order() -> None:
+    entities = pd.DataFrame(
+        {"age": [30, None, 20, 50], "entity": ["cy", "bob", "ann", "dan"], "tall": ["y", "n", None, "y"]}
+    )
+    triples = pd.DataFrame({"head": ["ann"], "verb": ["likes"], "tail": ["bob"]})
     data = read_triples(triples, entities=entities)
     table = data.tables["entity"]
     assert table["entity"].to_list() == ["cy", "bob", "ann", "dan"]
@@ -90,46 +87,33 @@ def test_entities_bring_attributes_and_their_order(make) -> None:
     assert len(pair_cells(data, "likes")) == 16
 
 
-def test_the_first_column_names_entities_by_default() -> None:
-    data = read_triples([(1, "r", 2)], entities=pl.DataFrame({"id": [2, 1], "x": [0, 1]}), entity="node")
-    assert data.tables["node"].columns == ["node", "x"]
-    assert pair_cells(data, "r")[1, 2] == 1
-
-
 def test_numbers_mixed_with_text_become_text() -> None:
     data = read_triples([(1, "r", "x"), (2, "r", "y")])
     assert data.tables["entity"]["entity"].to_list() == ["1", "2", "x", "y"]
     assert pair_cells(data, "r")["1", "x"] == 1
 
 
-def test_numbers_may_name_relations() -> None:
-    assert read_triples([("a", 7, "b"), ("a", 10, "b")]).variables("pair") == ("10", "7")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_triples_and_entities_are_read_from_files(tmp_path: Path, suffix: str) -> None:
+def test_triples_and_entities_are_read_from_files(tmp_path: Path) -> None:
     frames = {"t": pl.DataFrame(TRIPLES, schema=["subject", "relation", "object"], orient="row")}
     frames["e"] = pl.DataFrame({"who": ["ann", "bob", "cy"], "old": [0, 1, 1]})
     for name, frame in frames.items():
         frame.write_csv(tmp_path / f"{name}.csv")
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    data = read_triples(str(tmp_path / f"t.{suffix}"), entities=tmp_path / f"e.{suffix}")
+    data = read_triples(str(tmp_path / "t.csv"), entities=tmp_path / "e.csv")
     assert data.tables["pair"].equals(read_triples(TRIPLES).tables["pair"])
     assert data.variables("entity") == ("old",)
 
 
-@pytest.mark.parametrize("lines", ["ann,likes,bob\nbob,likes,ann\n", "ann,likes,bob\ncy,knows,dan\n", "a,b\n1,2\n"])
-def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path, lines: str) -> None:
+def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path) -> None:
+    lines = "ann,likes,bob\nbob,likes,ann\n"
     (tmp_path / "t.csv").write_text(lines)
     words = r"t\.csv: the first line must name the columns.*Insert the line subject,relation,object"
     with pytest.raises(DataError, match=words):
         read_triples(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("nothing", [[], ()])
-def test_an_empty_list_of_triples_is_refused(nothing) -> None:
+def test_an_empty_list_of_triples_is_refused() -> None:
     with pytest.raises(DataError, match="There are no triples"):
-        read_triples(nothing)
+        read_triples([])
 
 
 def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypatch) -> None:
@@ -154,7 +138,7 @@ def test_contradictions_are_named_with_their_rows() -> None:
         read_triples([("a", "s", "b", 1), ("a", "r", "b", 1), ("a", "r", "c", 0), ("a", "r", "b", 0)])
 
 
-@pytest.mark.parametrize("value", [True, "1", 1.0, "true", "TRUE"])
+@pytest.mark.parametrize("value", [True, "TRUE"])
 def test_truth_values_have_several_spellings(value) -> None:
     assert pair_cells(read_triples([("a", "r", "b", value)]), "r")["a", "b"] == 1
 
@@ -164,13 +148,10 @@ def test_truth_values_have_several_spellings(value) -> None:
     [
         ([("a", "r")], {}, "there are only x0, x1"),
         ([("a", "r", "b", 1, 2)], {}, "not 'x4': remove it"),
-        (pl.DataFrame({"subject": [1], "relation": ["r"], "object": [2], "day": [3]}), {}, "not 'day'"),
         ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a missing value in row 2"),
         ([("a", "r", "b", 1), ("a", "r", "c", 2)], {}, "Row 2 of the triples has 2 in 'x3': it must be 1"),
-        ([("a", "r", "b", 1), ("a", "r", "c", None)], {}, "'x3' of the triples has a missing value in row 2"),
         ([("a", "object", "b")], {}, "A relation has the name 'object'"),
         ([("a", "r", "b")], {"closed_world": "no"}, "closed_world is 'no'; it must be True, False or 'mentioned'"),
-        ([("a", "r", "b")], {"closed_world": 1}, "closed_world is 1"),
         ([("a", "r", "b")], {"entity": "pair"}, "Both tables have the name 'pair'"),
         ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' in 'x2', which is not an entity"),
         ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a missing value in row 2"),
@@ -180,3 +161,7 @@ def test_truth_values_have_several_spellings(value) -> None:
 def test_malformed_triples_are_refused(triples, options, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_triples(triples, **options)
+
+
+def test_repeated_triples_count_once() -> None:
+    assert read_triples(TRIPLES * 2).tables["pair"].equals(read_triples(TRIPLES).tables["pair"])
