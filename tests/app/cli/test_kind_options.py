@@ -175,7 +175,7 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text()
     assert "2 numeric (age, debt), 2 ordinal (answer, trust), 1 nominal (zip)" in page
-    assert "--ordinal &#x27;answer=never&lt;rarely&lt;often&#x27; --nominal zip" in page
+    assert "--ordinal &#39;answer=never&lt;rarely&lt;often&#39; --nominal zip" in page
 
 
 def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:

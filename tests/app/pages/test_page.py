@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -114,7 +115,7 @@ def test_nothing_is_loaded_from_outside(page: str) -> None:
 
 
 def test_stability_intervals_and_further_columns_are_in_the_table_of_features(field: MarkovField) -> None:
-    record = replace(field.field_.record, stability=stability_of([0.95] * len(field.field_.features)))
+    record = msgspec.structs.replace(field.field_.record, stability=stability_of([0.95] * len(field.field_.features)))
     stable = copy.copy(field)
     stable.field_ = replace(field.field_, record=record)
     strongest = list_features(field.field_)[0].name

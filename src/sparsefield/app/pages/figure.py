@@ -38,6 +38,7 @@ from sparsefield.app.pages.palette import (
     text_on,
 )
 from sparsefield.app.pages.short_names import shorten_all, wrap_name
+from sparsefield.app.pages.visible_text import visible
 from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
 from sparsefield.model import Field
@@ -309,7 +310,7 @@ class _Drawing:
         nodes = _Nodes(self.part.names, self.names, room, width, set(self.rings), self.part.total_strengths)
         places = self._place(nodes, frame)
         if self.title:
-            ax.text(14, 20, self.title, fontsize=11.5, fontweight="bold", color=INK, va="center")
+            ax.text(14, 20, _plain(self.title), fontsize=11.5, fontweight="bold", color=INK, va="center")
         if not len(self.part.edges):
             ax.text(14, 44, "No two columns share a feature.", fontsize=9, color=GREY)
         self._draw_edges(ax, nodes, places, room)
@@ -380,10 +381,13 @@ class _Drawing:
             if present[-1] >= min(len(GROUPS), len(self.groups.names)):
                 dots.append((NEUTRAL, "others" if present[-1] < len(self.groups.names) else "none"))
             items += [
-                Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=color, label=name) for color, name in dots
+                Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=color, label=_plain(name))
+                for color, name in dots
             ]
         if self.rings:
-            items.append(Line2D([], [], marker="o", ls="", ms=6, mfc=WHITE, mec=INK, mew=2, label=self.ring_title))
+            items.append(
+                Line2D([], [], marker="o", ls="", ms=6, mfc=WHITE, mec=INK, mew=2, label=_plain(self.ring_title))
+            )
         if shown < total:
             items.append(Line2D([], [], ls="", label=f"{shown:,} of {total:,} edges"))
         return items
@@ -460,7 +464,8 @@ class _Nodes:
         longest = max(4, int(1.8 * within / (LETTER * 5.0)))
         letters = max(8, min(18, int(1.3 * room / (LETTER * self.size))))
         short = shorten_all(names, longest)
-        self.lines = [[short[k]] if self.inside[k] else wrap_name(name, letters) for k, name in enumerate(names)]
+        lines = [[short[k]] if self.inside[k] else wrap_name(name, letters) for k, name in enumerate(names)]
+        self.lines = [list(map(_plain, part)) for part in lines]
         self.inside_size = [min(self.size + 2.0, 1.75 * within / (LETTER * len(lines[0]))) for lines in self.lines]
 
     @cached_property
@@ -471,6 +476,11 @@ class _Nodes:
         aside = np.where(self.inside, self.around, np.maximum(self.around, wide))
         down = np.where(self.inside, self.around, self.around + np.array(tall))
         return np.column_stack([aside, self.around, aside, down]).reshape(-1, 4)
+
+
+def _plain(text: str) -> str:
+    """Return text without control characters, which no SVG file has, and with dollar signs that begin no formula."""
+    return visible(text).replace("$", r"\$")
 
 
 def _text(ax: Axes, x: float, y: float, words: str, size: float, color: str, *, zorder: float) -> None:

@@ -53,7 +53,6 @@ from sparsefield.app.tables.source import source_of
 from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 from sparsefield.model.atomic_write import write_atomically
-from sparsefield.option_objects import as_expression
 
 ExtraColumns = Mapping[str, Mapping[str, Any]]
 """{title: {name of a feature: value}}, such as how often each feature was selected."""
@@ -474,26 +473,6 @@ def _method(fit: FitDescription) -> dict[str, Any]:
 
 
 # -- other pages -----------------------------------------------------------------------------------------------------
-
-
-def make_card(estimator: Any) -> str:
-    """Return a piece of HTML with the main numbers and the strongest features, for a notebook."""
-    fit = describe_fit(estimator)
-    field = fit.field
-    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(fit).items())
-    rows = f"{count(field.record.n_rows, 'row')}, " if field.record.is_learned else ""
-    return (
-        _environment()
-        .get_template("card.html")
-        .render(
-            head=f"{fit.kind}({options})",
-            lines=[
-                f"{rows}{count(_n_columns(field), 'column')}; {describe_size(field)}",
-                describe_convergence(field, fit.params),
-            ],
-            features=list_features(field, IN_CARD),
-        )
-    )
 
 
 def make_article(
