@@ -95,7 +95,7 @@ class NetworkPlot:
     part: Subgraph
     """The columns and edges that are drawn."""
     places: np.ndarray = field(repr=False)
-    """(columns, 2): centers of the circles in pixels of 1/96 inch, y downward."""
+    """Centers of the circles in pixels of 1/96 inch, y downward; two for each column."""
     max_legible_edges: int = 0
     """Number of edges for which the figure has room, with their weights if these are drawn."""
 
