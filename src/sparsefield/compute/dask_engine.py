@@ -164,7 +164,7 @@ class DaskEngine(Engine):
         except (CancelledError, ClosedClientError, OSError) as error:
             raise ClusterError(
                 f"Data at {self.address} were lost with a worker or the scheduler, and Dask cannot compute them again "
-                f"({error}). {CONTINUE}."
+                f"({' '.join(str(error).split())}). {CONTINUE}."
             ) from error
         error = failed.exception()
         if isinstance(error, KilledWorker):
