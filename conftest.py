@@ -13,6 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
 from sparsefield import config
+from sparsefield.compute import Threads
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -82,12 +83,17 @@ def matplotlib():
 
 @pytest.fixture(scope="session")
 def public_data() -> Path:
-    """Return the folder of public data: SPARSEFIELD_DATA, else ../shared/data beside the checkout."""
-    beside = Path(__file__).resolve().parents[1] / "shared" / "data"
-    folder = Path(os.environ.get("SPARSEFIELD_DATA") or beside)
-    if not folder.is_dir():
+    """Return the folder of public data, which SPARSEFIELD_DATA names."""
+    folder = os.environ.get("SPARSEFIELD_DATA")
+    if not folder or not Path(folder).is_dir():
         pytest.skip("no folder of public data: set SPARSEFIELD_DATA")
-    return folder
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def engine():
+    with Threads(1) as threads:
+        yield threads
 
 
 @pytest.fixture(autouse=True)

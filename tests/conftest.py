@@ -12,15 +12,8 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, rows_of
 from plain import graphs_of
 
-from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Schema, Table, as_source, compile_table, learn_schema
 from sparsefield.model import Adjacency
-
-
-@pytest.fixture(scope="session")
-def engine():
-    with Threads(1) as threads:
-        yield threads
 
 
 @pytest.fixture(scope="session")
