@@ -155,7 +155,10 @@ def is_chain_file(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-_DAMAGES = (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, OSError, SafetensorError)
+_DAMAGES = (
+    KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, OSError, SafetensorError,
+    msgspec.MsgspecError,
+)  # fmt: skip
 """Errors that the content of a file can lead to."""
 
 
