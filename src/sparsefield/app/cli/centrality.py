@@ -95,9 +95,7 @@ def centrality(
     the frequencies of the column.
     """
     if data is None and reading != ReadOptions():
-        raise DataError(
-            "Options such as --missing, --separator and --long are for reading DATA: add it or remove them."
-        )
+        raise DataError("Options such as --missing and --separator are for reading DATA: add it or remove them.")
     if output is not None:
         check_table_output(output)
         refuse_overwriting_inputs(

@@ -67,9 +67,7 @@ def report(
     """
     check_output(output, PAGES)
     if data is None and reading != ReadOptions():
-        raise DataError(
-            "Options such as --missing, --separator and --long are for reading --data: add --data or remove them."
-        )
+        raise DataError("Options such as --missing and --separator are for reading --data: add --data or remove them.")
     if intervals and data is None:
         raise DataError("--intervals needs the rows of training: add --data.")
     refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
