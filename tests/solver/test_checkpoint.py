@@ -125,6 +125,24 @@ def test_a_process_killed_at_random_moments_ends_at_the_same_optimum(tmp_path: P
     assert not list(Path(folder).iterdir())
 
 
+def test_what_a_process_killed_while_it_saved_has_left_goes_with_the_checkpoint(tmp_path, monkeypatch) -> None:
+    class KilledError(BaseException):
+        """A kill between the content of a file and its name."""
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        patched.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(KilledError):
+            field.fit(table())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
+    field.fit(table())
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
     field.callbacks = FitCallbacks(on_iteration=killer(12))

@@ -29,7 +29,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     target = Path(os.path.realpath(path))
     if target.is_file() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
-    partial = target.with_name(f".sparsefield-{secrets.token_hex(8)}.partial")
+    partial = target.with_name(f".{target.name[:40]}-{secrets.token_hex(8)}.partial")
     try:
         with open(partial, "xb") as file:
             if target.is_file():
@@ -40,6 +40,12 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def remove_with_leftovers(folder: Path, pattern: str) -> None:
+    """Delete files that have one writer, and what killed processes have left of their next content."""
+    for path in (*folder.glob(f".{pattern}-*.partial"), *folder.glob(pattern)):
+        path.unlink(missing_ok=True)
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:

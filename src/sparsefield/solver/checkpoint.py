@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.model.atomic_write import remove_with_leftovers, write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
 
 VERSION = "6"
@@ -125,7 +125,7 @@ class Checkpoint:
 
     def clear(self) -> None:
         """Delete the file."""
-        self._file.path.unlink(missing_ok=True)
+        remove_with_leftovers(self._file.path.parent, CHECKPOINT_NAME)
 
 
 def make_folder(folder: str | os.PathLike[str]) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparsefield.errors import DataError
 from sparsefield.model import Field
+from sparsefield.model.atomic_write import remove_with_leftovers
 from sparsefield.solver.checkpoint import Arrays, CheckpointFile, Facts, make_folder
 from sparsefield.solver.fit_state import FitResult
 from sparsefield.solver.regularization_path import BatchScores, PathFold, PathTrainer, Scorer
@@ -39,8 +40,7 @@ class SelectionCheckpoint:
 
     def clear(self) -> None:
         """Delete all files."""
-        for path in self._folder.glob(f"{PREFIX}*{SUFFIX}"):
-            path.unlink(missing_ok=True)
+        remove_with_leftovers(self._folder, f"{PREFIX}*{SUFFIX}")
 
 
 @dataclass(frozen=True)
