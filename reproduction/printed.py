@@ -188,7 +188,7 @@ class _AsPrinted:
             missing=estimator.resolve("missing"),
             options=options,
             engine=engine,
-            callbacks=estimator.callbacks or FitCallbacks(),
+            callbacks=estimator.resolve("solver").callbacks or FitCallbacks(),
             how=self.how,
             started=self.started,
         )

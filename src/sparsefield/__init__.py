@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
-    from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.objectives import EM
-    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
+    from sparsefield.solver import EBIC, Features, FitCallbacks, HeldOut, Solver
 
 __all__ = [
     "AIS",
@@ -57,6 +56,7 @@ __all__ = [
     "ChainCRF",
     "Codebook",
     "ExactInference",
+    "Features",
     "FitCallbacks",
     "FixedGraph",
     "ForeignKey",
@@ -65,7 +65,6 @@ __all__ = [
     "Grafting",
     "GroupComparison",
     "HeldOut",
-    "HigherOrder",
     "IdealParent",
     "Imputations",
     "MarkovField",
@@ -130,7 +129,6 @@ _NAMES_OF_MODULE = {
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
-    "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
     "app.tables.baskets": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
@@ -138,7 +136,7 @@ _NAMES_OF_MODULE = {
     "app.tables.triples": ("read_triples",),
     "chain.conll": ("read_conll",),
     "objectives": ("EM",),
-    "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
+    "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),
 }
 
 __getattr__ = lazy_names("sparsefield", _NAMES_OF_MODULE)

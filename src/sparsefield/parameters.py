@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sparsefield.induction import HigherOrder, InductionRule
+    from sparsefield.induction import InductionRule
     from sparsefield.inference import InferenceMethod
     from sparsefield.objectives import EM
-    from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
+    from sparsefield.solver import Features, SelectionCriterion, Solver
 
 THRESHOLD = 0.2
 """Absolute value above which `CFI` takes errors and signals into account."""
@@ -114,10 +114,7 @@ class FieldParameters:
         "objective; ml, by the exact likelihood.",
         "no|yes|ml",
     )
-    penalize_biases: bool = _option(False, "Apply the penalties to the weights of single states, too.")
-    max_order: int | HigherOrder = _option(
-        2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
-    )
+    features: Features | None = None
     missing: str | EM | InferenceMethod = _option(
         "auto",
         "How missing cells are treated in learning: em averages over completions of incomplete rows; mean-field (or "
@@ -133,18 +130,10 @@ class FieldParameters:
         "auto|mean-field|bp|exact|gibbs",
     )
     kinds: str | Mapping[Any, Any] = "auto"
-    coding: str = _option(
-        "symmetric",
-        "Columns of nominal variables with more than two states: every state has features, or all but the most "
-        "frequent one, as in the paper.",
-        "symmetric|reference",
-    )
     solver: Solver | None = None
-    engine: Any = None
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
-    callbacks: FitCallbacks | None = None
 
 
 NESTED_OPTIONS = {
@@ -158,18 +147,34 @@ NESTED_OPTIONS = {
             "induction__batch_size", "auto", "Features that are added at a time; 50 in the paper.", "NUMBER|auto"
         ),
     ),
-    "max_order": (
+    "features": (
         CommandLineOption(
-            "max_order__expand",
+            "features__max_order",
+            2,
+            "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.",
+            minimum=2,
+        ),
+        CommandLineOption(
+            "features__expand",
             "active",
             "Pairs that --max-order 3 extends: those with a weight, or all.",
             "active|all",
         ),
         CommandLineOption(
-            "max_order__order_penalty",
+            "features__order_penalty",
             ORDER_PENALTY,
             "Factor on the L1 penalty for each column beyond two.",
             minimum=1.0,
+        ),
+        CommandLineOption(
+            "features__coding",
+            "symmetric",
+            "Columns of nominal variables with more than two states: every state has features, or all but the most "
+            "frequent one, as in the paper.",
+            "symmetric|reference",
+        ),
+        CommandLineOption(
+            "features__penalize_biases", False, "Apply the penalties to the weights of single states, too."
         ),
     ),
 }
@@ -192,5 +197,5 @@ def command_line_options() -> tuple[CommandLineOption, ...]:
     for parameter in fields(FieldParameters):
         if parameter.metadata:
             found.append(CommandLineOption(parameter.name, parameter.default, **parameter.metadata))
-            found += NESTED_OPTIONS.get(parameter.name, ())
+        found += NESTED_OPTIONS.get(parameter.name, ())
     return (*found, *SOLVER_OPTIONS)

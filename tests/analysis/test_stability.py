@@ -55,7 +55,7 @@ def named(frame: pl.DataFrame) -> list[tuple]:
 @pytest.mark.parametrize("missing", [True, False])
 def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> None:
     rows = make_rows() if missing else make_rows().drop("e")
-    options = {"solver__kkt_tol": 1e-5, "max_order": max_order}
+    options = {"solver__kkt_tol": 1e-5, "features__max_order": max_order}
     field = MarkovField(l1=2.0).set_params(l1=7.0, **options).fit(rows)
     found = stability(field, rows, resamples=8, random_state=5)
     states = {name: sorted(rows[name].drop_nulls().unique()) for name in rows.columns}

@@ -86,7 +86,7 @@ def test_coins_stay_independent() -> None:
 def test_a_cluster_changes_no_bit(dask_client) -> None:
     X = hide(chain(900), 0.4)
     here = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    there = MarkovField(l1=2.0, engine=dask_client).fit(X)
+    there = MarkovField(l1=2.0, solver=Solver(engine=dask_client)).fit(X)
     assert np.array_equal(here.field_.theta, there.field_.theta)
     assert here.mc_error_ == there.mc_error_
 
@@ -134,7 +134,7 @@ def test_a_row_of_weight_2_is_two_rows() -> None:
     ("options", "fit"),
     [
         ({}, {"observed": ["x5"]}),
-        ({"max_order": 3}, {}),
+        ({"features__max_order": 3}, {}),
         ({"latent": {"h": 2}, "random_state": 0}, {}),
         ({"refit": True}, {}),
     ],

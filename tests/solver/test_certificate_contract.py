@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from certificate import CodedTable, code_binary, code_table, true_violation
 
-from sparsefield import CRFClassifier, HigherOrder, MarkovField, Solver
+from sparsefield import CRFClassifier, Features, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.induction import Grafting
@@ -68,7 +68,8 @@ def assert_certified(model: Any, table: CodedTable, tolerance: float = 1e-7) -> 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("induction", RULES)
 def test_pairs(kind, penalty, penalize_biases, coding, induction) -> None:
-    options = {"penalty": penalty, "penalize_biases": penalize_biases, "coding": coding, "induction": induction}
+    features = Features(penalize_biases=penalize_biases, coding=coding)
+    options = {"penalty": penalty, "features": features, "induction": induction}
     assert_certified(*fit(kind, l1=4.0 if kind in ("mixed", "covariates") else 2.0, **options))
 
 
@@ -162,7 +163,7 @@ def test_weights_of_rows_and_states_without_an_example(penalty) -> None:
     ],
 )
 def test_conjunctions(kind, order, induction, expand) -> None:
-    options = {"max_order": HigherOrder(max_order=order, expand=expand), "induction": induction}
+    options = {"features": Features(max_order=order, expand=expand), "induction": induction}
     assert_certified(*fit(kind, l1=1.0 if kind == "binary" else 4.0, **options))
 
 

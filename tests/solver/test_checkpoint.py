@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sparse_tables import switches
 
 import sparsefield
-from sparsefield import FitCallbacks, MarkovField, Relational, RelationalField, Solver
+from sparsefield import Features, FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.parameters import CHECKPOINT_NAME
 
@@ -61,7 +61,7 @@ SETTINGS = {
     "em": (MarkovField(l1=2.0).set_params(**OPTIONS), lambda: table(0.15)),
     "clamped": (MarkovField(l1=2.0).set_params(**OPTIONS, missing="mean-field"), lambda: table(0.15)),
     "sparse": (MarkovField(l1=2.0).set_params(**OPTIONS), lambda: switches(0, n_rows=300, n_columns=20, density=0.02)),
-    "three columns": (MarkovField(l1=2.0, max_order=3).set_params(**OPTIONS), table),
+    "three columns": (MarkovField(l1=2.0, features=Features(max_order=3)).set_params(**OPTIONS), table),
     "latent": (MarkovField(l1=2.0, latent={"h": 2}).set_params(**OPTIONS, random_state=0), lambda: table(0.15)),
     "linked": (RelationalField(l1=2.0).set_params(**OPTIONS), village),
     "likelihood": (MarkovField(objective="ml", l1=4.0, n_jobs=1), lambda: np.minimum(table(0.1)[:, :4], 1.0)),
@@ -74,10 +74,10 @@ def test_a_fit_that_was_killed_reaches_the_certified_optimum_of_one_that_never_w
     data = make()
     whole = clone(field).fit(data)
     continued = clone(field).set_params(solver__checkpoint=tmp_path)
-    continued.callbacks = FitCallbacks(on_iteration=killer(whole.n_iter_ - 1))
+    continued.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(whole.n_iter_ - 1)))
     with pytest.raises(Killed):
         continued.fit(data)
-    continued.callbacks = None
+    continued.set_params(solver__callbacks=None)
     continued.fit(data)
     assert continued.converged_
     assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-5)
@@ -145,11 +145,11 @@ def test_what_a_process_killed_while_it_saved_has_left_goes_with_the_checkpoint(
 
 def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
-    field.callbacks = FitCallbacks(on_iteration=killer(12))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(12)))
     with pytest.raises(Killed):
         field.fit(table())
     assert (tmp_path / CHECKPOINT_NAME).is_file()
-    field.callbacks = None
+    field.set_params(solver__callbacks=None)
     for data, weight in ((table(seed=1), None), (table()[:-1], None), (table(), np.arange(1.0, 121.0))):
         with pytest.raises(DataError, match="another folder"):
             field.fit(data, sample_weight=weight)
@@ -183,10 +183,10 @@ def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
 
 def interrupted(folder: Path) -> MarkovField:
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=folder))
-    field.callbacks = FitCallbacks(on_iteration=killer(12))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(12)))
     with pytest.raises(Killed):
         field.fit(table())
-    field.callbacks = None
+    field.set_params(solver__callbacks=None)
     return field
 
 

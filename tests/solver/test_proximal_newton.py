@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import HigherOrder, MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.objectives import RegressionHessian
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.penalty import NonsmoothPenalty
@@ -72,10 +72,10 @@ def test_no_parameter_changes_by_more_than_the_bound() -> None:
 
 
 # With expand="active" the candidates depend on which pairs were active on the way, and so does the optimum.
-ALL_TRIPLES = {"max_order": HigherOrder(max_order=3, expand="all")}
+ALL_TRIPLES = {"features": Features(max_order=3, expand="all")}
 
 
-@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, ALL_TRIPLES], ids=str)
+@pytest.mark.parametrize("options", [{}, {"features": Features(penalize_biases=True)}, ALL_TRIPLES], ids=str)
 def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(monkeypatch, options) -> None:
     objectives = []
     for cost in (0.0, np.inf):

@@ -51,15 +51,15 @@ def test_interrupted_at_any_point_a_choice_ends_as_one_that_never_was(setting, t
     field, X = SETTINGS[setting]
     points: list[PathPoint] = []
     whole = clone(field)
-    whole.callbacks = FitCallbacks(on_path_point=points.append)
+    whole.set_params(solver__callbacks=FitCallbacks(on_path_point=points.append))
     whole.fit(X)
     again = clone(field).set_params(solver=Solver(checkpoint=tmp_path))
     for count in (1, len(points)):  # the second goes on from the first
-        again.callbacks = interrupt_after(count)
+        again.set_params(solver__callbacks=interrupt_after(count))
         with pytest.raises(Interrupted):
             again.fit(X)
         assert list(tmp_path.glob("selection-fold-*"))
-    again.callbacks = None
+    again.set_params(solver__callbacks=None)
     again.fit(X)
     assert again.l1_ == pytest.approx(whole.l1_)
     assert again.objective_ == pytest.approx(whole.objective_, rel=1e-4)
@@ -68,10 +68,10 @@ def test_interrupted_at_any_point_a_choice_ends_as_one_that_never_was(setting, t
 
 def interrupted(folder: Path, **options) -> MarkovField:
     field = MarkovField(selection=HeldOut(folds=2), n_jobs=1, solver=Solver(checkpoint=folder), **options)
-    field.callbacks = interrupt_after(2)
+    field.set_params(solver__callbacks=interrupt_after(2))
     with pytest.raises(Interrupted):
         field.fit(table())
-    field.callbacks = None
+    field.set_params(solver__callbacks=None)
     return field
 
 

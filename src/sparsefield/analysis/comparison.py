@@ -114,7 +114,7 @@ def compare(
     if "sample_weight" in options:
         raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
     estimator = MarkovField(**{"random_state": seed, **options})
-    refuse_unsupported(estimator.get_params(deep=False))
+    refuse_unsupported(estimator.get_params())
     groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
     estimator.fit(groups.X, observed=observed)
     if not estimator.l1_ > 0.0:
@@ -383,15 +383,15 @@ def refuse_unsupported(parameters: Mapping[str, Any]) -> None:
         "objective": ("pl", "the pseudo-likelihood"),
         "penalty": ("l1", "single weights"),
         "refit": (False, "weights with their L1 penalty"),
-        "penalize_biases": (False, "free biases"),
+        "features__penalize_biases": (False, "free biases"),
+        "features__max_order": (2, "features of two columns"),
         "latent": (None, "no latent variables"),
-        "engine": (None, "this machine"),
+        "solver__engine": (None, "this machine"),
     }
     problems = [
-        f"{name}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: leave it out."
+        f"{name.rpartition('__')[2]}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: "
+        "leave it out."
         for name, (value, what) in allowed.items()
         if parameters[name] != value
     ]
-    if getattr(parameters["max_order"], "max_order", parameters["max_order"]) != 2:
-        problems.append("max_order above 2 is not possible in a comparison of groups: leave it out.")
     raise_problems(problems)

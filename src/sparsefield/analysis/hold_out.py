@@ -486,7 +486,7 @@ def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float
 
 def _first_iteration(estimator: CellEstimator, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
     copy: Any = clone(estimator)
-    copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
+    copy.set_params(solver__max_iter=1, verbose=0, solver__callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)

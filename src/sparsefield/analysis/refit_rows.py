@@ -58,7 +58,7 @@ def refit_problem(estimator: FieldEstimator, table: Table) -> RefitProblem:
     """Return the refit of the features to complete rows; too few are refused."""
     if table.n_rows < FEWEST_ROWS:
         raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
-    biases = estimator.penalize_biases
+    biases = estimator.resolve("features").penalize_biases
     return RefitProblem.of(estimator.field_, table, refit_l2(estimator), penalize_biases=biases)
 
 

@@ -22,7 +22,7 @@ MOST_NAMES = 3
 """Columns of a wide component that a warning names."""
 
 
-def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Mapping[str, Any]) -> Iterator[str]:
+def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each parameter that excludes the likelihood, exact or by belief propagation."""
     by_likelihood = objective in ("ml", "bethe")
     option = f"objective={objective!r}" if by_likelihood else "refit='ml'"
@@ -30,14 +30,14 @@ def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Ma
         return
     if objective == "bethe" and refit == "ml":
         yield "refit='ml' is for the objectives 'pl', 'cd' and 'ml': use refit=True with objective='bethe'."
-    missing, order = parts["missing"], parts["max_order"].max_order
+    missing, order = parts["missing"], parts["features"].max_order
     if by_likelihood and not isinstance(missing, EM):
         yield f"{option} sums missing cells out: leave missing='auto' in place of {missing.name!r}."
     if isinstance(missing, EM) and len(missing.shift):
         yield f"{option} sums missing cells out as missing at random: leave EM(shift=...) out."
     if by_likelihood and order > 2:
         yield f"{option} learns pairs: use objective='pl' with refit='ml' for max_order={order}."
-    if engine is not None:
+    if parts["solver"].engine is not None:
         yield f"{option} needs all rows in this process: leave engine out."
 
 

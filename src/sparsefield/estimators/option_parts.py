@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield.induction import RULES, InductionRule
-from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM
-from sparsefield.parameter_checks import MOST_COLUMNS_OF_FEATURE
-from sparsefield.parameter_checks import RULES as RULES_OF_PARAMETERS
-from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
+from sparsefield.solver import SELECTIONS, Features, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)
@@ -37,20 +34,6 @@ class Abbreviated:
         raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
 
 
-class AbbreviatedOrder(Abbreviated):
-    """The parameter ``max_order``, where a whole number abbreviates a `HigherOrder`."""
-
-    def resolve(self, name: str, value: Any) -> Any:
-        if isinstance(value, self.kinds):
-            return value
-        if not RULES_OF_PARAMETERS["max_order"].accepts(value):
-            most = MOST_COLUMNS_OF_FEATURE
-            raise ValueError(
-                f"max_order must be a whole number from 2 to {most}, or {self.example}; got {_describe(value)}."
-            )
-        return HigherOrder(max_order=int(value))
-
-
 def _describe(value: Any) -> str:
     """Return a refused value for a message, with the remedy where a class was passed in place of an object."""
     return f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
@@ -64,7 +47,7 @@ PARTS = {
         (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
     ),
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
-    "max_order": AbbreviatedOrder((HigherOrder,), {}, "a HigherOrder such as HigherOrder(max_order=3)"),
+    "features": Abbreviated((Features,), {None: Features}, "a Features such as Features(max_order=3)"),
     "missing": Abbreviated(
         (EM, InferenceMethod), {EM.name: EM, **INFERENCE}, "in Python an object such as EM(max_error=0.05)"
     ),
@@ -74,16 +57,19 @@ PARTS = {
 """Parameters that are option objects."""
 
 OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind
-    for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
+    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), Features, EM, *INFERENCE.values(), Solver)
 }
 """Option objects that a model file may name."""
+
+
+LOCAL = ("engine", "callbacks")
+"""Options that belong to one process, and are not saved."""
 
 
 def to_plain(value: Any) -> Any:
     """Return a parameter as values that JSON can express."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = {option.name: getattr(value, option.name) for option in fields(value)}
+        options = {option.name: getattr(value, option.name) for option in fields(value) if option.name not in LOCAL}
         return {"object": type(value).__name__, **to_plain(options)}
     if isinstance(value, Mapping):
         return {key: to_plain(inner) for key, inner in value.items()}
@@ -98,4 +84,6 @@ def from_plain(value: Any) -> Any:
         return value
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
     kind = OPTION_OBJECTS[str(options.pop("object"))]
+    if not options.keys().isdisjoint(LOCAL):
+        raise ValueError(f"{kind.__name__} in a model file has none of the options {', '.join(LOCAL)}.")
     return kind(**options)

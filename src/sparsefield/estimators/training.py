@@ -74,8 +74,8 @@ def check_parameters(estimator: FieldEstimator) -> None:
 
 def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each pair of valid parameters that exclude each other."""
-    rule, order = parts["induction"].name, parts["max_order"].max_order
-    yield from likelihood_contradictions(estimator.objective, estimator.refit, estimator.engine, parts)
+    rule, order = parts["induction"].name, parts["features"].max_order
+    yield from likelihood_contradictions(estimator.objective, estimator.refit, parts)
     if isinstance(parts["missing"], EM) and estimator.objective == "cd":
         yield (
             f"missing='em' is for objective='pl', not {estimator.objective!r}: use missing='mean-field' "
@@ -122,7 +122,7 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
 def _fold_threads(estimator: FieldEstimator, dataset: Dataset) -> int:
     """Return how many threads share the folds of a choice of l1; 1 if the engine uses threads itself."""
     selection = estimator.resolve("selection")
-    if estimator.engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
+    if estimator.resolve("solver").engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
         return 1
     between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
     if not dataset.is_plain or not between:
@@ -131,26 +131,27 @@ def _fold_threads(estimator: FieldEstimator, dataset: Dataset) -> int:
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
-    """Return the engine of a fit: the cluster that ``engine`` names, or this machine."""
-    if estimator.engine is None:
+    """Return the engine of a fit: the cluster that the solver names, or this machine."""
+    cluster = estimator.resolve("solver").engine
+    if cluster is None:
         return threads_for(estimator, dataset)
     from sparsefield.compute.dask_engine import DaskEngine
 
-    return DaskEngine(estimator.engine, estimator.n_jobs)
+    return DaskEngine(cluster, estimator.n_jobs)
 
 
 def training_options(estimator: FieldEstimator, l1: float | None = None) -> TrainingOptions:
     """Return the options of a fit with the parameters of an estimator; ``l1`` replaces that of the estimator."""
-    solver, order = estimator.resolve("solver"), estimator.resolve("max_order")
+    solver, features = estimator.resolve("solver"), estimator.resolve("features")
     return TrainingOptions(
         l1=(1.0 if isinstance(estimator.l1, str) else estimator.l1) if l1 is None else l1,
         l2=estimator.l2,
         penalty=estimator.penalty,
-        penalize_biases=estimator.penalize_biases,
+        penalize_biases=features.penalize_biases,
         stages=solver.stages,
-        max_order=order.max_order,
-        expand=order.expand,
-        order_penalty=order.order_penalty,
+        max_order=features.max_order,
+        expand=features.expand,
+        order_penalty=features.order_penalty,
         certify=solver.certify,
         max_iter=solver.max_iter,
         tol=solver.tol,

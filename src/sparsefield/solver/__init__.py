@@ -7,12 +7,13 @@ from sparsefield.solver.model_selection import PathSelection, prune_by_wald, sel
 from sparsefield.solver.regularization_path import PathTrainer, open_path_fold, warm_start
 from sparsefield.solver.selection_checkpoint import SelectionCheckpoint
 from sparsefield.solver.selection_folds import SelectionOptions
-from sparsefield.solver.solver_options import EBIC, SELECTIONS, HeldOut, SelectionCriterion, Solver
+from sparsefield.solver.solver_options import EBIC, SELECTIONS, Features, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.trainer import Trainer
 
 __all__ = [
     "EBIC",
     "SELECTIONS",
+    "Features",
     "FitCallbacks",
     "FitResult",
     "HeldOut",

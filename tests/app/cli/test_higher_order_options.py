@@ -10,7 +10,7 @@ import pytest
 from higher import exclusive
 from plain import learn_plain_schema
 
-from sparsefield import HigherOrder, load
+from sparsefield import Features, load
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.data import Layout, as_source
 from sparsefield.model import Field
@@ -30,10 +30,10 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
-    assert field.max_order == HigherOrder(max_order=3, expand="all")
+    assert field.max_order == Features(max_order=3, expand="all")
     told = run("info", path)
     assert told.code == 0
-    assert "max_order=HigherOrder(expand='all')" in told.out
+    assert "features=Features(expand='all')" in told.out
     assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 conjunction of three or more columns" in told.out
 

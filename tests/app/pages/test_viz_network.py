@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from surveys import stability_of
 
-from sparsefield import HigherOrder, MarkovField, Relational, RelationalField, Solver
+from sparsefield import Features, MarkovField, Relational, RelationalField, Solver
 from sparsefield.analysis.network import EDGES_PER_NODE, Network
 from sparsefield.app.datasets import make_markov_field
 
@@ -71,7 +71,7 @@ def test_weights_of_a_neighbor_are_those_of_the_features(field: MarkovField) -> 
 def test_conjunctions_join_each_pair_of_their_variables() -> None:
     bits = np.random.default_rng(0).integers(0, 2, (1000, 4))
     bits[:, 2] = bits[:, 0] ^ bits[:, 1]
-    model = MarkovField(l1=20.0, max_order=HigherOrder(max_order=3, expand="all")).fit(bits)
+    model = MarkovField(l1=20.0, features=Features(max_order=3, expand="all")).fit(bits)
     assert len(model.field_.conjunctions)
     network = Network(model.field_)
     first = {one.label: one for one in network.neighbors(0, 10)}

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from sparsefield import GroupComparison
 
 SHOWN_EDGES = 15
-NOT_COMPARED = ("objective", "penalty", "refit", "penalize_biases", "max_order", "solver__certify", "solver__stages")
+NOT_COMPARED = (
+    "objective",
+    "penalty",
+    "refit",
+    "features__penalize_biases",
+    "features__max_order",
+    "solver__certify",
+    "solver__stages",
+)
 """Learning options that a comparison does not have."""
 
 CompareGroup = Annotated[

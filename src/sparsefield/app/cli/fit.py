@@ -114,9 +114,10 @@ def fit(
     field = opt.make_estimator(
         given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
     )
-    with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
+    with _client_of(cluster) as client:
+        field.set_params(solver__engine=client)
         seconds = _fit_with_progress(field, given)
-    field.engine = cluster
+    field.set_params(solver__engine=cluster)
     remember_reading(field, data, reading, given, columns.top_levels, column_names)
     field.save(output)
     checked = None
@@ -152,7 +153,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
         # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
         again: Any = clone(field)
-        again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
+        again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))
         try:
             return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed, sample_weight=given.weight)
         except TooFewCellsError as error:
@@ -164,9 +165,9 @@ def _fit_with_progress(field: AnyField, given: InputData) -> float:
     """Fit and return the seconds that it took."""
     started = time.perf_counter()
     with StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch:
-        field.callbacks = opt.report_to(watch)
+        field.set_params(solver__callbacks=opt.report_to(watch))
         field.fit(given.X, **given.roles)
-    field.callbacks = None
+    field.set_params(solver__callbacks=None)
     return time.perf_counter() - started
 
 

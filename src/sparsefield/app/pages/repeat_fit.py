@@ -19,16 +19,13 @@ from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
 
-FLAGS = {option.name: option.flag for option in command_line_options()} | {
-    "max_order__max_order": "--max-order",
-    "random_state": "--seed",
-}
+FLAGS = {option.name: option.flag for option in command_line_options()} | {"random_state": "--seed"}
 """Options of the command line by the names of parameters."""
 
 BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
 
-NOT_OF_THE_FIT = ("engine", "n_jobs", "verbose", "callbacks")
+NOT_OF_THE_FIT = ("n_jobs", "verbose")
 
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
