@@ -1,6 +1,6 @@
 """Training of an estimator: from its parameters and compiled tables to a field.
 
-Functions that resample rows use `training_options` and `make_trainer` to learn as the estimator does.
+Functions that resample rows use `training_options` and `make_path` to learn as the estimator does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sparsefield.estimators.option_parts import PARTS
 from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
-from sparsefield.model import Field, FitRecord
+from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, AnyObjective, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator
 from sparsefield.parameter_checks import problems_of, raise_problems
@@ -44,18 +44,16 @@ from sparsefield.solver import (
     FitCallbacks,
     FitResult,
     HeldOut,
+    Path,
     PathSelection,
-    PathTrainer,
     SelectionCheckpoint,
     SelectionOptions,
-    Trainer,
     TrainingOptions,
     WarmStart,
     fingerprint,
     open_path_fold,
     prune_by_wald,
     select_l1,
-    warm_start,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -158,10 +156,10 @@ def training_options(estimator: FieldEstimator, l1: float | None = None) -> Trai
     )
 
 
-def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Trainer] | None = None) -> None:
+def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Path] | None = None) -> None:
     """Learn from compiled tables, select l1 if it is "auto", and keep the result.
 
-    ``make`` returns the trainer of the fit to all rows; None is `make_trainer`.
+    ``make`` returns the path of the fit to all rows; None is `make_path`.
     """
     _check_targets(data.dataset)
     dataset = data.dataset
@@ -174,8 +172,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Tra
             options = replace(options, l1=selection.l1)
             start = start or _selected_start(estimator, dataset, selection)
         checkpoint = estimator.resolve("solver").checkpoint
-        trainer = (make or make_trainer)(estimator, merged, options, engine, checkpoint, start)
-        finished = _finish(estimator, merged, trainer, trainer.run(), engine)
+        path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
+        finished = _finish(estimator, merged, path, path.run(), engine)
     result = finished.fit
     if saved is not None:
         saved.clear()
@@ -265,7 +263,7 @@ def _check_targets(dataset: Dataset) -> None:
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
 
 
-def make_trainer(
+def make_path(
     estimator: FieldEstimator,
     dataset: Dataset,
     options: TrainingOptions,
@@ -274,8 +272,8 @@ def make_trainer(
     start: WarmStart | None = None,
     callbacks: FitCallbacks | None = None,
     objective: AnyObjective | None = None,
-) -> Trainer:
-    """Return a trainer that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
+) -> Path:
+    """Return a path that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
 
     Parameters
     ----------
@@ -288,7 +286,7 @@ def make_trainer(
     callbacks : None takes those of the estimator
     objective : None takes that of the estimator
     """
-    return Trainer(
+    return Path(
         dataset,
         rule=estimator.resolve("induction"),
         objective=_objective_of_structure(estimator, dataset) if objective is None else objective,
@@ -340,10 +338,10 @@ def _select_l1(
     open_fold = open_path_fold if checkpoint is None else checkpoint.open_fold
     objective = _objective_of_structure(estimator, dataset)
 
-    def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer:
+    def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path:
         at = replace(options, l1=l1, kkt_tol=kkt_tol)
         called = None if first else FitCallbacks()
-        return make_trainer(estimator, dataset, at, used, callbacks=called, objective=objective)
+        return make_path(estimator, dataset, at, used, callbacks=called, objective=objective)
 
     inference, callbacks = estimator.resolve("inference"), estimator._callbacks()
     with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
@@ -355,21 +353,20 @@ def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> AnyO
 
 
 def _finish(
-    estimator: FieldEstimator, dataset: Dataset, trainer: Trainer, result: FitResult, engine: Engine
+    estimator: FieldEstimator, dataset: Dataset, path: Path, result: FitResult, engine: Engine
 ) -> LikelihoodResult:
     """Estimate the weights of a fit again, if that is wanted: without L1, by the likelihood, or both."""
-    options, wanted = trainer.options, estimator.objective == "ml" or estimator.refit == "ml"
+    options, problem, wanted = path.options, path.state.problem, estimator.objective == "ml" or estimator.refit == "ml"
     if estimator.refit:
-        l2, allowed = refit_l2(estimator), trainer.allowed_violation
-        options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
+        options = replace(options, l1=0.0, l2=refit_l2(estimator), kkt_tol=options.allowed_violation)
         # Components that are too wide for the likelihood keep these weights.
-        result = replace(result, field=_refit(estimator, trainer))
-    if isinstance(trainer.evaluator, BetheEvaluator) and estimator.refit and not trainer.state.converged:
-        result = replace(result, converged=False)
+        refitted = _refit(estimator, path)
+        converged = result.converged and (refitted.converged or not isinstance(problem, BetheEvaluator))
+        result = replace(result, field=refitted.field, converged=converged)
     if not wanted:
         return LikelihoodResult(result)
-    if isinstance(trainer.evaluator, LikelihoodEvaluator):
-        return LikelihoodResult(result, LikelihoodRecord(trainer.evaluator.max_cells, "ml"))
+    if isinstance(problem, LikelihoodEvaluator):
+        return LikelihoodResult(result, LikelihoodRecord(problem.max_cells, "ml"))
     selected_by = "cd" if estimator.objective == "cd" else "pl"
     how = Reestimation(replace(options, certify=True), selected_by, refit=bool(estimator.refit))
     return estimate_by_likelihood(dataset, result, how, engine, estimator._callbacks())
@@ -382,12 +379,12 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
     """
     if estimator.objective != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
         return None
-    return warm_start(selection.path[selection.selected].fit.field)
+    return WarmStart.from_field(selection.path[selection.selected].fit.field)
 
 
-def _refit(estimator: FieldEstimator, trainer: Trainer) -> Field:
-    """Return the field with its features estimated again without L1."""
-    path, l2, selection = PathTrainer(trainer), refit_l2(estimator), estimator.resolve("selection")
-    if isinstance(selection, EBIC) and isinstance(trainer.evaluator, DenseEvaluator):
+def _refit(estimator: FieldEstimator, path: Path) -> FitResult:
+    """Estimate the features of a fit again without L1."""
+    l2, selection = refit_l2(estimator), estimator.resolve("selection")
+    if isinstance(selection, EBIC) and isinstance(path.state.problem, DenseEvaluator):
         return prune_by_wald(path, l2, selection.gamma)
-    return path.refit_without_l1(trainer.problem.active, l2)
+    return path.refit_without_l1(path.state.working_set.active, l2)

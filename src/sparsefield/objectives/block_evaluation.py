@@ -163,15 +163,6 @@ def largest_change(table: int, before: Block, after: Block, layout: Layout) -> f
     return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
 
 
-def set_missing(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:
-    """Return the part with given beliefs of its missing cells, in the order of `missing_beliefs`."""
-    if not len(beliefs):
-        return part, None
-    block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs[: block.n_target_columns][_missing(part, layout)] = beliefs
-    return part._replace(block=block), None
-
-
 def find_changes(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and values of the beliefs that changed: of missing cells, and sums over neighbors of these."""
     changed = np.flatnonzero(before.beliefs != after.beliefs)
@@ -186,21 +177,6 @@ def apply_changes(part: EvaluatedBlock, changes: tuple[np.ndarray, np.ndarray]) 
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     block.beliefs.ravel()[positions] = values
     return part._replace(block=block), None
-
-
-def missing_beliefs(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
-    """Return q0 of all missing cells, concatenated."""
-    return part.block.beliefs[: part.block.n_target_columns][_missing(part, layout)]
-
-
-def count_missing(part: EvaluatedBlock, layout: Layout) -> int:
-    """Return the number of beliefs of missing cells."""
-    return int(_missing(part, layout).sum())
-
-
-def _missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
-    """Return which beliefs (states, rows) are those of missing cells."""
-    return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].target_offsets), axis=0)
 
 
 def sum_factors(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

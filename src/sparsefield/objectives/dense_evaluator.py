@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -66,7 +66,7 @@ class DenseEvaluator:
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
-    keeps_errors = True
+    keeps_errors, has_exact_scores = True, False
     pair_factor = 1.0
     single_precision = False
 
@@ -167,10 +167,6 @@ class DenseEvaluator:
         assert isinstance(self.source, CompletedRows)
         return self.source.observed_weights()
 
-    def restore_rows(self, graphs: Any, state: Mapping[str, np.ndarray]) -> None:
-        """Bring back the rows of a state of ``source``, which had these graphs."""
-        self.source.restore(state, self._field(graphs, state.get("drawn_at", np.empty(0))))
-
     def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         return FieldWeights(self.layout, graphs, None, theta)
 
@@ -231,12 +227,9 @@ class DenseEvaluator:
     def arc_hessian(self, graphs: Sequence[Adjacency]) -> None:
         """Return None: for single arcs it would take as long as a gradient."""
 
-    def state(self, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
-        """Return what another evaluation at the same point would not reproduce to the bit: nothing."""
-        return {}
-
-    def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned."""
+    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        return self.layout.feature_factors(features)
 
     def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
         """Divide sums over rows (columns of all tables,) by the weight of the rows, table by table."""

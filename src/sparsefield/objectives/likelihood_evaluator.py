@@ -6,7 +6,7 @@ of rows without any target, and of rows as they are. What observed cells add by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,7 +69,7 @@ class ExactGradients:
 class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
-    keeps_errors = True
+    keeps_errors = has_exact_scores = True
     has_single_precision = single_precision = False
     pair_factor = 0.5
     """See `likelihood_factors`."""
@@ -190,16 +190,9 @@ class LikelihoodEvaluator:
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
-    def state(self, graph: CompiledLikelihood) -> dict[str, Array]:
-        """Return what another evaluation at the same point would not reproduce to the bit.
-
-        Variances may be those of an evaluation with fewer features, whose sums were in another order.
-        """
-        return {"column_variances": self._bias_hessian}
-
-    def restore(self, graph: CompiledLikelihood, state: Mapping[str, Array]) -> None:
-        """Restore what `state` returned."""
-        self._bias_hessian = state["column_variances"]
+    def penalty_factors(self, features: Array) -> Array:
+        """Return the factors of l1 for features, (features,)."""
+        return likelihood_factors(self.layout, features)
 
 
 def _first_row(group: RowGroup) -> RowGroup:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sparsefield.data import Arcs
+from sparsefield.data import Arcs, Layout
 
 
 class Objective:
@@ -36,10 +36,11 @@ class Evaluator(Protocol):
         """Whether evaluations in single precision are possible and save time."""
         ...
 
-    @property
-    def source(self) -> Any:
-        """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
-        ...
+    source: Any
+    """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
+    layout: Layout
+    has_exact_scores: bool
+    """Whether scores of candidates are in double precision whatever the rule."""
 
     @property
     def total_weights(self) -> Sequence[float]: ...
@@ -53,5 +54,6 @@ class Evaluator(Protocol):
     def hessian_cost(self, graph: Any, /) -> float: ...
     def regression_hessians(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> list[Any]: ...
     def gradient_factors(self) -> Any: ...
-    def state(self, graph: Any, /) -> dict[str, np.ndarray]: ...
-    def restore(self, graph: Any, state: Mapping[str, np.ndarray], /) -> None: ...
+    def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        ...

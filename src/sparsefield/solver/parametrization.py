@@ -1,4 +1,4 @@
-"""This module defines the centered parametrization, in which the optimizer works."""
+"""Centered parametrization, in which the optimizer works."""
 
 from __future__ import annotations
 
@@ -140,11 +140,3 @@ class ConjunctionMoments:
             means=np.concatenate([parametrization.means[: self._n_columns], known[:, 0]]),
             variances=np.concatenate([parametrization.variances[: self._n_columns], known[:, 1]]),
         )
-
-    def recall(self, parametrization: CenteredParametrization, arcs: Arcs) -> None:
-        """Restore the moments that `extend` returned for these arcs."""
-        n = self._n_columns
-        parts = zip(
-            arcs.conjunctions, parametrization.means[n:].tolist(), parametrization.variances[n:].tolist(), strict=True
-        )
-        self.known = {row.tobytes(): (mean, variance) for row, mean, variance in parts}
