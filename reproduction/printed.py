@@ -182,7 +182,7 @@ class _AsPrinted:
         self.path = PrintedPath(
             dataset,
             rule=rule,
-            objective=objective_of_structure(estimator.objective, dataset, rule),
+            objective=objective_of_structure(estimator.resolve("objective"), dataset, rule),
             missing=estimator.resolve("missing"),
             options=options,
             engine=engine,

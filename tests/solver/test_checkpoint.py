@@ -82,7 +82,7 @@ def test_a_fit_that_was_killed_reaches_the_certified_optimum_of_one_that_never_w
     continued.fit(data)
     assert continued.converged_
     assert continued.n_iter_ > 5 * ((whole.n_iter_ - 1) // 5)  # it went on from what was saved
-    # Completions of missing cells are drawn anew, and clamped beliefs have several fixed points.
+    # Completions of missing cells are drawn again, and clamped beliefs have several fixed points.
     varying = setting in ("em", "clamped", "latent", "linked")
     assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-2 if varying else 1e-5)
     if not varying:

@@ -37,7 +37,7 @@ from sparsefield.estimators.validation import as_seed, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
-from sparsefield.objectives import EM, AnyObjective, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator
+from sparsefield.objectives import EM, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator, Objective
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
@@ -73,14 +73,15 @@ def check_parameters(estimator: FieldEstimator) -> None:
 def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each pair of valid parameters that exclude each other."""
     rule, order = parts["induction"].name, parts["max_order"].max_order
-    yield from likelihood_contradictions(estimator.objective, estimator.refit, estimator.engine, parts)
-    if isinstance(parts["missing"], EM) and estimator.objective == "cd":
+    objective = parts["objective"].name
+    yield from likelihood_contradictions(objective, estimator.refit, estimator.engine, parts)
+    if isinstance(parts["missing"], EM) and objective == "cd":
         yield (
-            f"missing='em' is for objective='pl', not {estimator.objective!r}: use missing='mean-field' "
+            f"missing='em' is for objective='pl', not {objective!r}: use missing='mean-field' "
             "(--missing-cells mean-field)."
         )
-    if isinstance(parts["selection"], EBIC) and estimator.objective != "pl":
-        yield f"selection='ebic' is a criterion of objective='pl', not of {estimator.objective!r}."
+    if isinstance(parts["selection"], EBIC) and objective != "pl":
+        yield f"selection='ebic' is a criterion of objective='pl', not of {objective!r}."
     if estimator.penalty == "group" and (order > 2 or rule in ("ideal-parent", "cfi-paper")):
         which = f"max_order={order}" if order > 2 else f"induction={rule!r}"
         yield f"penalty='group' selects edges, not {which}: use penalty='l1'."
@@ -220,14 +221,14 @@ def _open_engine(estimator: FieldEstimator, data: TrainingData) -> AbstractConte
 
 
 def _warn_not_converged(estimator: FieldEstimator, n_iter: int, violation: float) -> None:
-    solver = estimator.resolve("solver")
-    if estimator.objective == "cd":
+    solver, objective = estimator.resolve("solver"), estimator.resolve("objective").name
+    if objective == "cd":
         remedy = "The gradient of cd is not that of its loss, so this is expected."
     elif n_iter >= solver.max_iter:
         remedy = "Raise solver=Solver(max_iter=...) (--max-iter)."
     elif not solver.certify:
         remedy = "Solver(certify=True) (--certify) continues until it is small."
-    elif estimator.objective == "bethe":
+    elif objective == "bethe":
         remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
     else:
         remedy = "Raise l1 or l2."
@@ -271,7 +272,7 @@ def make_path(
     checkpoint: str | os.PathLike[str] | None = None,
     start: WarmStart | None = None,
     callbacks: FitCallbacks | None = None,
-    objective: AnyObjective | None = None,
+    objective: Objective | None = None,
 ) -> Path:
     """Return a path that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
 
@@ -348,26 +349,26 @@ def _select_l1(
         return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, open_fold)
 
 
-def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> AnyObjective:
-    return objective_of_structure(estimator.objective, dataset, estimator.resolve("induction"))
+def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:
+    return objective_of_structure(estimator.resolve("objective"), dataset, estimator.resolve("induction"))
 
 
 def _finish(
     estimator: FieldEstimator, dataset: Dataset, path: Path, result: FitResult, engine: Engine
 ) -> LikelihoodResult:
     """Estimate the weights of a fit again, if that is wanted: without L1, by the likelihood, or both."""
-    options, problem, wanted = path.options, path.state.problem, estimator.objective == "ml" or estimator.refit == "ml"
+    options, problem, objective = path.options, path.state.problem, estimator.resolve("objective").name
     if estimator.refit:
         options = replace(options, l1=0.0, l2=refit_l2(estimator), kkt_tol=options.allowed_violation)
         # Components that are too wide for the likelihood keep these weights.
         refitted = _refit(estimator, path)
         converged = result.converged and (refitted.converged or not isinstance(problem, BetheEvaluator))
         result = replace(result, field=refitted.field, converged=converged)
-    if not wanted:
+    if "ml" not in (objective, estimator.refit):
         return LikelihoodResult(result)
     if isinstance(problem, LikelihoodEvaluator):
         return LikelihoodResult(result, LikelihoodRecord(problem.max_cells, "ml"))
-    selected_by = "cd" if estimator.objective == "cd" else "pl"
+    selected_by = "cd" if objective == "cd" else "pl"
     how = Reestimation(replace(options, certify=True), selected_by, refit=bool(estimator.refit))
     return estimate_by_likelihood(dataset, result, how, engine, estimator._callbacks())
 
@@ -377,7 +378,7 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
 
     There are none unless the objective is convex and its optimum is certified: the result would depend on them.
     """
-    if estimator.objective != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
+    if estimator.resolve("objective").name != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
         return None
     return WarmStart.from_field(selection.path[selection.selected].fit.field)
 

@@ -1,9 +1,9 @@
-"""This module evaluates an objective on one block of rows. Its functions modify none of their arguments."""
+"""Evaluation of an objective on one block of rows, by functions that modify none of their arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.arc_products import in_chunks
 from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
-from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
 
 Weights = Sequence[Sequence[np.ndarray]]
@@ -53,13 +52,21 @@ def add_chunks(part: EvaluatedBlock) -> tuple[EvaluatedBlock, None]:
     return part._replace(chunks=in_chunks(part.block.beliefs)), None
 
 
+class Sweep(Protocol):
+    """An objective over cells: see `sparsefield.objectives.dense_evaluator.CellObjective`."""
+
+    averaged: ClassVar[bool]
+
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]: ...
+
+
 def evaluate_sweep(
-    part: EvaluatedBlock, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
+    part: EvaluatedBlock, objective: Sweep, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return the part with errors and expectations of contrastive divergence; loss, gradient and `bias_hessian`."""
-    loss, errors, expectations = ContrastiveDivergence.sweep(part.block, graphs[part.table], theta)
+    """Return the part with errors and expectations of an objective; and its loss, gradient and `bias_hessian`."""
+    loss, errors, expectations = objective.sweep(part.block, graphs[part.table], theta)
     part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient(part, True, graphs, len(theta)), bias_hessian(part, layout))
+    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), bias_hessian(part, layout))
 
 
 def _begin(

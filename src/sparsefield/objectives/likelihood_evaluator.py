@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Block, DenseDataset, Layout
+from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.inference import elimination
 from sparsefield.inference.completions import rows_of_block
+from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import MissingSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.em_options import EM
+from sparsefield.objectives.objective import Objective, Problem
 from sparsefield.objectives.training_rows import TrainingRows
 
 Array = np.ndarray
@@ -32,20 +35,24 @@ MAX_TRAINING_CELLS = 2**25
 """The same for the tables of all rows together: an evaluation takes seconds then."""
 
 
-class LikelihoodObjective:
-    """Minimize minus the log-likelihood of the observed targets given the covariates, or an approximation of it.
+class ExactLikelihood(Objective):
+    """Minimize minus the log-likelihood of the observed targets given the covariates; convex where no cell is missing.
 
-    Unlike the gradient of an `Objective`, its gradient is no sum over single cells, so that it has an evaluator of its
-    own.
+    Its gradient is no sum over single cells. Missing cells are summed out.
     """
 
-    name: ClassVar[str]
-
-
-class ExactLikelihood(LikelihoodObjective):
-    """Minimize minus the exact log-likelihood, which is convex where no cell is missing."""
-
     name = "ml"
+
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        return LikelihoodEvaluator(dense_tables(dataset), engine)
+
+
+def dense_tables(dataset: Dataset) -> DenseDataset:
+    """Return dense tables in this process, and refuse others."""
+    local = dataset.local()
+    if local.kind != "dense":
+        raise ValueError("the likelihood is for dense tables")
+    return local
 
 
 class CompiledLikelihood:

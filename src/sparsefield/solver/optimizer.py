@@ -32,6 +32,7 @@ class Optimizer:
         self._stage: tuple[object, ...] = ()
         """Features, rows, penalty and precision of the counters that follow."""
         self._model: NewtonModel | None = None
+        self._cost: float | None = None
         self._steps, self._gained = 0, 0.0
         """L-BFGS steps since the last Newton model, and by how much they have lowered the objective."""
         self._newton_first = False
@@ -43,6 +44,7 @@ class Optimizer:
         A violation of optimality below ``tolerance`` is not worth any effort.
         """
         working_set = self.working_set
+        self._notice_changes()
         before, cost = working_set.point.value, self._newton_cost()
         fresh = self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0))
         if fresh and cost < np.inf:
@@ -56,14 +58,20 @@ class Optimizer:
         self._gained += before - working_set.point.value
         return moved
 
+    def _notice_changes(self) -> None:
+        """Begin to count again where features, rows, penalties or the precision have changed."""
+        working_set = self.working_set
+        rows = working_set.problem.source.rows
+        stage = working_set.graphs, rows, working_set.penalty, working_set.single_precision
+        if len(self._stage) != len(stage) or any(a is not b for a, b in zip(stage, self._stage, strict=True)):
+            self._stage, self._model, self._cost = stage, None, None
+            self._steps, self._gained = 0, 0.0
+
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
-        working_set = self.working_set
-        problem = working_set.problem
-        stage = working_set.graphs, problem.source.rows, working_set.penalty, working_set.single_precision
-        if len(self._stage) != len(stage) or any(a is not b for a, b in zip(stage, self._stage, strict=True)):
-            self._stage, self._model, self._steps, self._gained = stage, None, 0, 0.0
-            self._cost = np.inf if working_set.grouped else problem.hessian_cost(working_set.graphs)
+        if self._cost is None:
+            working_set = self.working_set
+            self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
         return self._cost
 
     def _newton_step(self, tolerance: float, cost: float, fresh: bool) -> bool:

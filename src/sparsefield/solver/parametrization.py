@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparsefield.data import Arcs
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import Problem
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import Transform
 
@@ -123,7 +123,7 @@ class CenteredParametrization:
 class ConjunctionMoments:
     """Mean and variance of each conjunction when it was added; fixed, since the optimizer remembers its steps."""
 
-    def __init__(self, evaluator: Evaluator, n_columns: int) -> None:
+    def __init__(self, evaluator: Problem, n_columns: int) -> None:
         self._evaluator, self._n_columns = evaluator, n_columns
         self.known: dict[bytes, tuple[float, float]] = {}
 

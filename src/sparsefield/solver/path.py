@@ -18,7 +18,7 @@ from sparsefield.data import Dataset, Layout
 from sparsefield.induction import InductionRule
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, pad_features
-from sparsefield.objectives import EM, AnyObjective
+from sparsefield.objectives import EM, Objective
 from sparsefield.solver.candidates import EXACT, SINGLE_PRECISION, score
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit import Goal, add_features, certify, drop_inactive, fit, optimize
@@ -58,7 +58,7 @@ class Path:
         dataset: Dataset,
         *,
         rule: InductionRule,
-        objective: AnyObjective,
+        objective: Objective,
         missing: EM | InferenceMethod,
         options: TrainingOptions,
         engine: Engine,

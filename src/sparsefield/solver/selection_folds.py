@@ -22,7 +22,7 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
 from sparsefield.model import Field, condition_on_covariates
-from sparsefield.objectives import OBJECTIVES, make_evaluator
+from sparsefield.objectives import PseudoLikelihood
 from sparsefield.solver.path import BatchScores, Path, Scorer, ebic
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
 
@@ -212,8 +212,8 @@ class _RowScorer:
 
     def _score_sparse(self, field: Field, batch: int) -> float:
         sample = self.sample.subset(np.flatnonzero(self.batches == batch))
-        evaluator = make_evaluator(sample, OBJECTIVES["pl"](), self.engine)
-        return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)[0]
+        problem = PseudoLikelihood().make_problem(sample, self.engine)
+        return -problem.evaluate(problem.compile(field.layout.arcs(field.features)), field.theta)[0]
 
 
 def _score_by_ebic(path: Path, gamma: float) -> BatchScores:

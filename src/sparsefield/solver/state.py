@@ -16,7 +16,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Dataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, IterationRecord, pad_features
-from sparsefield.objectives import EM, AnyObjective, Evaluator, make_evaluator
+from sparsefield.objectives import EM, Objective, Problem
 from sparsefield.solver.missing import MissingCells, treat_missing
 from sparsefield.solver.optimizer import Optimizer
 from sparsefield.solver.penalty import Penalty
@@ -146,14 +146,14 @@ class State:
     def __init__(
         self,
         dataset: Dataset,
-        objective: AnyObjective,
+        objective: Objective,
         missing: EM | InferenceMethod,
         options: TrainingOptions,
         engine: Engine,
         callbacks: FitCallbacks | None = None,
         start: WarmStart | None = None,
     ) -> None:
-        self.problem: Evaluator = make_evaluator(dataset, objective, engine, missing)
+        self.problem: Problem = objective.make_problem(dataset, engine, missing)
         self.layout, self.options = dataset.layout, options
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = [schema.unseen for schema in self.layout.schemas]

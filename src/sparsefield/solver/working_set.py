@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sparsefield.model import Field
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import Problem
 from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
 from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
 from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
@@ -44,7 +44,7 @@ class WorkingSet:
 
     def __init__(
         self,
-        problem: Evaluator,
+        problem: Problem,
         penalty: Penalty,
         *,
         max_order: int = 2,
