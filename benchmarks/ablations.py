@@ -21,7 +21,7 @@ from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.objectives import PseudoLikelihood
-from sparsefield.solver import Features, Trainer, TrainingOptions
+from sparsefield.solver import Features, Path, TrainingOptions
 
 __all__ = ["run_ablations"]
 
@@ -54,7 +54,7 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
     for decision, setting, batch_size, options in settings:
         started = time.perf_counter()
         with Threads() as engine:
-            learned = Trainer(
+            learned = Path(
                 DenseDataset.single(table),
                 rule=CFI(batch_size=batch_size),
                 objective=PseudoLikelihood(),

@@ -22,11 +22,11 @@ from sparsefield.compute import Engine, Threads
 from sparsefield.data import DenseDataset, LocalDataset
 from sparsefield.data.frame_building import make_frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.training import make_trainer, training_options
+from sparsefield.estimators.training import make_path, training_options
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
-from sparsefield.solver import Trainer, warm_start
+from sparsefield.solver import Path, WarmStart
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""
@@ -250,8 +250,8 @@ def _learned_centrality(
     """Return the indices (indices, resamples, columns) of fields that are learned from some of the rows."""
     options = training_options(field, field.l1_ * float(np.sqrt(1.0 - share)))
 
-    def make(remaining: LocalDataset, engine: Engine) -> Trainer:
-        return make_trainer(field, remaining, options, engine, start=warm_start(field.field_))
+    def make(remaining: LocalDataset, engine: Engine) -> Path:
+        return make_path(field, remaining, options, engine, start=WarmStart.from_field(field.field_))
 
     values = []
     for learned in learn_again(rows, make, weighting, range(n), field.n_jobs):

@@ -37,7 +37,7 @@ from sparsefield.errors import DataError, LeftOutWarning
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.row_groups import split_groups
-from sparsefield.estimators.training import make_trainer, training_options
+from sparsefield.estimators.training import make_path, training_options
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord
@@ -148,8 +148,8 @@ def _match_missing(
         return table, estimator.field_
     matched = rebuild_table(table, np.where(hidden, -1, codes), np.arange(table.n_rows), table.schema.n_columns)
     options = training_options(estimator, estimator.l1_)
-    trainer = make_trainer(estimator, deduplicate_rows(DenseDataset.single(matched)), options, engine)
-    return matched, trainer.run().field
+    path = make_path(estimator, deduplicate_rows(DenseDataset.single(matched)), options, engine)
+    return matched, path.run().field
 
 
 @dataclass(frozen=True)

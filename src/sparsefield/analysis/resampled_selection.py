@@ -10,20 +10,20 @@ from sparsefield.analysis.bootstrap import Progress, Weighting
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import DenseDataset, LocalDataset, weigh_rows
 from sparsefield.model import Field, pad_features
+from sparsefield.solver import Path
 from sparsefield.solver.checkpoint import CheckpointFile
-from sparsefield.solver.trainer import Trainer
 
 FITS_BETWEEN_SAVES = 10
 
-MakeTrainer = Callable[[LocalDataset, Engine], Trainer]
+MakePath = Callable[[LocalDataset, Engine], Path]
 
 
 def learn_again(
-    sample: DenseDataset, make: MakeTrainer, weighting: Weighting, numbers: range, n_jobs: int | None
+    sample: DenseDataset, make: MakePath, weighting: Weighting, numbers: range, n_jobs: int | None
 ) -> Iterator[Field]:
     """Yield the fields that are learned from resamples with some numbers; results do not depend on threads.
 
-    ``make`` returns a trainer for resampled rows.
+    ``make`` returns a path for resampled rows.
     """
 
     def learn(number: int) -> Field:
@@ -39,7 +39,7 @@ def learn_again(
 def select_again(
     sample: DenseDataset,
     field: Field,
-    make: MakeTrainer,
+    make: MakePath,
     weighting: Weighting,
     count: int,
     n_jobs: int | None,
@@ -51,7 +51,7 @@ def select_again(
     Parameters
     ----------
     sample : the rows, of one table
-    make : returns a trainer for resampled rows, which starts from the field
+    make : returns a path for resampled rows, which starts from the field
     saved : keeps the finished resamples, so that an interrupted run can be continued
     """
     done = None if saved is None else saved.load()

@@ -18,7 +18,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.compiled_rows import compile_rows
-from sparsefield.estimators.training import fit_engine, follow_path, make_trainer, training_options
+from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.estimators.validation import as_seed
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
@@ -125,7 +125,7 @@ def stability(
     with fit_engine(field, dataset) as engine:
         selections = count_selections(
             dataset,
-            lambda half: make_trainer(field, half, options, engine),
+            lambda half: make_path(field, half, options, engine),
             pairs=int(resamples) // 2,
             seed=seed,
             width=options.max_order,

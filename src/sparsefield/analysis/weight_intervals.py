@@ -30,11 +30,11 @@ from sparsefield.data import DenseDataset, LocalDataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator, MarkovField
 from sparsefield.estimators.compiled_rows import read_by_name
-from sparsefield.estimators.training import make_trainer, refit_l2, training_options
+from sparsefield.estimators.training import make_path, refit_l2, training_options
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
-from sparsefield.solver import Trainer, fingerprint, warm_start
+from sparsefield.solver import Path, WarmStart, fingerprint
 from sparsefield.solver.checkpoint import CheckpointFile, make_folder
 
 WEIGHTS_FILE, SELECTIONS_FILE = "bootstrap-weights.checkpoint", "bootstrap-selections.checkpoint"
@@ -220,10 +220,10 @@ def _select_again(
         return None
     shown = count_from(progress, options.n, options.total)
 
-    def make(resampled: LocalDataset, engine: Engine) -> Trainer:
-        """Return a trainer that selects features as the fit did, and starts from its field."""
+    def make(resampled: LocalDataset, engine: Engine) -> Path:
+        """Return a path that selects features as the fit did, and starts from its field."""
         training = training_options(field, field.l1_)
-        return make_trainer(field, resampled, training, engine, start=warm_start(field.field_))
+        return make_path(field, resampled, training, engine, start=WarmStart.from_field(field.field_))
 
     weighting, count = resampling.weighting, options.selections
     return select_again(rows, field.field_, make, weighting, count, field.n_jobs, shown, saved)

@@ -207,8 +207,10 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates, such as ``CFI()`` for ``"induction"``."""
-        automatic = name == "missing" and self.missing == "auto"
-        return PARTS[name].resolve(name, automatic_treatment(self.objective) if automatic else getattr(self, name))
+        value = getattr(self, name)
+        if name == "missing" and value == "auto":
+            value = automatic_treatment(getattr(self.objective, "name", self.objective))
+        return PARTS[name].resolve(name, value)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
@@ -256,8 +258,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def _accepts_sparse(self) -> bool:
         """Return whether induction rule and objective can work on a sparse table."""
-        order, pseudo = self.resolve("features").max_order, self.objective == "pl" and self.refit != "ml"
-        return self.resolve("induction").supports_sparse and pseudo and order == 2
+        pseudo = self.resolve("objective").name == "pl" and self.refit != "ml"
+        return self.resolve("induction").supports_sparse and pseudo and self.resolve("features").max_order == 2
 
     def _callbacks(self) -> FitCallbacks:
         """Return the listeners of the fit; with ``verbose``, events that have none are printed."""

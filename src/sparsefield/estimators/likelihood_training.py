@@ -10,10 +10,9 @@ from typing import Any, Literal
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, DenseDataset, Layout
 from sparsefield.errors import DataError, WideComponentWarning
-from sparsefield.estimators.validation import choose
 from sparsefield.induction import InductionRule
 from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
-from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, BetheLikelihood, ExactLikelihood, PseudoLikelihood
+from sparsefield.objectives import EM, Objective, PseudoLikelihood
 from sparsefield.solver import FitCallbacks, FitResult, TrainingOptions, fit_by_likelihood, is_tractable
 from sparsefield.solver.likelihood_stage import names_of_targets
 
@@ -41,16 +40,12 @@ def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, An
         yield f"{option} needs all rows in this process: leave engine out."
 
 
-def objective_of_structure(objective: str, dataset: Dataset, rule: InductionRule) -> AnyObjective:
+def objective_of_structure(objective: Objective, dataset: Dataset, rule: InductionRule) -> Objective:
     """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
-    if objective == "bethe":
-        if not isinstance(dataset, DenseDataset):
-            raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
-        return BetheLikelihood()
-    if objective != "ml":
-        return choose(OBJECTIVES, objective, "objective")()
-    if isinstance(dataset, DenseDataset) and is_tractable(dataset, rule):
-        return ExactLikelihood()
+    if objective.name == "bethe" and not isinstance(dataset, DenseDataset):
+        raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
+    if objective.name != "ml" or (isinstance(dataset, DenseDataset) and is_tractable(dataset, rule)):
+        return objective
     return PseudoLikelihood()
 
 

@@ -318,8 +318,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
                 f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
                 "determined."
             )
-        if self.latent and self.objective in ("ml", "bethe"):
-            yield f"objective={self.objective!r} has no latent variables: use objective='pl'."
+        if self.latent and (objective := parts["objective"].name) in ("ml", "bethe"):
+            yield f"objective={objective!r} has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

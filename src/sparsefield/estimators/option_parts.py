@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod
-from sparsefield.objectives import EM
+from sparsefield.objectives import EM, OBJECTIVES, Objective
+from sparsefield.plugins import load_plugins
 from sparsefield.solver import SELECTIONS, Features, SelectionCriterion, Solver
 
 
@@ -27,8 +29,11 @@ class Abbreviated:
         """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
         if isinstance(value, self.kinds):
             return value
-        if (value is None or isinstance(value, str)) and value in self.names:
-            return self.names[value]()
+        if value is None or isinstance(value, str):
+            if value not in self.names:
+                load_plugins()
+            if value in self.names:
+                return self.names[value]()
         known = ", ".join(repr(key) for key in self.names if key not in INCOMPLETE)
         one_of = "one of " if len(self.names) > 1 else ""
         raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
@@ -43,23 +48,27 @@ INCOMPLETE = ("graph",)
 """Names of objects that need further options, which messages do not offer."""
 
 PARTS = {
+    "objective": Abbreviated((Objective,), OBJECTIVES, "in Python an object of a subclass of Objective"),
     "induction": Abbreviated(
         (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
     ),
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
     "features": Abbreviated((Features,), {None: Features}, "a Features such as Features(max_order=3)"),
     "missing": Abbreviated(
-        (EM, InferenceMethod), {EM.name: EM, **INFERENCE}, "in Python an object such as EM(max_error=0.05)"
+        (EM, InferenceMethod), ChainMap({EM.name: EM}, INFERENCE), "in Python an object such as EM(max_error=0.05)"
     ),
     "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
     "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
 """Parameters that are option objects."""
 
-OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), Features, EM, *INFERENCE.values(), Solver)
-}
-"""Option objects that a model file may name."""
+
+def option_objects() -> dict[str, Callable[..., Any]]:
+    """Return the option objects that a model file may name, by the names of their classes."""
+    load_plugins()
+    registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
+    kinds = [kind for registry in registries for kind in registry.values()]
+    return {kind.__name__: kind for kind in (*kinds, Features, EM, Solver)}
 
 
 LOCAL = ("engine", "callbacks")
@@ -83,7 +92,7 @@ def from_plain(value: Any) -> Any:
     if not isinstance(value, dict) or "object" not in value:
         return value
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    kind = OPTION_OBJECTS[str(options.pop("object"))]
+    kind = option_objects()[str(options.pop("object"))]
     if not options.keys().isdisjoint(LOCAL):
         raise ValueError(f"{kind.__name__} in a model file has none of the options {', '.join(LOCAL)}.")
     return kind(**options)

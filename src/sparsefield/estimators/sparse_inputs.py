@@ -16,8 +16,8 @@ from sparsefield.errors import DataError
 def sparse_input_problems(estimator: Any, labels: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each parameter that a fit to a sparse ``X`` does not take."""
     rule = estimator.resolve("induction")
-    if estimator.objective != "pl":
-        yield f"With a sparse X the objective is 'pl', not {estimator.objective!r}."
+    if (objective := estimator.resolve("objective").name) != "pl":
+        yield f"With a sparse X the objective is 'pl', not {objective!r}."
     if estimator.refit == "ml":
         yield "With a sparse X refit is False or True, not 'ml'."
     if estimator.penalty != "l1":

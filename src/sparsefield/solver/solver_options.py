@@ -11,7 +11,7 @@ from sparsefield.option_objects import OptionObject
 from sparsefield.parameters import MAX_ITER, ORDER_PENALTY, TOLERANCE
 
 if TYPE_CHECKING:
-    from sparsefield.solver.fit_state import FitCallbacks
+    from sparsefield.solver.state import FitCallbacks
 
 FOLDS, FOLDS_OF_SMALL_TABLES = 5, 10
 ROWS_FOR_FEW_FOLDS = 500
