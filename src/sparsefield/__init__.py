@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
-    from sparsefield.app.tables.field_factors import to_pgmpy
+    from sparsefield.app.tables.factors import to_pgmpy, write_uai
     from sparsefield.app.tables.graph_export import to_networkx
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
-    from sparsefield.app.tables.uai import read_uai, write_uai
     from sparsefield.chain.conll import read_conll
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
@@ -97,7 +96,6 @@ __all__ = [
     "read_database",
     "read_schema",
     "read_triples",
-    "read_uai",
     "regularization_path",
     "stability",
     "to_networkx",
@@ -118,9 +116,8 @@ _NAMES_OF_MODULE = {
     "app.pages.findings": ("findings",),
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
-    "app.tables.field_factors": ("to_pgmpy",),
+    "app.tables.factors": ("to_pgmpy", "write_uai"),
     "app.tables.graph_export": ("to_networkx",),
-    "app.tables.uai": ("read_uai", "write_uai"),
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),
