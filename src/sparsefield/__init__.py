@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
-    from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
     from sparsefield.app.tables.factors import to_pgmpy, write_uai
     from sparsefield.app.tables.graph_export import to_networkx
+    from sparsefield.app.tables.matrix_files import Baskets, read_baskets
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
     from sparsefield.chain.conll import read_conll
@@ -129,7 +129,7 @@ _NAMES_OF_MODULE = {
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.baskets": ("Baskets", "read_baskets"),
+    "app.tables.matrix_files": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),
     "app.tables.triples": ("read_triples",),

@@ -13,11 +13,10 @@ from sparsefield.app.tables.column_findings import (
     FRACTIONS,
     ColumnEntry,
     FindingType,
-    as_polars,
     cut_text,
     describe_columns,
 )
-from sparsefield.app.tables.values import missing_numbers
+from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
 
 TOP_LEVELS = 20

@@ -10,10 +10,9 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from sparsefield import config
-from sparsefield.app.tables.values import date_formats, type_columns
+from sparsefield.app.tables.values import as_polars, date_formats, type_columns
 from sparsefield.data.column_summaries import ColumnTraits, find_traits
 from sparsefield.data.frames import Source
 from sparsefield.data.kinds import kind_of
@@ -204,37 +203,6 @@ class ColumnEntry:
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as values that JSON can express."""
         return asdict(self) | {"missing_share": self.missing_share}
-
-
-def as_polars(source: Source) -> pl.DataFrame:
-    """Return a frame of numbers, booleans, times and text; categories and other types become text."""
-    if source.kind == "polars":
-        frame = nw.to_native(source.native)
-    else:
-        frame = pl.DataFrame([_as_series(source, name) for name in source.names])
-    plain = cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string()
-    columns = []
-    for column in frame.select(~plain).get_columns():
-        if column.dtype.is_decimal():
-            columns.append(column.cast(pl.Float64))
-        elif column.dtype in (pl.Categorical, pl.Enum, pl.Null):
-            columns.append(column.cast(pl.String))
-        else:
-            cells = [None if cell is None else str(cell) for cell in column.to_list()]
-            columns.append(pl.Series(column.name, cells, dtype=pl.String))
-    return frame.with_columns(columns).with_columns(cs.float().fill_nan(None))
-
-
-def _as_series(source: Source, name: str) -> pl.Series:
-    if source.kind not in ("array", "sparse"):
-        try:
-            return source.native[:, source.names.index(name)].to_polars().alias(name)
-        except Exception:  # libraries have no common exception for cells of several types
-            pass
-    raw = source.column(name)
-    values = raw.values if raw.values.dtype.kind in "biuf" else np.array([str(value) for value in raw.values], object)
-    known = pl.Series(name, values, dtype=pl.String if values.dtype.kind == "O" else None, strict=False)
-    return known.gather(pl.Series(np.cumsum(raw.present) - 1).set(pl.Series(~raw.present), None)).alias(name)
 
 
 def describe_columns(source: Source, decimal: str = ".") -> Iterator[ColumnEntry]:

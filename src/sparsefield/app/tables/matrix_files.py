@@ -1,30 +1,32 @@
-"""Sparse 0/1 matrices in files: ``.npz`` files that scipy wrote, and Parquet files of 0/1 columns."""
+"""Sparse 0/1 matrices: ``.npz`` files that scipy wrote, Parquet files of 0/1 columns, and baskets of items."""
 
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
+import polars.selectors as cs
 import scipy.sparse as sp
 
-from sparsefield.app.tables.formats import polars_errors
-from sparsefield.app.tables.read import PARQUET, is_parquet
+from sparsefield.app.tables.formats import one_line, polars_errors
+from sparsefield.app.tables.read import PARQUET, is_parquet, list_columns, read_table
+from sparsefield.app.tables.values import as_polars, as_whole
+from sparsefield.data.frames import as_source
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, LeftOutWarning
 
 LARGE, MAX_EXPANSION = 2**28, 200
 """Bytes, and ratio to the size of its file, beyond which the content of an ``.npz`` file is refused."""
 
-CELLS_OF_BLOCK = 2**21
-"""Cells of a Parquet file that are dense in memory at a time."""
-
-MIN_BLOCK_ROWS = 1024
-"""The fewest rows that are read at a time, because each read has a fixed cost."""
+CELLS_OF_BLOCK, MIN_BLOCK_ROWS = 2**21, 1024
+"""Cells of a Parquet file that are dense in memory at a time, and the fewest rows, since each read has a cost."""
 
 SHOWN_COLUMNS = 5
 
@@ -41,30 +43,23 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     try:
-        _refuse_expansion(path)
+        with zipfile.ZipFile(path) as archive:
+            content, size = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
+        if content > LARGE and content > MAX_EXPANSION * size:
+            raise DataError(
+                f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no "
+                "matrix of data does: if it is genuine, save it with compressed=False."
+            )
+        refuse_beyond_available(2.0 * content, f"{path}: the matrix")
         matrix = sp.load_npz(path)  # which never unpickles
     except DataError:
         raise
     except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         raise DataError(
-            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({reason}): write "
-            "it again."
+            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({one_line(error)}"
+            "): write it again."
         ) from None
     return as_checked_csr(matrix, str(path))
-
-
-def _refuse_expansion(path: Path) -> None:
-    """Refuse an archive whose content is far larger than its file, or than the memory."""
-    with zipfile.ZipFile(path) as archive:
-        content = sum(entry.file_size for entry in archive.infolist())
-    size = path.stat().st_size
-    if content > LARGE and content > MAX_EXPANSION * size:
-        raise DataError(
-            f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no matrix "
-            "of data does: if it is genuine, save it with compressed=False."
-        )
-    refuse_beyond_available(2.0 * content, f"{path}: the matrix")
 
 
 def read_sparse(
@@ -98,8 +93,6 @@ def read_sparse(
     >>> matrix.shape, matrix.nnz, names
     ((4, 2), 4, ('bread', 'milk'))
     """
-    import polars as pl
-
     files = parquet_files(path)
     names = tuple(parquet_columns(files) if columns is None else columns)
     rows = max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
@@ -107,7 +100,14 @@ def read_sparse(
     for file in files:
         with polars_errors(file):
             table = pl.scan_parquet(file, glob=False).select(names)
-            _refuse_other_types(file, table.collect_schema())
+            types = table.collect_schema().items()
+            other = [f"{name!r} ({dtype})" for name, dtype in types if dtype != pl.Boolean and not dtype.is_numeric()]
+            if other:
+                raise DataError(
+                    f"{file}: a sparse matrix has columns of 0 and 1, and these are others: "
+                    f"{', '.join(other[:SHOWN_COLUMNS])}{', ...' * (len(other) > SHOWN_COLUMNS)}. Leave them out "
+                    "(columns=, at the command line --id), or read the file as a table."
+                )
             n_rows = table.select(pl.len()).collect().item()
             for start in range(0, n_rows, rows):
                 cells = table.slice(start, rows).collect().to_numpy()
@@ -139,8 +139,6 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
 
 def parquet_columns(files: Sequence[Path]) -> list[str]:
     """Return the column names, which must be the same in all files; their order may differ."""
-    import polars as pl
-
     first: list[str] = []
     for file in files:
         with polars_errors(file):
@@ -153,32 +151,111 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
     return first
 
 
-def _refuse_other_types(file: Path, types: Any) -> None:
-    """Refuse columns of text, dates and other types, all of them at once."""
-    import polars as pl
-
-    other = [f"{name!r} ({dtype})" for name, dtype in types.items() if dtype != pl.Boolean and not dtype.is_numeric()]
-    if other:
-        shown = ", ".join(other[:SHOWN_COLUMNS]) + (", ..." if len(other) > SHOWN_COLUMNS else "")
-        raise DataError(
-            f"{file}: a sparse matrix has columns of 0 and 1, and these are others: {shown}. Leave them out "
-            "(columns=, at the command line --id), or read the file as a table."
-        )
-
-
 def _refuse_other_values(file: Path, names: Sequence[str], cells: np.ndarray, first_row: int) -> None:
     """Refuse missing cells and numbers other than 0 and 1, in all columns of a block at once."""
     valid = (cells == 0) | (cells == 1)
     if valid.all():
         return
-    wrong = np.flatnonzero(~valid.all(axis=0))
+    wrong = np.flatnonzero(~valid.all(axis=0)).tolist()
     rows = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
     shown = [
         f"column {names[k]!r} has {cells[row, k]} in row {first_row + row:,}"
-        for k, row in zip(wrong[:SHOWN_COLUMNS].tolist(), rows, strict=True)
+        for k, row in zip(wrong, rows, strict=False)
     ]
     more = f", and {len(wrong) - SHOWN_COLUMNS:,} more columns" if len(wrong) > SHOWN_COLUMNS else ""
     raise DataError(
         f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {', '.join(shown)}{more} (counted "
         "from 0). Leave such columns out (columns=, at the command line --id), or read the file as a table."
     )
+
+
+class Baskets(NamedTuple):
+    """Baskets as a sparse 0/1 matrix, with the names of its rows and columns."""
+
+    matrix: Any
+    """scipy CSR matrix, (baskets, items): 1 where a basket has an item."""
+    items: tuple[str, ...]
+    """Names of the columns."""
+    names: tuple[Any, ...]
+    """Names of the rows."""
+
+
+def read_baskets(orders: Any, basket: str | None = None, item: str | None = None, *, min_support: int = 1) -> Baskets:
+    """Read baskets from lists of items, or from a long table with one row for each item of each basket.
+
+    Parameters
+    ----------
+    orders : frame, path of a table, or list of lists of items
+        Other columns than the two named ones are ignored. An item that a basket has several times counts once. Rows
+        without a basket or without an item are left out, with a warning.
+    basket, item : names of the columns of baskets, such as order numbers, and of items; left out for lists
+    min_support : int
+        Smallest number of baskets of an item. Rarer items are left out; baskets that had no others remain, as empty
+        rows.
+
+    Returns
+    -------
+    Baskets
+        With the sparse ``matrix``, whose rows are the baskets in the order in which they first appear, and whose
+        columns are the ``items``, sorted; and the ``names`` of the baskets, numbers for lists.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> orders = pl.DataFrame({"order": [7, 7, 3, 3], "product": ["tea", "milk", "tea", "tea"]})
+    >>> baskets = read_baskets(orders, "order", "product")
+    >>> baskets.names, baskets.items, baskets.matrix.toarray().tolist()
+    ((7, 3), ('milk', 'tea'), [[1, 1], [0, 1]])
+    >>> read_baskets([["tea", "milk"], ["tea"]]).matrix.toarray().tolist()
+    [[1, 1], [0, 1]]
+    """
+    if basket is not None and item is not None:
+        what = str(orders) if isinstance(orders, (str, Path)) else "orders"
+        cells = _basket_cells(orders, basket, item, what)
+        names = cells["basket"].unique(maintain_order=True)
+    elif isinstance(orders, (str, Path)) or hasattr(orders, "columns") or hasattr(orders, "shape"):
+        raise DataError("A table of orders needs the names of two columns: pass basket= and item=.")
+    else:
+        what, lists = "The baskets", list(orders)
+        text = next((k for k, items in enumerate(lists) if isinstance(items, (str, bytes))), None)
+        if text is not None:
+            raise DataError(f"Basket {text} is the text {lists[text]!r}: pass a list of items.")
+        pairs = [(k, str(item)) for k, items in enumerate(lists) for item in items]
+        if not pairs:
+            raise DataError("The baskets have no items: pass lists of items.")
+        cells, names = pl.DataFrame(pairs, schema=["basket", "item"], orient="row"), pl.Series(range(len(lists)))
+    items = cells["item"].unique().sort()
+    row = cells["basket"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    column = cells["item"].replace_strict(items, range(len(items)), return_dtype=pl.Int64).to_numpy()
+    ones = np.ones(cells.height, dtype=np.int8)
+    matrix: Any = sp.csr_matrix((ones, (row, column)), shape=(len(names), len(items)))
+    matrix.data[:] = 1  # cells that occur several times were added up
+    counts = matrix.getnnz(axis=0)
+    if counts.max() < min_support:
+        raise DataError(
+            f"{what}: no item is in {min_support:,} or more of {len(names):,} baskets; the most frequent, "
+            f"{items[int(counts.argmax())]!r}, is in {counts.max():,}: lower min_support."
+        )
+    frequent = np.flatnonzero(counts >= min_support)
+    return Baskets(matrix[:, frequent], tuple(map(str, items.gather(frequent))), tuple(names))
+
+
+def _basket_cells(orders: Any, basket: str, item: str, what: str) -> pl.DataFrame:
+    """Return the complete rows of a long table, with the columns ``basket`` and ``item``; dates are text."""
+    if basket == item:
+        raise DataError(f"{what}: baskets and items are both in the column {basket!r}: name two columns.")
+    source = as_source(read_table(orders) if isinstance(orders, (str, Path)) else orders, what=what)
+    absent = [repr(name) for name in (basket, item) if name not in source.names]
+    if absent:
+        raise DataError(
+            f"{what}: there is no column {' and '.join(absent)}; the table has the {list_columns(source.names)}."
+        )
+    table = as_polars(source).select(basket=basket, item=item)
+    cells = pl.DataFrame(map(as_whole, table.get_columns())).with_columns(cs.temporal().cast(pl.String)).drop_nulls()
+    if not cells.height:
+        raise DataError(f"{what}: no row has both a {basket!r} and an {item!r}: there are no baskets.")
+    missing = table.height - cells.height
+    if missing:
+        where = f"{what}: {missing:,} of {table.height:,} rows"
+        warnings.warn(f"{where} have no {basket!r} or no {item!r}, and are left out.", LeftOutWarning, stacklevel=3)
+    return cells

@@ -6,8 +6,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 import polars.selectors as cs
+
+from sparsefield.data.frames import Source
 
 SAMPLE_ROWS = 1000
 """How many cells are tried first, because most columns of text show in their first rows that they are."""
@@ -222,3 +226,45 @@ def date_order(formats: dict[str, str]) -> str | None:
     """Return what comes first in all columns whose year is last; None if there are none, or both occur."""
     orders = {"day-first" if form.startswith("%d") else "month-first" for form in formats.values() if form[1] != "Y"}
     return orders.pop() if len(orders) == 1 else None
+
+
+def as_polars(source: Source) -> pl.DataFrame:
+    """Return a frame of numbers, booleans, times and text; categories and other types become text, NaN null."""
+    if source.kind == "polars":
+        frame = nw.to_native(source.native)
+    else:
+        frame = pl.DataFrame([_as_series(source, name) for name in source.names])
+    plain = cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string()
+    columns = []
+    for column in frame.select(~plain).get_columns():
+        if column.dtype.is_decimal():
+            columns.append(column.cast(pl.Float64))
+        elif column.dtype in (pl.Categorical, pl.Enum, pl.Null):
+            columns.append(column.cast(pl.String))
+        else:
+            cells = [None if cell is None else str(cell) for cell in column.to_list()]
+            columns.append(pl.Series(column.name, cells, dtype=pl.String))
+    return frame.with_columns(columns).with_columns(cs.float().fill_nan(None))
+
+
+def _as_series(source: Source, name: str) -> pl.Series:
+    if source.kind not in ("array", "sparse"):
+        try:
+            return source.native[:, source.names.index(name)].to_polars().alias(name)
+        except Exception:  # libraries have no common exception for cells of several types
+            pass
+    raw = source.column(name)
+    values = raw.values.tolist()
+    types = set(map(type, values))
+    if types != {bool} and not types <= {int, float}:
+        values = list(map(str, values))
+    known = pl.Series(name, values, dtype=None if types else pl.String, strict=False)
+    return known.gather(pl.Series(np.cumsum(raw.present) - 1).set(pl.Series(~raw.present), None)).alias(name)
+
+
+def as_whole(column: pl.Series) -> pl.Series:
+    """Return a column of floats as integers if all its values are whole; others as they are."""
+    if not column.dtype.is_float():
+        return column
+    whole = column.cast(pl.Int64, strict=False)
+    return whole if column.null_count() < len(column) and (column == whole).all() else column
