@@ -153,7 +153,7 @@ def test_truth_values_have_several_spellings(value) -> None:
         ([("a", "object", "b")], {}, "A relation has the name 'object'"),
         ([("a", "r", "b")], {"closed_world": "no"}, "closed_world is 'no'; it must be True, False or 'mentioned'"),
         ([("a", "r", "b")], {"entity": "pair"}, "Both tables have the name 'pair'"),
-        ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' as object, which is not an entity"),
+        ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' as object, which is no entity"),
         ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a missing value in row 2"),
         ([("a", "r", "b")], {"entities": [["a", 1], ["a", 2]]}, "has 'a' in several rows"),
     ],

@@ -269,7 +269,7 @@ def _read(content: FileContent, kind: str, reading: ReadOptions, *, may_be_empty
                     from sparsefield.app.tables.database import connect
 
                     with connect(path, place=name) as database:
-                        sheet = choose(database.tables, sheet, name, "table")
+                        sheet = choose(list(database.tables), sheet, name, "table")
                         cells = database.table(sheet)
                 else:
                     cells, sheet = read_typed(content.data, path, kind, name), None

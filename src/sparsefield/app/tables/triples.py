@@ -151,7 +151,7 @@ def _entity_rows(cells: pl.Series, names: pl.Series, entity: str) -> np.ndarray:
     if (rows < 0).any():
         row = int((rows < 0).argmax())
         raise DataError(
-            f"Row {row + 1} of the triples names {cells[row]!r} as {cells.name}, which is not an entity: add it to the "
+            f"Row {row + 1} of the triples names {cells[row]!r} as {cells.name}, which is no entity: add it to the "
             f"table of entities ({entity!r}), or remove the triple."
         )
     return rows
