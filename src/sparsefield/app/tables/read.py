@@ -192,7 +192,7 @@ def _decompress(data: bytes, compression: str) -> bytes:
 
 def kind_of(data: bytes, name: str) -> str:
     """Return the kind of a file with a table, a key of `TITLES`; refuse files that hold none."""
-    from sparsefield.app.tables.encoding import wide_encoding
+    from sparsefield.app.tables.text import wide_encoding
 
     head = data[:HEAD_BYTES]
     is_wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
