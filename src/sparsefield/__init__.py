@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sparsefield.app.tables.database import read_database
     from sparsefield.app.tables.factors import to_pgmpy, write_uai
     from sparsefield.app.tables.graph_export import to_networkx
-    from sparsefield.app.tables.matrix_files import Baskets, read_baskets
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
     from sparsefield.chain.conll import read_conll
@@ -50,7 +49,6 @@ __all__ = [
     "EBIC",
     "EM",
     "AutomaticInference",
-    "Baskets",
     "BeliefPropagation",
     "CRFClassifier",
     "ChainCRF",
@@ -91,7 +89,6 @@ __all__ = [
     "plot_network",
     "pool",
     "predictability",
-    "read_baskets",
     "read_conll",
     "read_database",
     "read_schema",
@@ -129,7 +126,6 @@ _NAMES_OF_MODULE = {
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.matrix_files": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),
     "app.tables.triples": ("read_triples",),

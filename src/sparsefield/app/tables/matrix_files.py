@@ -1,26 +1,21 @@
-"""Sparse 0/1 matrices: ``.npz`` files that scipy wrote, Parquet files of 0/1 columns, and baskets of items."""
+"""Sparse 0/1 matrices in files: ``.npz`` files that scipy wrote, and Parquet files of 0/1 columns."""
 
 from __future__ import annotations
 
 import os
-import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 import scipy.sparse as sp
 
 from sparsefield.app.tables.formats import one_line, polars_errors
-from sparsefield.app.tables.read import PARQUET, is_parquet, list_columns, read_table
-from sparsefield.app.tables.values import as_polars, as_whole
-from sparsefield.data.frames import as_source
+from sparsefield.app.tables.read import PARQUET, is_parquet
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.errors import DataError, LeftOutWarning
+from sparsefield.errors import DataError
 
 LARGE, MAX_EXPANSION = 2**28, 200
 """Bytes, and ratio to the size of its file, beyond which the content of an ``.npz`` file is refused."""
@@ -167,95 +162,3 @@ def _refuse_other_values(file: Path, names: Sequence[str], cells: np.ndarray, fi
         f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {', '.join(shown)}{more} (counted "
         "from 0). Leave such columns out (columns=, at the command line --id), or read the file as a table."
     )
-
-
-class Baskets(NamedTuple):
-    """Baskets as a sparse 0/1 matrix, with the names of its rows and columns."""
-
-    matrix: Any
-    """scipy CSR matrix, (baskets, items): 1 where a basket has an item."""
-    items: tuple[str, ...]
-    """Names of the columns."""
-    names: tuple[Any, ...]
-    """Names of the rows."""
-
-
-def read_baskets(orders: Any, basket: str | None = None, item: str | None = None, *, min_support: int = 1) -> Baskets:
-    """Read baskets from lists of items, or from a long table with one row for each item of each basket.
-
-    Parameters
-    ----------
-    orders : frame, path of a table, or list of lists of items
-        Other columns than the two named ones are ignored. An item that a basket has several times counts once. Rows
-        without a basket or without an item are left out, with a warning.
-    basket, item : names of the columns of baskets, such as order numbers, and of items; left out for lists
-    min_support : int
-        Smallest number of baskets of an item. Rarer items are left out; baskets that had no others remain, as empty
-        rows.
-
-    Returns
-    -------
-    Baskets
-        With the sparse ``matrix``, whose rows are the baskets in the order in which they first appear, and whose
-        columns are the ``items``, sorted; and the ``names`` of the baskets, numbers for lists.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> orders = pl.DataFrame({"order": [7, 7, 3, 3], "product": ["tea", "milk", "tea", "tea"]})
-    >>> baskets = read_baskets(orders, "order", "product")
-    >>> baskets.names, baskets.items, baskets.matrix.toarray().tolist()
-    ((7, 3), ('milk', 'tea'), [[1, 1], [0, 1]])
-    >>> read_baskets([["tea", "milk"], ["tea"]]).matrix.toarray().tolist()
-    [[1, 1], [0, 1]]
-    """
-    if basket is not None and item is not None:
-        what = str(orders) if isinstance(orders, (str, Path)) else "orders"
-        cells = _basket_cells(orders, basket, item, what)
-        names = cells["basket"].unique(maintain_order=True)
-    elif isinstance(orders, (str, Path)) or hasattr(orders, "columns") or hasattr(orders, "shape"):
-        raise DataError("A table of orders needs the names of two columns: pass basket= and item=.")
-    else:
-        what, lists = "The baskets", list(orders)
-        text = next((k for k, items in enumerate(lists) if isinstance(items, (str, bytes))), None)
-        if text is not None:
-            raise DataError(f"Basket {text} is the text {lists[text]!r}: pass a list of items.")
-        pairs = [(k, str(item)) for k, items in enumerate(lists) for item in items]
-        if not pairs:
-            raise DataError("The baskets have no items: pass lists of items.")
-        cells, names = pl.DataFrame(pairs, schema=["basket", "item"], orient="row"), pl.Series(range(len(lists)))
-    items = cells["item"].unique().sort()
-    row = cells["basket"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-    column = cells["item"].replace_strict(items, range(len(items)), return_dtype=pl.Int64).to_numpy()
-    ones = np.ones(cells.height, dtype=np.int8)
-    matrix: Any = sp.csr_matrix((ones, (row, column)), shape=(len(names), len(items)))
-    matrix.data[:] = 1  # cells that occur several times were added up
-    counts = matrix.getnnz(axis=0)
-    if counts.max() < min_support:
-        raise DataError(
-            f"{what}: no item is in {min_support:,} or more of {len(names):,} baskets; the most frequent, "
-            f"{items[int(counts.argmax())]!r}, is in {counts.max():,}: lower min_support."
-        )
-    frequent = np.flatnonzero(counts >= min_support)
-    return Baskets(matrix[:, frequent], tuple(map(str, items.gather(frequent))), tuple(names))
-
-
-def _basket_cells(orders: Any, basket: str, item: str, what: str) -> pl.DataFrame:
-    """Return the complete rows of a long table, with the columns ``basket`` and ``item``; dates are text."""
-    if basket == item:
-        raise DataError(f"{what}: baskets and items are both in the column {basket!r}: name two columns.")
-    source = as_source(read_table(orders) if isinstance(orders, (str, Path)) else orders, what=what)
-    absent = [repr(name) for name in (basket, item) if name not in source.names]
-    if absent:
-        raise DataError(
-            f"{what}: there is no column {' and '.join(absent)}; the table has the {list_columns(source.names)}."
-        )
-    table = as_polars(source).select(basket=basket, item=item)
-    cells = pl.DataFrame(map(as_whole, table.get_columns())).with_columns(cs.temporal().cast(pl.String)).drop_nulls()
-    if not cells.height:
-        raise DataError(f"{what}: no row has both a {basket!r} and an {item!r}: there are no baskets.")
-    missing = table.height - cells.height
-    if missing:
-        where = f"{what}: {missing:,} of {table.height:,} rows"
-        warnings.warn(f"{where} have no {basket!r} or no {item!r}, and are left out.", LeftOutWarning, stacklevel=3)
-    return cells

@@ -26,7 +26,7 @@ from sparsefield.errors import DataError
 SCHEMA_NAME = "schema.toml"
 
 Names = list[str]
-World = bool | Literal["mentioned"]
+Pairs = Literal["all", "mentioned"]
 WORDS: dict[Any, str] = {
     str: "a string",
     bool: "true or false",
@@ -34,7 +34,7 @@ WORDS: dict[Any, str] = {
     list: "a list",
     dict: "a table",
     Names: "a list of strings",
-    World: "true, false or 'mentioned'",
+    Pairs: "'all' or 'mentioned'",
 }
 """The types of values, for messages."""
 
@@ -47,7 +47,7 @@ _DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
 _FOREIGN_KEY = {"table": str, "column": str, "to": str}
 _OFFSET_LINK = {"table": str, "along": str, "within": Names, "by": int}
 _LINK_KEYS = f"{', '.join(_FOREIGN_KEY)} for a foreign key, or {', '.join(_OFFSET_LINK)} for an offset link"
-_TRIPLES = {"file": str, "entities": str, "closed_world": World, "entity": str, "pair": str}
+_TRIPLES = {"file": str, "entities": str, "pairs": Pairs, "entity": str, "pair": str}
 
 
 @dataclass(frozen=True)
