@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.read_options import DEFAULT_MISSING, ReadOptions
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import DEFAULT_MISSING, FileFormat, ReadOptions
 from sparsefield.app.tables.text import find_format, guess_code_page, read_text
 from sparsefield.errors import DataError
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import FileFormat
 from sparsefield.app.tables.values import (
     SAMPLE_ROWS,
     date_formats,

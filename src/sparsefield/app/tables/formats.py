@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import FileFormat
 from sparsefield.app.tables.text import check_header, with_types
 from sparsefield.errors import DataError
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import TITLES, FileFormat, Source
+from sparsefield.app.tables.read_options import TITLES, FileFormat, ReadOptions, Source
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from sparsefield.app.tables.read_options import SEPARATOR_WORDS, ReadOptions
-from sparsefield.app.tables.source import FileFormat, encoding_title
+from sparsefield.app.tables.read_options import SEPARATOR_WORDS, FileFormat, ReadOptions, encoding_title
 from sparsefield.app.tables.values import date_order, read_dates, type_columns
 from sparsefield.errors import DataError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT
-from sparsefield.app.tables.source import FileFormat, encoding_title
+from sparsefield.app.tables.read_options import FileFormat, encoding_title
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 
