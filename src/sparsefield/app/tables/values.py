@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from sparsefield.data.frames import Source
+if TYPE_CHECKING:
+    from sparsefield.data.frames import Source
 
 SAMPLE_ROWS = 1000
 """How many cells are tried first, because most columns of text show in their first rows that they are."""
