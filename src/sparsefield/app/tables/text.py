@@ -10,7 +10,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import polars as pl
 
@@ -32,7 +31,6 @@ WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
-YEARS = range(1800, 2101)
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -232,7 +230,10 @@ def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat
         commas = sum(bool(COMMA_NUMBER.fullmatch(cell)) for cell in cells)
         points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
         decimal = "," if separator != "," and commas > points else "."
-    header = _has_header(rows, decimal) if reading.header is None else reading.header
+    header = reading.header
+    if header is None:  # names are no numbers with fractions
+        first = [cell.strip().replace(decimal, ".") for cell in rows[0]] if len(rows) > 1 else []
+        header = not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
     return FileFormat(separator=separator, quote=quote, decimal=decimal, header=header, line_ending=ending)
 
 
@@ -264,28 +265,6 @@ def _find_separator(lines: Sequence[str], quote: str) -> str:
 
     best = max(SEPARATORS, key=share_of_equal_rows)
     return best if share_of_equal_rows(best) > 0 else ","
-
-
-def _has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
-    """Return whether the first row has names rather than values.
-
-    It has values if a cell is a number with a fraction in a column of numbers, or if all cells are whole numbers that
-    are neither ascending nor years, above columns of numbers.
-    """
-    plain = [[cell.strip().replace(decimal, ".") for cell in row] for row in rows]
-    body = [row for row in plain[1:] if len(row) == len(plain[0])]
-    if not body or not plain[0]:
-        return True
-    first = plain[0]
-    numeric = [all(not row[k] or NUMBER.fullmatch(row[k]) for row in body) for k in range(len(first))]
-    for cell, over_numbers in zip(first, numeric, strict=True):
-        if over_numbers and NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell):
-            return False
-    if not all(numeric) or not all(WHOLE.fullmatch(cell) for cell in first):
-        return True
-    whole = [int(cell) for cell in first]
-    ascending = all(low < high for low, high in pairwise(whole))
-    return ascending or (all(number in YEARS for number in whole) and len(set(whole)) == len(whole))
 
 
 def check_header(names: Sequence[str], file: str) -> None:
