@@ -43,7 +43,7 @@ def is_missing_text(cells: pl.Expr, words: Sequence[str]) -> pl.Expr:
     """Return whether cells of text are missing: null, or a word, also between spaces or as -99.0 for -99."""
     bare = cells.str.strip_chars()
     missing = bare.is_in(list({word.strip() for word in words}))
-    whole = [re.escape(f"{number:g}") for number in missing_numbers(words) if number.is_integer()]
+    whole = [re.escape(f"{number:.0f}") for number in missing_numbers(words) if number.is_integer()]
     if whole:
         missing = missing | bare.str.contains(rf"^(?:{'|'.join(whole)})[.,]0*$")
     return missing.fill_null(True)
