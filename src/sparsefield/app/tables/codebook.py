@@ -258,9 +258,10 @@ def _missing(columns: Sequence[ColumnEntry], decimal: str, values: Mapping[str, 
         shown += " may mean a missing value; the option is for all columns"
         option, makes = " ".join(f"--missing {shlex.quote(code)}" for code in safe), []
         marks = (decimal,) if _has_fractions(columns) else (".", ",")  # that all columns can be read with
-        for type, what, readable in (("numbers as text", "numbers", marks), ("dates as text", "dates", ("date",))):
+        for what, readable in (("numbers", marks), ("dates", ("date",))):
             freed = [entry for entry in columns if entry.other_texts and set(entry.other_texts) <= safe.keys()]
-            freed = [entry for entry in freed if (own := entry.finding(type)) and own.readable in readable]
+            found = [(entry, entry.finding("numbers as text", "dates as text")) for entry in freed]
+            freed = [entry for entry, finding in found if finding and finding.readable in readable]
             names = [entry.name for entry in freed]
             makes += [f"{_list_names(names)} {'a column' if len(names) == 1 else 'columns'} of {what}"] * bool(names)
             option += _decimal_option(freed, decimal) if what == "numbers" else ""

@@ -229,7 +229,8 @@ class _Column:
 
     def __init__(self, values: pl.Series, traits: ColumnTraits) -> None:
         self.values, self.traits, self.column_kind = values, traits, kind_of(traits)
-        self.kind, self.known, self.is_text = self.column_kind.kind, values.drop_nulls(), values.dtype == pl.String
+        self.kind: Kind = self.column_kind.kind
+        self.known, self.is_text = values.drop_nulls(), values.dtype == pl.String
 
     @cached_property
     def counts(self) -> pl.DataFrame:
@@ -348,8 +349,9 @@ class _Column:
         if self.n_distinct <= FREE_LEVELS:
             return False
         cells = self.known.filter(~_are_text_codes(self.known))
-        length, words = cells.str.len_chars().mean() or 0, cells.str.count_matches(r"\S+").mean() or 0
-        return length >= LONG_TEXT and words >= MANY_WORDS and len(cells) <= ROWS_OF_LEVEL * cells.n_unique()
+        n, length = max(len(cells), 1), int(cells.str.len_chars().sum())
+        n_words = int(cells.str.count_matches(r"\S+").sum())
+        return length >= LONG_TEXT * n and n_words >= MANY_WORDS * n and n <= ROWS_OF_LEVEL * cells.n_unique()
 
     def _left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""

@@ -142,7 +142,7 @@ def _open_duckdb(place: str, connection: Any) -> Database:
             answer = connection.sql(query)
             # polars also works without pyarrow, but DuckDB 2.0 then prints at exit that the result is still in use.
             frame = answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
-        plain: dict[str, Any] = {}
+        plain: dict[Any, Any] = {}
         for column, dtype in frame.schema.items():  # SQL sums are decimals
             if isinstance(dtype, pl.Decimal) or dtype == pl.Int128:
                 plain[column] = pl.Float64 if getattr(dtype, "scale", 0) else pl.Int64

@@ -114,7 +114,7 @@ def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None =
         raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
     variables, factors = to_factors(fitted_field(field), given)
     network = DiscreteMarkovNetwork()
-    network.add_nodes_from(variable.name for variable in variables)
+    network.add_nodes_from([variable.name for variable in variables])
     for scope, logs in factors.items():
         names = [variables[k].name for k in scope]
         network.add_edges_from((a, b) for k, a in enumerate(names) for b in names[k + 1 :])

@@ -60,7 +60,7 @@ def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
     >>> graph.nodes["x0"]["states"]
     '0, 1'
     >>> [edge["features"].split(":")[0] for _, _, edge in graph.edges(data=True)]
-    ['x1=1 & x2=1']
+    ['x0=1 & x2=1']
     """
     try:
         import networkx as nx

@@ -114,10 +114,14 @@ def _parts(table: pl.DataFrame, file: str) -> pl.DataFrame:
     for column in parts.get_columns():
         if column.null_count():
             raise DataError(
-                f"Column {column.name!r} of the triples has a missing value in row {column.is_null().arg_max() + 1}: "
-                "fill it in, or remove the row."
+                f"Column {column.name!r} of the triples has a missing value in row {_first_null(column)}: fill it in, "
+                "or remove the row."
             )
     return pl.DataFrame([as_whole(column).alias(part) for part, column in zip(PARTS, parts, strict=True)])
+
+
+def _first_null(column: pl.Series) -> int:
+    return (column.is_null().arg_max() or 0) + 1
 
 
 def _entity_table(entities: Any, stated: pl.DataFrame, entity: str) -> pl.DataFrame:
@@ -131,8 +135,7 @@ def _entity_table(entities: Any, stated: pl.DataFrame, entity: str) -> pl.DataFr
     names = as_whole(table[key])
     if names.null_count():
         raise DataError(
-            f"Column {key!r} of the entities has a missing value in row {names.is_null().arg_max() + 1}: name each "
-            "entity."
+            f"Column {key!r} of the entities has a missing value in row {_first_null(names)}: name each entity."
         )
     if names.n_unique() < len(names):
         twice = names.filter(names.is_duplicated())[0]
