@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
@@ -94,8 +94,14 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") 
     decimal : decimal mark
     """
     table = with_nulls(table.with_columns(cs.string().str.strip_chars()), words)
-    for read in (_as_whole, _as_float if decimal == "." else _as_float_with_comma, _as_boolean):
-        typed = _readable(table.select(cs.string()), read)
+    cells = pl.all()
+    plain = pl.when(~cells.str.contains(".", literal=True)).then(cells).str.replace(",", ".", literal=True)
+    truth = cells.str.to_lowercase().replace_strict(
+        {"true": True, "false": False}, default=None, return_dtype=pl.Boolean
+    )
+    whole, number = cells.cast(pl.Int64, strict=False), (cells if decimal == "." else plain)
+    for values in (whole, number.cast(pl.Float64, strict=False), truth):
+        typed = _readable(table.select(cs.string()), values)
         codes = table.select(cs.by_name(*typed.columns).str.contains(rf"{LEADING_ZERO}|{LONG_NUMBER}").any())
         are_codes = codes.row(0, named=True) if typed.width else {}
         table = table.with_columns(column for column in typed.get_columns() if not are_codes[column.name])
@@ -107,33 +113,15 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") 
     return table
 
 
-def _readable(texts: pl.DataFrame, read: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+def _readable(texts: pl.DataFrame, read: pl.Expr) -> pl.DataFrame:
     """Return the values of the columns whose cells can all be read, the missing ones excepted."""
     names, values = texts.columns, texts
     for rows in (texts.head(SAMPLE_ROWS), texts):
         rows = rows.select(names)
-        values = rows.select(read(pl.all()))
+        values = rows.select(read)
         pairs = zip(values.get_columns(), rows.get_columns(), strict=True)
         names = [column.name for column, text in pairs if column.null_count() == text.null_count()]
     return values.select(name for name in names if values[name].null_count() < values.height)
-
-
-def _as_whole(cells: pl.Expr) -> pl.Expr:
-    return cells.cast(pl.Int64, strict=False)
-
-
-def _as_float(cells: pl.Expr) -> pl.Expr:
-    return cells.cast(pl.Float64, strict=False)
-
-
-def _as_float_with_comma(cells: pl.Expr) -> pl.Expr:
-    plain = pl.when(~cells.str.contains(".", literal=True)).then(cells)
-    return plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-
-
-def _as_boolean(cells: pl.Expr) -> pl.Expr:
-    truth = {"true": True, "false": False}
-    return cells.str.to_lowercase().replace_strict(truth, default=None, return_dtype=pl.Boolean)
 
 
 def numbers_of(cells: pl.Series, decimal: str = ".", *, known: bool = False) -> pl.Series:
@@ -269,4 +257,5 @@ def as_whole(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     whole = column.cast(pl.Int64, strict=False)
-    return whole if column.null_count() < len(column) and (column == whole).all() else column
+    is_lossless = whole.null_count() == column.null_count() < len(column) and (column == whole).all()
+    return whole if is_lossless else column
