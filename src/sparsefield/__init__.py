@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
-    from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
-    from sparsefield.app.tables.field_factors import to_pgmpy
+    from sparsefield.app.tables.factors import to_pgmpy, write_uai
     from sparsefield.app.tables.graph_export import to_networkx
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
-    from sparsefield.app.tables.uai import read_uai, write_uai
     from sparsefield.chain.conll import read_conll
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
@@ -50,7 +48,6 @@ __all__ = [
     "EBIC",
     "EM",
     "AutomaticInference",
-    "Baskets",
     "BeliefPropagation",
     "CRFClassifier",
     "ChainCRF",
@@ -91,12 +88,10 @@ __all__ = [
     "plot_network",
     "pool",
     "predictability",
-    "read_baskets",
     "read_conll",
     "read_database",
     "read_schema",
     "read_triples",
-    "read_uai",
     "regularization_path",
     "stability",
     "to_networkx",
@@ -117,9 +112,8 @@ _NAMES_OF_MODULE = {
     "app.pages.findings": ("findings",),
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
-    "app.tables.field_factors": ("to_pgmpy",),
+    "app.tables.factors": ("to_pgmpy", "write_uai"),
     "app.tables.graph_export": ("to_networkx",),
-    "app.tables.uai": ("read_uai", "write_uai"),
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),
@@ -130,7 +124,6 @@ _NAMES_OF_MODULE = {
     "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.baskets": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),
     "app.tables.triples": ("read_triples",),

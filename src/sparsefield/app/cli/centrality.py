@@ -13,9 +13,8 @@ from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.model_rows import read_rows
 from sparsefield.app.cli.table_files import check_table_output, show_written
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.write import write_table
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 

@@ -14,8 +14,7 @@ from sparsefield.app.cli.console import StatusLine, print_message, show
 from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import prepare_linked
 from sparsefield.app.cli.model_input import OpenModel, open_model, read_for_model
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 

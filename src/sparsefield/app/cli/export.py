@@ -11,14 +11,14 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import show
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.model import Field
 
-GRAPHML, UAI = ".graphml", ".uai"
+GRAPHS, UAI = (".graphml", ".gexf", ".json", ".csv"), ".uai"
 
 Output = Annotated[
     Path,
@@ -26,7 +26,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write to this file: .graphml for Gephi, Cytoscape, yEd and igraph; .uai for inference solvers.",
+        help="Write to this file: .graphml or .gexf for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) or "
+        ".csv (a list of edges) for other programs; .uai for inference solvers.",
     ),
 ]
 Evidence = Annotated[
@@ -46,26 +47,25 @@ NamesOut = Annotated[
 
 
 def export(model: opt.Model, output: Output, given: Evidence = None, names: NamesOut = None) -> None:
-    """Export the graph of a model as GraphML, or its distribution as a UAI file.
+    """Export the graph of a model, or its distribution as a UAI file.
 
     A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
     values: pass them with --given.
     """
-    check_output(output, (GRAPHML, UAI))
-    if output.suffix.lower() == GRAPHML and (given or names):
+    check_output(output, (*GRAPHS, UAI))
+    if output.suffix.lower() != UAI and (given or names):
         raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
     saved = open_model(model)
     from sparsefield import write_uai
-    from sparsefield.app.tables.graph_export import build_graph, write_graphml
+    from sparsefield.app.tables.graph_export import write_graph
 
     field = saved.load()
-    if output.suffix.lower() == GRAPHML:
-        write_graphml(field, output)
-        graph = build_graph(field.field_)
-        show(f"Wrote {output}: {count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}.")
+    if output.suffix.lower() != UAI:
+        nodes, edges = write_graph(field, output)
+        show(f"Wrote {output}: {count(nodes, 'variable')}, {count(edges, 'edge')}.")
         return
     written = write_uai(field, output, given=_values(field.field_, given or ()), names=names)
     also = f"; the names are in {names}" if names else ""

@@ -20,8 +20,8 @@ from sparsefield.app.cli.input_data import ColumnOptions, InputData, is_matrix, 
 from sparsefield.app.cli.matrix_data import read_named_matrix
 from sparsefield.app.cli.model_input import remember_reading
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.text import count

@@ -18,10 +18,8 @@ from sparsefield.app.cli.model_input import (
     require_estimator,
 )
 from sparsefield.app.cli.table_files import check_table_output, show_written
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat
-from sparsefield.app.tables.write import write_table
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 

@@ -14,9 +14,9 @@ from sparsefield.app.cli.console import StatusLine, new_table, show, show_json
 from sparsefield.app.cli.input_data import ColumnOptions, is_linked, is_matrix, with_column_options
 from sparsefield.app.cli.table_checks import describe_columns
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import STANDARD_INPUT, read_source
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import ProgressBar, StatusLine, show
 from sparsefield.app.cli.table_files import check_folder, check_table_output, show_written
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import PARQUET
-from sparsefield.app.tables.source import FileFormat
-from sparsefield.app.tables.write import find_output_format, write_table
+from sparsefield.app.tables.read_options import FileFormat
+from sparsefield.app.tables.write import find_output_format, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 

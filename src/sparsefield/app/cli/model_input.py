@@ -13,8 +13,7 @@ from sparsefield.app.cli.input_data import InputData, note_format
 from sparsefield.app.cli.table_checks import read_weights
 from sparsefield.app.cli.table_files import find_columns
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, read_like
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat, Source, source_of
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sparsefield.app.cli.centrality import is_file, read_communities
 from sparsefield.app.cli.console import note, show
 from sparsefield.app.cli.model_input import open_model
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from sparsefield.app.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.linked_output import check_linked_output, group_beliefs, predict_linked
 from sparsefield.app.cli.model_input import open_model, read_for_model, require_estimator
 from sparsefield.app.cli.table_files import check_table_output, show_written
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.write import write_table
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 

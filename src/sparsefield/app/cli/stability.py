@@ -13,8 +13,8 @@ from sparsefield.app.cli.input_data import linked_inputs
 from sparsefield.app.cli.model_input import open_model, read_weights_for_model
 from sparsefield.app.cli.model_rows import model_parts, read_rows
 from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

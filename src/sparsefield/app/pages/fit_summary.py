@@ -14,7 +14,7 @@ from sparsefield.text import count
 if TYPE_CHECKING:
     import numpy as np
 
-    from sparsefield.app.tables.source import Source
+    from sparsefield.app.tables.read_options import Source
     from sparsefield.data.schema import Schema, Variable
     from sparsefield.model import Field
 

@@ -10,8 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 import sparsefield
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import Source, source_of
+from sparsefield.app.tables.read_options import ReadOptions, Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
