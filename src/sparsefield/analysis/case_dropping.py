@@ -12,21 +12,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, count_from, dropped_rows
-from sparsefield.analysis.godambe import minimize
-from sparsefield.analysis.interval_warnings import warn_if_not_converged
+from sparsefield.analysis.bootstrap import Progress, Resampling, count_from, dropped_rows, learn_again
+from sparsefield.analysis.confidence_intervals import warn_if_not_converged
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.refit_rows import compile_refit
-from sparsefield.analysis.resampled_selection import learn_again
-from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, LocalDataset
+from sparsefield.analysis.refit import compile_refit, minimize
+from sparsefield.compute import Threads
 from sparsefield.data.frame_building import make_frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.training import make_trainer, training_options
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
-from sparsefield.solver import Trainer, warm_start
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""
@@ -224,7 +219,7 @@ def centrality_stability(
     check_shares(n, shares, correlation, probability)
     rows, problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
     with Threads(1):
-        estimate = minimize(problem, field.field_.theta, problem.block.weight)
+        estimate = minimize(problem, field.field_.theta, problem.rows.weight)
     warn_if_not_converged(estimate, stacklevel=3)
     compared = field.field_ if select else _with_theta(field.field_, estimate.theta)
     centrality = EdgeCentrality(compared)
@@ -234,7 +229,12 @@ def centrality_stability(
         shown = count_from(progress, k * n, len(shares) * n)
         weighting = dropped_rows(problem.n_rows, share, seed)
         if select:
-            values = _learned_centrality(field, rows, weighting, share, n, shown)
+            values, l1 = [], field.l1_ * float(np.sqrt(1.0 - share))
+            for learned in learn_again(field, rows, l1, weighting, range(n)):
+                values.append(EdgeCentrality(learned).indices(learned.theta[None, len(learned.biases) :])[:, 0])
+                if shown is not None:
+                    shown(len(values), n)
+            values = np.stack(values, axis=1)
         else:
             drawn = Resampling(problem, estimate, weighting, 1.0 - share).draw(n, field.n_jobs, shown)
             values = centrality.indices(drawn)
@@ -242,23 +242,6 @@ def centrality_stability(
     values = np.array(correlations).swapaxes(0, 1)
     ways = (correlation, probability, centrality.signed, field.kind_, problem.n_rows, incomplete)
     return CentralityStability(np.array(shares, dtype=float), values, *ways)
-
-
-def _learned_centrality(
-    field: FieldEstimator, rows: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
-) -> np.ndarray:
-    """Return the indices (indices, resamples, columns) of fields that are learned from some of the rows."""
-    options = training_options(field, field.l1_ * float(np.sqrt(1.0 - share)))
-
-    def make(remaining: LocalDataset, engine: Engine) -> Trainer:
-        return make_trainer(field, remaining, options, engine, start=warm_start(field.field_))
-
-    values = []
-    for learned in learn_again(rows, make, weighting, range(n), field.n_jobs):
-        values.append(EdgeCentrality(learned).indices(learned.theta[None, len(learned.biases) :])[:, 0])
-        if progress is not None:
-            progress(len(values), n)
-    return np.stack(values, axis=1)
 
 
 def _with_theta(field: Field, theta: np.ndarray) -> Field:

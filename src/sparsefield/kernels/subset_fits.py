@@ -1,4 +1,4 @@
-"""This module fits a field with an L1 penalty to few rows: a proximal Newton method without the interpreter."""
+"""Proximal Newton fits of a field with an L1 penalty to few rows, without the interpreter."""
 
 import numpy as np
 from numba import njit
@@ -33,13 +33,12 @@ def _parameters(n_biases, working):
 
 
 @njit(nogil=True, cache=True)
-def descend(rows, first, second, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
+def descend(rows, arcs, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
     """Minimize the loss of rows plus L1 and ridge from theta, in place, while steps of a model converge fast.
 
     Parameters
     ----------
-    rows : see `CodedRows`
-    first, second : (candidates,): pairs of columns
+    rows, arcs : see `CodedRows` and `RegressionArcs`; the features are all candidates
     strengths, ridge : (parameters,), of biases and of all candidates; a bias without strength is free
     theta, gradient : (parameters,); the gradient of loss and ridge is set
     working, system : candidates, and the Hessians over them, perhaps of other rows that have the same free biases
@@ -55,8 +54,8 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
     """
     n_biases = rows.offsets[-1]
     errors, moved = np.empty((n_biases, rows.weight.shape[0])), theta.copy()
-    value = evaluate(rows, first, second, theta, errors) + penalty(theta, strengths, ridge)
-    set_gradient(rows, first, second, errors, theta, ridge, gradient)
+    value = evaluate(rows, arcs, theta, errors) + penalty(theta, strengths, ridge)
+    set_gradient(rows, arcs, errors, theta, ridge, gradient)
     violation = largest_violation(theta, gradient, strengths)
     kept = _parameters(n_biases, working)
     for number in range(max_steps):
@@ -70,7 +69,7 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
         for _ in range(MAX_HALVINGS):
             for k in range(kept.shape[0]):
                 moved[kept[k]] = theta[kept[k]] + length * step[k]
-            new = evaluate(rows, first, second, moved, errors) + penalty(moved, strengths, ridge)
+            new = evaluate(rows, arcs, moved, errors) + penalty(moved, strengths, ridge)
             if new <= value + SUFFICIENT_DECREASE * length * predicted + 1e-13 * abs(value):
                 found = True
                 break
@@ -80,7 +79,7 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
         before, value = violation, new
         for k in range(theta.shape[0]):
             theta[k] = moved[k]
-        set_gradient(rows, first, second, errors, theta, ridge, gradient)
+        set_gradient(rows, arcs, errors, theta, ridge, gradient)
         violation = largest_violation(theta, gradient, strengths)
         if violation > tolerance and (
             violation > MIN_CONTRACTION * before
