@@ -455,8 +455,8 @@ def _pooled_intervals(
                 encode_column(read_by_name(field, X), variable, examples)
         raise DataError(
             f"Column(s) {list_names(names)} have values that do not occur in training (such as "
-            f"{examples[names[0]].example!r} in {names[0]!r}), for which nothing can be imputed: correct or empty these "
-            "cells, or fit the field to this table."
+            f"{examples[names[0]].example!r} in {names[0]!r}), for which nothing can be imputed: correct or empty "
+            "these cells, or fit the field to this table."
         )
     warn_of_other_table(field.field_, table)
     thetas, within = [], np.zeros(())
