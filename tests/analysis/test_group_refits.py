@@ -7,7 +7,7 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once
-from sparsefield.analysis.permutation_tests import CandidateEdges, GroupStatistics
+from sparsefield.analysis.permutation_tests import CandidateEdges
 from sparsefield.analysis.refit import RefitProblem, code_rows
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
@@ -69,7 +69,7 @@ def test_statistics_of_permutations_are_those_of_far_more_exact_fits(problem) ->
             slow = [refits.fit(part, 4.0, 0.0 * start.theta, None, precision=300.0) for part in (half, ~half)]
             assert all(fit.converged for fit in (*fast, *slow))
             weights = [np.array([fit.theta[refits.n_biases :] for fit in fits]) for fits in (fast, slow)]
-            found.append([GroupStatistics.of(edges, part).as_vector() for part in weights])
+            found.append([edges.statistics(part) for part in weights])
     fast, slow = np.array(found).transpose(1, 0, 2)
     spread = slow.std(axis=0)
     assert (np.abs(fast - slow)[:, spread > 0.0] < 0.02 * spread.max()).all()

@@ -26,7 +26,7 @@ from sparsefield.kernels.coded_regressions import (
     set_gradient,
 )
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.model import Field
+from sparsefield.model import Field, FitRecord
 
 COPIES = 8
 """Completions of a row with missing cells."""
@@ -171,6 +171,11 @@ class SubsetProblem:
         """Return the fit to the rows of a mask, (rows,), from given weights; ``precision`` divides the tolerance."""
         rows = np.flatnonzero(chosen[self.rows.owner])
         return self._minimize(self._loss(self.rows.block, l1, self.l2, rows, precision), start, model)
+
+    def field_of(self, fit: SubsetFit, record: FitRecord) -> Field:
+        """Return the field of a fit, without the candidates that have no weight."""
+        biases, weights = np.split(fit.theta, [self.n_biases])
+        return Field(self.layout, biases.copy(), self.pairs[weights != 0.0], weights[weights != 0.0], record=record)
 
     def objective(self, chosen: np.ndarray, l1: float, theta: np.ndarray) -> float:
         """Return loss and penalties of the rows of a mask, (rows,), at given parameters."""
