@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.bootstrap import Progress, Resampling, count_from, dropped_rows, learn_again
@@ -104,13 +105,10 @@ class EdgeCentrality:
 
     def __init__(self, field: Field) -> None:
         network = Network(field)
-        self._n_nodes, self._ends, self._signs = network.n_variables, network.ends, network.signs
-        members = [network.feature_numbers(k) for k in range(len(network.strengths))]
-        sizes = [len(mine) for mine in members]
-        self._edge = np.repeat(np.arange(len(members)), sizes)
-        self._feature = np.concatenate([[], *members]).astype(np.int64)
-        weights = np.concatenate([field.weights, field.conjunction_weights])
-        self._directions = weights[self._feature] / np.repeat(network.strengths, sizes)
+        self._signs, self._directions = network.signs, network.directions().T
+        edge = np.repeat(np.arange(len(network.ends)), 2)
+        shape = len(network.ends), network.n_variables
+        self._ends = sp.csr_array((np.ones(len(edge)), (edge, network.ends.ravel())), shape=shape)
 
     @property
     def signed(self) -> bool:
@@ -123,21 +121,9 @@ class EdgeCentrality:
         A signed weight has the sign of the edge in the field, or the other one if the weights point away from those of
         the field.
         """
-        mine = weights[:, self._feature]
-        strengths = np.sqrt(self._sums(np.square(mine), self._edge, len(self._ends)))
-        along = np.sign(self._sums(mine * self._directions, self._edge, len(self._ends)))
-        return np.stack([self._node_sums(strengths), self._node_sums(self._signs * along * strengths)])
-
-    def _node_sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums (draws, columns) of values (draws, edges) over the edges of each column."""
-        first, second = self._ends.T
-        return self._sums(values, first, self._n_nodes) + self._sums(values, second, self._n_nodes)
-
-    @staticmethod
-    def _sums(values: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
-        found = np.zeros((count, len(values)))
-        np.add.at(found, groups, values.T)
-        return found.T
+        strengths = np.sqrt(np.square(weights) @ (self._directions != 0.0).astype(float))
+        along = np.sign(weights @ self._directions)
+        return np.stack([strengths @ self._ends, (self._signs * along * strengths) @ self._ends])
 
 
 def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:

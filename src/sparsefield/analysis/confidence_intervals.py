@@ -134,7 +134,7 @@ class ConfidenceIntervals:
         ``frequency`` is the share of resamples at the same l1 that select any of its features.
         """
         signs, own = self.network.signs, np.concatenate([self.field.weights, self.field.conjunction_weights])
-        columns = self._intervals(sp.diags_array(np.where(signs == 0, 1.0, signs)) @ self._directions)
+        columns = self._intervals(sp.diags_array(np.where(signs == 0, 1.0, signs)) @ self.network.directions())
         columns["low"] = np.where(signs == 0, np.maximum(columns["low"], 0.0), columns["low"])
         names = ("estimate", "standard_error", "low", "high")
         columns = {
@@ -176,7 +176,7 @@ class ConfidenceIntervals:
             variable_a, variable_b, other_a, other_b, difference, standard_error, low, high, p_value
         """
         chosen = self._find_edges(edges)
-        directions = self._directions
+        directions = self.network.directions()
         if signed:
             chosen = chosen[self.network.signs[chosen] != 0]
             directions = sp.diags_array(self.network.signs.astype(float)) @ directions
@@ -210,14 +210,6 @@ class ConfidenceIntervals:
     def _members(self) -> list[list[int]]:
         """The numbers of the features of each edge."""
         return [self.network.feature_numbers(k) for k in range(len(self.network.strengths))]
-
-    @cached_property
-    def _directions(self) -> sp.csr_array:
-        """(edges, features): the direction of the estimated weights of each edge; its product with them is the norm."""
-        sizes = [len(mine) for mine in self._members]
-        row, column = np.repeat(np.arange(len(sizes)), sizes), np.concatenate([[], *self._members]).astype(np.int64)
-        values = self.estimates[column] / self.network.strengths[row]
-        return sp.csr_array((values, (row, column)), shape=(len(sizes), len(self.estimates)))
 
     def _intervals(self, directions: Any) -> dict[str, np.ndarray]:
         """Return columns of estimates and intervals of combinations of weights, (combinations, features)."""

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from itertools import combinations, islice
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.coding import ColumnClass
@@ -171,6 +172,13 @@ class Network:
     def feature_numbers(self, k: int) -> list[int]:
         """Return the numbers of the features of an edge, strongest first."""
         return self._edge_feature[self._edge_starts[k] : self._edge_starts[k + 1]].tolist()
+
+    def directions(self) -> sp.csr_array:
+        """Return (edges, features) the weights of each edge over its strength; their product with them is the norm."""
+        weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
+        row, column = np.repeat(np.arange(len(self.strengths)), np.diff(self._edge_starts)), self._edge_feature
+        values = weights[column] / self.strengths[row]
+        return sp.csr_array((values, (row, column)), shape=(len(self.strengths), len(weights)))
 
     # -- subgraphs ---------------------------------------------------------------------------------------------------
 
