@@ -135,7 +135,7 @@ def confidence(
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     from sparsefield import centrality_stability, confidence_intervals
-    from sparsefield.analysis.refit_rows import rows_without_missing
+    from sparsefield.analysis.refit import rows_without_missing
 
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
