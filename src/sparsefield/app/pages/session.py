@@ -15,13 +15,13 @@ import numpy as np
 
 from sparsefield.analysis.network import variable_at
 from sparsefield.app.pages.cell_beliefs import (
+    DataShares,
     beliefs_by_column,
     cell_beliefs,
     group_states,
     missing_beliefs,
     number_range,
 )
-from sparsefield.app.pages.data_shares import DataShares
 from sparsefield.app.pages.page import make_page
 from sparsefield.app.pages.table_rows import Cell, TableRows, read_value
 from sparsefield.data import DenseDataset, as_source, compile_table

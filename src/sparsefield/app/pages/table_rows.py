@@ -13,12 +13,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.analysis.network import variable_at
-from sparsefield.app.pages.cell_beliefs import (
-    expected_log_probability,
-    group_states,
-    number_range,
-    tail_probabilities,
-)
+from sparsefield.app.pages.cell_beliefs import group_states, number_range
 from sparsefield.data import Relational
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.number_text import write_number
@@ -188,21 +183,20 @@ def _observed(variable: Variable, value: Any, belief: np.ndarray) -> dict[str, A
     if variable.numeric:
         number = days_of(variable.name, value, variable.dtype, "value") if family_of(variable.dtype) else float(value)
         place = int(variable.position_of_code[variable.codes_of(np.array([number]))[0]])
-        probabilities, (mean, spread) = tail_probabilities(belief), number_range(variable, belief)
-        expected = f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
-        surprising = bool(probabilities[place] < UNLIKELY)
+        upper = np.cumsum(belief[::-1])[::-1]
+        probabilities = np.minimum(1.0, 2.0 * np.minimum(np.cumsum(belief), upper))
+        expected, surprising = _number_text(variable, belief), bool(probabilities[place] < UNLIKELY)
     else:
         place, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
-        probabilities = belief
+        probabilities, surprising = belief, place != best
         expected = f"{variable.states[best]} ({belief[best]:.0%})"
-        surprising = place != best
-    log = float(np.log(max(probabilities[place], LEAST)))
+    logs = np.log(np.maximum(probabilities, LEAST))
     return {
         "value": str(value),
         "probability": float(probabilities[place]),
         "expected": expected,
         "surprising": surprising,
-        "surprise": expected_log_probability(belief, probabilities) - log,
+        "surprise": float((belief * logs).sum() - logs[place]),
     }
 
 
@@ -212,15 +206,15 @@ def _missing(variable: Variable, belief: np.ndarray) -> dict[str, Any]:
     shown = {"states": [str(state) for state in states], "belief": np.round(grouped, 4).tolist()}
     if not variable.numeric:
         return {**shown, "best": str(variable.states[int(belief.argmax())]), "text": ""}
+    best = float(variable.round(np.array(number_range(variable, belief)[0])))
+    dated = bool(family_of(variable.dtype))
+    value = write_number(best, dtype=variable.dtype) if dated else str(int(best) if variable.whole else best)
+    return {**shown, "best": value, "text": _number_text(variable, belief)}
+
+
+def _number_text(variable: Variable, belief: np.ndarray) -> str:
     mean, spread = number_range(variable, belief)
-    best = float(variable.round(np.array(mean)))
-    text = f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
-    value = (
-        write_number(best, dtype=variable.dtype)
-        if family_of(variable.dtype)
-        else f"{int(best) if variable.whole else best}"
-    )
-    return {**shown, "best": value, "text": text}
+    return f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
 
 
 def _replace_cell(column: pl.Series, row: int, state: Label | None) -> pl.Series:

@@ -64,7 +64,7 @@ const net = (() => {
       const near = edgesOf[state.chosen].slice(0, MOST_NEAR).map((e) => otherEnd(e, state.chosen));
       return [...new Set([state.chosen, ...near])];
     }
-    if (kind === "group") return byWeight.filter((k) => data.group[k] === state.group).slice(0, 120);
+    if (kind === "group") return byWeight.filter((k) => data.group[k] === state.group && data.x[k] !== null);
     return kind === "bubbles" ? data.bubbles.sizes.map((_, k) => k) : Array.from({ length: n }, (_, k) => k);
   }
 
