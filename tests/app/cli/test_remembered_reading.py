@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.pages.repeat_fit import as_command, as_python, training_source
+from sparsefield.app.pages.repeat_fit import as_command, training_source
 from sparsefield.app.tables.source import source_of
 
 
@@ -78,15 +78,6 @@ def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: P
     assert words[0] == "sparsefield"
     assert run(*words[1:]).code == 0
     assert (tmp_path / "model.safetensors").read_bytes() == model.read_bytes()
-
-
-def test_the_lines_of_python_repeat_the_fit(model: Path) -> None:
-    field = load(model)
-    names: dict[str, object] = {}
-    exec(as_python(field, training_source(field)), names)
-    again = names["field"]
-    assert again.field_.layout == field.field_.layout  # pyright: ignore[reportAttributeAccessIssue]
-    np.testing.assert_array_equal(again.field_.weights, field.field_.weights)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:

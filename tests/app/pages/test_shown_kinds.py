@@ -18,7 +18,7 @@ from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, d
 from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network
 from sparsefield.app.pages.palette import BLUE, NEUTRAL, ORANGE
-from sparsefield.app.pages.repeat_fit import as_command, as_python, training_source
+from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.pages.session import Session
 from sparsefield.app.pages.table_rows import InputTable, TableRows
 
@@ -144,13 +144,13 @@ def test_lines_that_repeat_the_fit_give_its_kinds(model: MarkovField) -> None:
     assert command is not None
     assert f"--ordinal 'answer={ORDER}'" in command
     assert "--seed" not in command
-    assert f"kinds={{'answer': '{ORDER}'}}" in as_python(model, training_source(model))
+    assert f"kinds={{'answer': '{ORDER}'}}" in estimator_expression(model)
     listed = MarkovField(l1=50.0, kinds={"answer": ["never", "rarely", "often"], 3: "nominal"}).fit(make_people())
     assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(listed, training_source(listed)) or "")
     ordered = make_people().with_columns(pl.col("answer").cast(pl.Enum(ORDER.split("<"))))  # which a file loses
     found = MarkovField(l1=50.0).fit(ordered)
     assert f"--ordinal 'answer={ORDER}'" in (as_command(found, training_source(found)) or "")
-    assert "kinds={'answer': ['never', 'rarely', 'often']}" in as_python(found, training_source(found))
+    assert "kinds={'answer': ['never', 'rarely', 'often']}" in estimator_expression(found)
     odd = make_people().with_columns(answer=pl.col("answer") + ", I think")
     kinds = {"answer": [f"{word}, I think" for word in ORDER.split("<")]}
     unwritable = MarkovField(l1=50.0, kinds=kinds).fit(odd)

@@ -73,6 +73,11 @@ def state_labels(variable: Variable) -> tuple[Label, ...]:
     return variable.bin_labels if variable.bins else variable.states
 
 
+def code_of(variable: Variable, value: Any) -> int:
+    """Return the code of a state, or of the level of a number."""
+    return int(variable.codes_of(np.array([value]))[0]) if variable.numeric else variable.code_of_label[value]
+
+
 def number_range(variable: Variable, belief: np.ndarray) -> tuple[float, float]:
     """Return the mean and the standard deviation of a number with probabilities (states,) of its levels."""
     return float(mean(variable, belief[None])[0]), float(deviation(variable, belief[None])[0])
@@ -97,8 +102,7 @@ class DataShares:
             if number >= len(self.schema.targets):
                 return None
             variable = variable_at(self.schema, number)
-            code = variable.codes_of(np.array([value]))[0] if variable.numeric else variable.code_of_label[value]
-            rows &= self._positions(number) == _shown_positions(variable)[code]
+            rows &= self._positions(number) == _shown_positions(variable)[code_of(variable, value)]
         return rows
 
     def counts(self, name: str, rows: np.ndarray | None = None) -> np.ndarray | None:

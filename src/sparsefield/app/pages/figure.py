@@ -124,15 +124,14 @@ class NetworkPlot:
                 "edge list instead."
             )
         place = {node: k for k, node in enumerate(nodes)}
-        squares, signs = np.zeros((len(nodes), len(nodes))), np.full((len(nodes), len(nodes)), np.nan)
+        squares, low, high = np.zeros((3, len(nodes), len(nodes)))
         for (a, b), sign, strength in zip(network.ends.tolist(), network.signs, network.strengths, strict=True):
-            i, j = place[a], place[b]
-            same = np.isnan(signs[i, j]) or signs[i, j] == sign
-            squares[i, j] = squares[j, i] = squares[i, j] + strength**2
-            signs[i, j] = signs[j, i] = sign if same else 0
+            for i, j in {(place[a], place[b]), (place[b], place[a])}:
+                squares[i, j] += strength**2
+                low[i, j], high[i, j] = min(low[i, j], sign or -1), max(high[i, j], sign or 1)
         values = np.sqrt(squares)
-        if signed:
-            values = np.where(np.isnan(signs), 0.0, np.where(signs == 0, np.nan, np.nan_to_num(signs) * values))
+        if signed:  # both are not 0 where signs differ, or there is none
+            values = np.where(low * high < 0, np.nan, (low + high) * values)
         names = [network.labels[node] for node in nodes]
         head = "column" if "column" not in names else "(column)"
         matrix = {name: pl.Series(values[:, k]).fill_nan(None) for k, name in enumerate(names)}

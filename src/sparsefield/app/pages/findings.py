@@ -202,38 +202,30 @@ def _tell_mean(feature: Feature, state: _End, score: _End, both: np.ndarray) -> 
 
 
 def _tell_scores(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:
-    correlation = rank_correlation(one.values[both], two.values[both])
-    if correlation is None or correlation * feature.weight <= 0 or abs(correlation) < LEAST_CORRELATION:
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(end.values[both]) for end in (one, two)]
+    if any(np.ptp(rank) == 0 for rank in ranks):
+        return None
+    correlation = float(np.corrcoef(*ranks)[0, 1])
+    if correlation * feature.weight <= 0 or abs(correlation) < LEAST_CORRELATION:
         return None
     if two.variable.role == "observed":
         one, two = two, one
     words = _comparative(one.variable, up=True), _comparative(two.variable, up=correlation > 0)
-    over = f"{feature.template}, " if feature.over_link else ""
     linked = " of the linked row" if one.term.text == two.term.text else ""
     return (
-        f"{over}{words[0]} {one.term.text} goes with {words[1]} {two.term.text}{linked} "
+        f"{_over(feature)}{words[0]} {one.term.text} goes with {words[1]} {two.term.text}{linked} "
         f"(rank correlation {correlation:.2f})."
     )
 
 
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Return Spearman's rank correlation of two columns; None where one does not vary.
-
-    Examples
-    --------
-    >>> round(rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 9.0, 5.0])), 3)
-    0.5
-    """
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(values) for values in (first, second)]
-    if any(len(rank) == 0 or np.ptp(rank) == 0 for rank in ranks):
-        return None
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
 def _where(feature: Feature, condition: _End) -> str:
-    return f"{feature.template}, where {condition.term.text}" if feature.over_link else f"where {condition.term.text}"
+    return f"{_over(feature)}where {condition.term.text}"
+
+
+def _over(feature: Feature) -> str:
+    return f"{feature.template}, " if feature.over_link else ""
 
 
 def _comparative(variable: Variable, *, up: bool) -> str:
@@ -249,13 +241,7 @@ def _mean_text(variable: Variable, mean: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share as a percentage with two digits, such as 49%, 4.3% or 0.31%.
-
-    Examples
-    --------
-    >>> _percent(0.494), _percent(0.043), _percent(0.00312), _percent(1.0)
-    ('49%', '4.3%', '0.31%', '100%')
-    """
+    """Return a share as a percentage with two digits, such as 49%, 4.3% or 0.31%."""
     return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{100 * share:.2g}%"
 
 

@@ -22,6 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
+import sparsefield
 from sparsefield.analysis import calibration
 from sparsefield.analysis.centrality import find_centrality
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
@@ -38,16 +39,14 @@ from sparsefield.app.pages.fit_summary import (
     describe_weights,
     stability_column,
 )
-from sparsefield.app.pages.groups import Groups, find_groups
+from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
-from sparsefield.app.pages.repeat_fit import as_command, as_python, changed_options, list_versions, training_source
-from sparsefield.app.pages.short_names import cut
+from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.tables.codebook import Codebook
 from sparsefield.app.tables.source import source_of
 from sparsefield.estimators import FieldEstimator
 from sparsefield.model import Field
 from sparsefield.model.atomic_write import write_atomically
-from sparsefield.option_objects import as_expression
 from sparsefield.text import count
 
 WeightIntervals = Mapping[str, tuple[float, float]]
@@ -56,7 +55,6 @@ WeightIntervals = Mapping[str, tuple[float, float]]
 MAX_FEATURES, MAX_COLUMNS = 200, 400
 """Features and columns of the tables."""
 
-MAX_COMMUNITIES, MAX_MEMBERS, MAX_VALUES_LENGTH = 12, 14, 120
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
 
@@ -128,7 +126,7 @@ def make_page(
         columns=None if scored is None else _columns(network, scored),
         quality=None if scored is None or not scored.scores else _quality(field, scored),
         features=_features(field, by_feature),
-        communities=_communities(groups),
+        groups=groups,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
         method=_method(estimator, data_name, () if scored is None else scored.unknown_columns),
@@ -146,6 +144,7 @@ def _environment() -> Environment:
     environment.filters["fixed"] = lambda value, digits=3: f"{value:.{digits}f}".replace("-", "\u2212")
     environment.filters["percent"] = lambda value, digits=1: f"{value:.{digits}%}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
+    environment.filters["level_bar"] = lambda own: (own.label, own.rows, f"{own.label}: {count(own.rows, 'row')}")
     environment.globals["count"] = count
     return environment
 
@@ -270,6 +269,7 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     ]
     return {
         "source": source,
+        "training": _are_training_rows(field, scored),
         "gains": describe_gains(scored.scores, "Values"),
         "whole": calibration.overall(scored.scores),
         "points": points,
@@ -290,15 +290,6 @@ def _features(field: Field, intervals: WeightIntervals) -> dict[str, Any]:
         "intervals": intervals,
         "scale": describe_weights(field),
     }
-
-
-def _communities(groups: Groups) -> dict[str, Any]:
-    labels = groups.network.labels
-    listed = [
-        {"title": title, "names": [labels[node] for node in members[:MAX_MEMBERS]], "size": len(members)}
-        for title, members in zip(groups.titles[:MAX_COMMUNITIES], groups.members, strict=False)
-    ]
-    return {"groups": listed, "more": max(0, len(groups.names) - MAX_COMMUNITIES), "found": groups.found}
 
 
 def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
@@ -330,17 +321,18 @@ def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
 def _method(estimator: FieldEstimator, data_name: str | None, left_out: Sequence[str]) -> dict[str, Any]:
     """Return how the field was learned, and how to repeat that."""
     field = estimator.field_
-    method = {"learned": field.record.is_learned, "versions": list_versions(field)}
+    method = {
+        "learned": field.record.is_learned,
+        "by": field.record.version or "unknown",
+        "written_by": sparsefield.__version__,
+    }
     if not field.record.is_learned:
         return method
-    source = training_source(estimator, data_name, left_out)
-    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(estimator).items())
     return method | {
         "convergence": describe_convergence(field, estimator.get_params()),
         "candidates": field.layout.n_candidate_pairs,
-        "options": options or "none",
-        "command": as_command(estimator, source),
-        "python": as_python(estimator, source),
+        "python": estimator_expression(estimator),
+        "command": as_command(estimator, training_source(estimator, data_name, left_out)),
     }
 
 
@@ -349,17 +341,7 @@ def _method(estimator: FieldEstimator, data_name: str | None, left_out: Sequence
 
 def write_codebook(book: Codebook, path: str | os.PathLike[str], *, title: str = "Codebook") -> None:
     """Write an HTML page about a table, which works offline, with a small distribution of every column."""
-    columns = [
-        {
-            "entry": entry,
-            "values": cut(entry.describe_values(), MAX_VALUES_LENGTH),
-            "bars": [(own.label, own.rows, f"{own.label}: {count(own.rows, 'row')}") for own in entry.levels]
-            if entry.n_values
-            else [],
-        }
-        for entry in book.columns
-    ]
-    page = render_page("codebook.html", ("tables.js",), title=title, book=book, columns=columns)
+    page = render_page("codebook.html", ("tables.js",), title=title, book=book)
     write_atomically(Path(path), page.encode())
 
 

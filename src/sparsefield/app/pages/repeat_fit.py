@@ -1,21 +1,16 @@
-"""How to repeat a fit: a command, lines of Python, and the versions."""
+"""How to repeat a fit: a command, and the estimator as an expression of Python."""
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections.abc import Sequence
 from dataclasses import is_dataclass
-from importlib.metadata import version
 from typing import Any
 
-import sparsefield
-from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.source import Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
-from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
 
 FLAGS = ("l1", "selection", "penalty", "objective", "induction", "refit")
@@ -25,7 +20,6 @@ BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
 
 NOT_OF_THE_FIT = ("engine", "n_jobs", "verbose", "callbacks")
-LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 def training_source(estimator: FieldEstimator, data_name: str | None = None, left_out: Sequence[str] = ()) -> Source:
@@ -78,7 +72,7 @@ def as_command(estimator: FieldEstimator, source: Source) -> str | None:
         if any(mark in label for label in labels for mark in "<,") or "," in name:
             return None
         words += ["--ordinal", f"{name}={'<'.join(labels)}"]
-    words += [word for name in _observed(estimator.field_) for word in ("--observed", name)]
+    words += [word for variable in estimator.field_.schema.observed for word in ("--observed", variable.name)]
     return shlex.join([*words, *source_words(source)])
 
 
@@ -102,47 +96,13 @@ def source_words(source: Source) -> list[str]:
     return words
 
 
-def as_python(estimator: FieldEstimator, source: Source) -> str:
-    """Return lines of Python that learn the field from a file."""
-    changed, kind = changed_options(estimator), type(estimator).__name__
-    changed.pop("observed", None)
-    linked = isinstance(estimator, RelationalField)
-    if not linked and _kinds(estimator):
+def estimator_expression(estimator: FieldEstimator) -> str:
+    """Return the estimator as an expression of Python, with the parameters that differ from the defaults."""
+    changed = changed_options(estimator)
+    if not isinstance(estimator, RelationalField) and _kinds(estimator):
         changed["kinds"] = _kinds(estimator)
-    names = [kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
-    head = f"from sparsefield import {', '.join(sorted(names + ['read_schema'] * linked))}\n"
-    model = f"field = {kind}({', '.join(f'{name}={as_expression(value)}' for name, value in changed.items())})\n"
-    if linked:
-        return f"{head}\n{model}field.fit(read_schema({source.file!r}))\n"
-    head += _reading_lines(source)
-    if not isinstance(estimator, MarkovField):
-        labels = [variable.name for variable in estimator.field_.schema.targets]
-        return f"{head}{model}field.fit(data.drop({labels!r}), data.select({labels!r}))\n"
-    given = f", observed={_observed(estimator.field_)!r}" if _observed(estimator.field_) else ""
-    given += f", sample_weight=table[{source.weight!r}].to_numpy()" if source.weight is not None else ""
-    given += f", groups=table[{source.group!r}]" if source.group is not None else ""
-    if source.columns is not None:
-        given += f", columns=open({source.columns!r}, encoding='utf-8-sig').read().splitlines()"
-    return f"{head}{model}field.fit(data{given})\n"
-
-
-def _reading_lines(source: Source) -> str:
-    """Return lines of Python that read ``table`` from its file, and ``data``, its columns that are learned."""
-    if source.file.lower().endswith(".npz"):
-        return f"import scipy.sparse as sp\n\ndata = sp.load_npz({source.file!r})\n"
-    plain = source.reading == ReadOptions()
-    others = [name for name in (source.weight, source.group) if name is not None]
-    dropped = list(dict.fromkeys([*source.identifiers, *source.left_out, *others]))
-    lines = [
-        *(["from sparsefield.app.cli.table_checks import group_levels"] if source.top_levels is not None else []),
-        f"from sparsefield.app.tables.read import {'' if plain else 'ReadOptions, '}read_table",
-        "",
-        f"table = read_table({source.file!r}{'' if plain else f', {as_expression(source.reading)}'})",
-        f"data = table.drop({dropped!r})" if dropped else "data = table",
-    ]
-    if source.top_levels is not None:
-        lines.append(f"data = group_levels(data, data.columns, {source.top_levels})")
-    return "\n".join([*lines, ""])
+    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
+    return f"{type(estimator).__name__}({options})"
 
 
 def _kinds(estimator: FieldEstimator) -> dict[Any, Any]:
@@ -156,17 +116,3 @@ def _kinds(estimator: FieldEstimator) -> dict[Any, Any]:
         if variable.kind == "ordinal" and variable.name not in known and isinstance(variable.states[0], str):
             kinds[variable.name] = list(variable.states)
     return kinds
-
-
-def list_versions(field: Field) -> dict[str, str]:
-    """Return the versions of the library that learned the field, and of the present ones."""
-    return {
-        "sparsefield that learned the field": field.record.version or "unknown",
-        "sparsefield that wrote this page": sparsefield.__version__,
-        "Python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
-    }
-
-
-def _observed(field: Field) -> list[str]:
-    return [variable.name for variable in field.schema.observed]

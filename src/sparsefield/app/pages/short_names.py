@@ -47,17 +47,6 @@ def shorten(text: str, longest: int) -> str:
     return text[: room - tail].rstrip() + DOTS + (text[-tail:].lstrip() if tail else "")
 
 
-def cut(text: str, longest: int) -> str:
-    """Return the first ``longest`` characters of a list or a sentence; three dots stand for the rest.
-
-    Examples
-    --------
-    >>> cut("Oslo 40%, Bergen 30%, Bodø 10%", 20)
-    'Oslo 40%, Bergen 30…'
-    """
-    return text if len(text) <= longest else text[: max(longest - 1, 1)].rstrip() + DOTS
-
-
 def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
     """Return shortened texts, of which two are equal only if the given ones are.
 

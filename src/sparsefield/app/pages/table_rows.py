@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.analysis.network import variable_at
-from sparsefield.app.pages.cell_beliefs import group_states, number_range
+from sparsefield.app.pages.cell_beliefs import code_of, group_states, number_range
 from sparsefield.data import Relational
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.number_text import write_number
@@ -97,10 +97,7 @@ class TableRows:
 
     def variable(self, table: str, name: str) -> Variable:
         """Return a variable, or refuse a column that the model does not have."""
-        schema = self.schemas.get(table)
-        if schema is None or name not in schema.index_of_name:
-            raise DataError(f"The model has no column {name!r}.")
-        return variable_at(schema, schema.index_of_name[name])
+        return find_variable(self.schemas.get(table), name)
 
     def values_of(self, table: str, row: int, accepted: Mapping[Cell, Label]) -> dict[str, Any]:
         """Return {column: value} of a row, accepted values included; None where one is missing."""
@@ -120,7 +117,7 @@ class TableRows:
             variable = self.variable(table, name)
             if variable.role == "observed":
                 covariates.append({"name": name, "value": str(value)})
-            elif value is not None and (variable.numeric or value in variable.code_of_label):
+            elif is_known(variable, value):
                 shown = _observed(variable, value, beliefs[name])
                 values.append({"name": name, "accepted": (table, row, name) in accepted, **shown})
             elif source.is_missing(row, name):
@@ -159,6 +156,18 @@ class TableRows:
         return buffer.getvalue()
 
 
+def find_variable(schema: Schema | None, name: str) -> Variable:
+    """Return a variable of a schema, or refuse a column that it does not have."""
+    if schema is None or name not in schema.index_of_name:
+        raise DataError(f"The model has no column {name!r}.")
+    return variable_at(schema, schema.index_of_name[name])
+
+
+def is_known(variable: Variable, value: Any) -> bool:
+    """Return whether a cell has a value that the model knows."""
+    return value is not None and (variable.numeric or variable.role == "observed" or value in variable.code_of_label)
+
+
 def read_value(variable: Variable, text: str) -> Label:
     """Return the state or number of a variable that a text stands for; of dates, the number of days."""
     if not variable.numeric:
@@ -182,12 +191,12 @@ def _observed(variable: Variable, value: Any, belief: np.ndarray) -> dict[str, A
     """
     if variable.numeric:
         number = days_of(variable.name, value, variable.dtype, "value") if family_of(variable.dtype) else float(value)
-        place = int(variable.position_of_code[variable.codes_of(np.array([number]))[0]])
+        place = int(variable.position_of_code[code_of(variable, number)])
         upper = np.cumsum(belief[::-1])[::-1]
         probabilities = np.minimum(1.0, 2.0 * np.minimum(np.cumsum(belief), upper))
         expected, surprising = _number_text(variable, belief), bool(probabilities[place] < UNLIKELY)
     else:
-        place, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
+        place, best = int(variable.position_of_code[code_of(variable, value)]), int(belief.argmax())
         probabilities, surprising = belief, place != best
         expected = f"{variable.states[best]} ({belief[best]:.0%})"
     logs = np.log(np.maximum(probabilities, LEAST))

@@ -286,7 +286,7 @@ const net = (() => {
     const a = spot(scene.place.get(data.a[e])),
       b = spot(scene.place.get(data.b[e])),
       share = data.s[e] / largest;
-    const width = (0.7 + 6.3 * share) * grow(),
+    const width = (0.7 + 6.3 * share * clamp(Math.sqrt(70 / many), 0.3, 1)) * grow(), // thinner where there are many
       dash = data.sign[e] < 0 && many < 1500 ? [2 * width + 2, width + 1.5] : [];
     const style = {
       width: e === state.edge ? width + 2 : width,
