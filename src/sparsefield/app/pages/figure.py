@@ -55,8 +55,6 @@ LETTER, RING = 0.58, 0.3
 """Width of a letter as a share of the size of the font, and of a ring as a share of the radius."""
 
 LEGEND_LINE, LEGEND_COLUMN, TITLE_HEIGHT = 17.0, 122.0, 24.0
-BENDS = (0.0, 0.12, -0.12, 0.22, -0.22, 0.34, -0.34)
-"""Curvatures that are tried for an edge until it passes behind no third circle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,10 +404,9 @@ def _draw_edges(ax: Axes, part: Subgraph, places: np.ndarray, nodes: _Nodes, wid
     largest = float(part.strengths.max(initial=0.0)) or 1.0
     for order, (edge, (a, b)) in enumerate(zip(part.edges.tolist(), part.ends.tolist(), strict=True)):
         pair = tuple(sorted((a, b)))
-        others = np.delete(np.arange(len(places)), [a, b])
-        bends = BENDS if pairs[pair] == 1 else (0.2 * ((pairs[pair] - 1) / 2 - seen[pair]),)
+        bend = 0.2 * ((pairs[pair] - 1) / 2 - seen[pair])  # several edges of two columns, over links, are side by side
         seen[pair] += 1
-        curve, middle = _curve(places[a], places[b], nodes.around[a], bends, places[others], nodes.around[others])
+        curve, middle = _curve(places[a], places[b], float(nodes.around[a]), bend)
         strength, sign = float(network.strengths[edge]), int(network.signs[edge])
         share = strength / largest
         width = (0.5 + (widest - 0.5) * share) * POINTS_PER_PIXEL
@@ -421,7 +418,7 @@ def _draw_edges(ax: Axes, part: Subgraph, places: np.ndarray, nodes: _Nodes, wid
             weight = -strength if sign < 0 else strength
             text = f"{weight:.2f}" if strength >= 0.005 or strength == 0 else f"{weight:.2g}"
             size = max(0.8 * nodes.size, 7.0)
-            _text(ax, *middle, text.replace("-", "\u2212"), size, SIGN_COLORS[sign], zorder=4)
+            _text(ax, middle[0], middle[1], text.replace("-", "\u2212"), size, SIGN_COLORS[sign], zorder=4)
 
 
 def _draw_nodes(
@@ -456,27 +453,13 @@ def _text(ax: Axes, x: float, y: float, words: str, size: float, color: str, *, 
     ax.text(x, y, words, fontsize=points, color=color, ha="center", va="center", zorder=zorder, bbox=ground)
 
 
-def _curve(
-    start: np.ndarray, end: np.ndarray, radius: float, bends: tuple[float, ...], centers: np.ndarray, radii: np.ndarray
-) -> tuple[Curve, np.ndarray]:
-    """Return a quadratic curve between two circles that passes behind no other one, if a bend achieves it, and its
-    middle; a loop where both circles are the same."""
+def _curve(start: np.ndarray, end: np.ndarray, radius: float, bend: float) -> tuple[Curve, np.ndarray]:
+    """Return a curve between two circles and its middle; a loop where both circles are the same."""
     from matplotlib.path import Path as Curve
 
     along = end - start
     if not along.any():
         corners = np.array([[-0.4, -0.8], [-2.0, -3.4], [2.0, -3.4], [0.4, -0.8]])
         return Curve(start + radius * corners, [1, 4, 4, 4]), start - np.array([0.0, 2.7 * radius])
-    aside = np.array([along[1], -along[0]])
-    steps = np.linspace(0.0, 1.0, 15)[1:-1, None]
-    best, least = start, math.inf
-    for bend in bends:
-        control = (start + end) / 2 + bend * aside
-        points = (1 - steps) ** 2 * start + 2 * steps * (1 - steps) * control + steps**2 * end
-        gaps = np.linalg.norm(points[:, None] - centers[None], axis=2) - radii - 2.0
-        hidden = float(-np.minimum(gaps, 0.0).sum())
-        if hidden < least:
-            best, least = control, hidden
-        if least == 0.0:
-            break
-    return Curve([start, best, end], [1, 3, 3]), (start + 2 * best + end) / 4
+    control = (start + end) / 2 + bend * np.array([along[1], -along[0]])
+    return Curve([start, control, end], [1, 3, 3]), (start + 2 * control + end) / 4

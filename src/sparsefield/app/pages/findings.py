@@ -279,7 +279,8 @@ def _read_ends(sample: LocalDataset, feature: Feature) -> tuple[_End, _End] | No
             places, pairs = places[::-1], pairs[::-1]
     if any(column == COUNT_COLUMN for _, column in places):
         return None
-    ends = [_read(sample, *place, *rest) for place, *rest in zip(places, feature.terms, pairs, strict=True)]
+    parts = zip(places, feature.terms, pairs, strict=True)
+    ends = [_read(sample, *place, term, rows) for place, term, rows in parts]
     return None if "latent" in [end.variable.role for end in ends] else (ends[0], ends[1])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.communities import find_communities, modularity, name_community
+from sparsefield.analysis.communities import find_communities, name_community
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.short_names import MAX_LISTED
 from sparsefield.app.tables.read_options import DEFAULT_MISSING
@@ -52,12 +52,6 @@ class Groups:
             if self.number[node] < len(members):
                 members[self.number[node]].append(node)
         return members
-
-    @property
-    def modularity(self) -> float:
-        """Modularity of the groups."""
-        label = np.array([self.of(node) for node in range(len(self.network.labels))])
-        return modularity(label, self.network.ends, self.network.strengths)
 
 
 def find_groups(network: Network, communities: Mapping[str, Any] | None = None) -> Groups:

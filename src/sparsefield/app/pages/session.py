@@ -167,9 +167,7 @@ class Session:
                 moved = 0.5 * np.abs(beliefs - before[own][name]).sum(axis=1)
                 chosen = set(np.flatnonzero(known.to_numpy() & (moved >= LEAST_CHANGE)).tolist())
                 chosen |= {row} if own == table and (known[row] or cells.get((own, row, name), 0) is None) else set()
-                chosen -= {
-                    key[1] for key, value in cells.items() if (key[0], key[2]) == (own, name) and value is not None
-                }
+                chosen -= {row} if own == table and cells.get((own, row, name)) is not None else set()
                 for k in chosen:
                     label = f"{own} {rows.row_name(own, k)}: {name}"
                     changes.append(_change(variable, label, before[own][name][k], beliefs[k], None, f"{own}.{name}"))
@@ -282,13 +280,12 @@ class Session:
 
     def _accepted(self, request: Mapping[str, Any]) -> dict[Cell, Label]:
         """Return the values that the user accepted, from a list of [table, row, column, text]."""
-        accepted, rows = {}, self.rows
-        for entry in request.get("accepted", []) if rows is not None else []:
+        accepted = {}
+        for entry in [] if self.rows is None else request.get("accepted", []):
             if not (isinstance(entry, list) and len(entry) == 4):
                 raise DataError("An accepted value is a list of table, row, column and value.")
-            table, row = self._row({"table": entry[0], "row": entry[1]})
-            name = str(entry[2])
-            accepted[(table, row, name)] = read_value(self._rows().variable(table, name), str(entry[3]))
+            table, row, name = *self._row({"table": entry[0], "row": entry[1]}), str(entry[2])
+            accepted[table, row, name] = read_value(self._rows().variable(table, name), str(entry[3]))
         return accepted
 
     def _method(self, request: Mapping[str, Any]) -> str:

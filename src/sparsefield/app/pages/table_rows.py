@@ -50,10 +50,6 @@ class InputTable:
     def n_rows(self) -> int:
         return self.known.height
 
-    def is_missing(self, row: int, name: str) -> bool:
-        """Return whether a predicted column has no value in a row."""
-        return name in self.missing and bool(self.missing[name][row])
-
     @cached_property
     def row_names(self) -> pl.Series | None:
         """Names of the rows: their key, or the first column that is not in the model."""
@@ -120,7 +116,7 @@ class TableRows:
             elif is_known(variable, value):
                 shown = _observed(variable, value, beliefs[name])
                 values.append({"name": name, "accepted": (table, row, name) in accepted, **shown})
-            elif source.is_missing(row, name):
+            elif name in source.missing and source.missing[name][row]:
                 missing.append({"name": name, **_missing(variable, beliefs[name])})
             else:
                 unknown.append({"name": name, "value": str(source.raw[name][row])})
