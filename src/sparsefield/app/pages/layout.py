@@ -20,6 +20,9 @@ GROUP_PULL, MAX_GROUP_PULL = 0.02, 2.0
 ASPECT = 1.25
 """Ratio of width to height that a component is stretched by."""
 
+EVENLY = 0.4
+"""Share of the ranks of coordinates in the positions of a component."""
+
 MIN_GROUPED = 60
 """Nodes beyond which the nodes of a group are kept near each other; few nodes show their groups by color alone."""
 
@@ -86,7 +89,12 @@ def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray, se
     if n_nodes == 2:
         return np.array([[-0.5, 0.0], [0.5, 0.0]])
     positions = _apply_forces(_spectral_layout(n_nodes, ends, pull, seed), ends, pull, groups)
-    return _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
+    positions = _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
+    if n_nodes <= SMALL:
+        return positions
+    # A long branch would leave no room for the others: ranks bring it nearer, and spread what is crowded.
+    ranks = np.argsort(np.argsort(positions, axis=0, kind="stable"), axis=0, kind="stable") / (n_nodes - 1) - 0.5
+    return (1.0 - EVENLY) * positions + EVENLY * ranks * np.ptp(positions, axis=0)
 
 
 def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray, seed: int) -> np.ndarray:

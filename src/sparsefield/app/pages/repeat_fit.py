@@ -13,8 +13,9 @@ from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.option_objects import as_expression, changed_fields
 
-FLAGS = ("l1", "selection", "penalty", "objective", "induction", "refit")
-"""Parameters that are options of the command line by their own names; all others are set by ``--set``."""
+EVERYDAY = ("l1", "selection", "penalty", "objective", "induction", "refit")
+FLAGS = {name: f"--{name}" for name in EVERYDAY} | {"random_state": "--seed"}
+"""Options of the command line by the names of parameters; all others are set by ``--set``."""
 
 BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
@@ -82,8 +83,9 @@ def _option_words(name: str, value: Any) -> list[str]:
         kind = getattr(value, "name", None)
         words = [] if kind is None else _option_words(name, kind)
         return words + [w for k, v in changed_fields(value).items() for w in _option_words(f"{name}.{k}", v)]
-    text = ("no", "yes")[value] if isinstance(value, bool) else value
-    return [f"--{name}", str(text)] if name in FLAGS else ["--set", f"{name}={text}"]
+    parts = value if isinstance(value, (tuple, list)) else [value]
+    text = ",".join(("no", "yes")[part] if isinstance(part, bool) else str(part) for part in parts)
+    return [FLAGS[name], text] if name in FLAGS else ["--set", f"{name}={text}"]
 
 
 def source_words(source: Source) -> list[str]:
