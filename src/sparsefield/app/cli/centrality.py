@@ -122,7 +122,7 @@ def centrality(
 
 def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
     """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
-    from sparsefield.app.pages.column_values import read_column_values
+    from sparsefield.app.pages.groups import read_column_values
 
     if not words:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.pages.visible_text import visible
+from sparsefield.app.pages.short_names import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

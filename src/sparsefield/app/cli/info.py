@@ -53,7 +53,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10, a
     if as_json:
         show_json({"model": str(model), **model_content(saved)})
         return
-    from sparsefield.app.pages.edge_summary import describe_edges
+    from sparsefield.app.pages.findings import describe_edges
 
     field = saved.field
     record, layout = field.record, field.layout

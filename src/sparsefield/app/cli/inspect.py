@@ -60,7 +60,7 @@ def inspect(
     columns = replace(columns, weight=weight, group=group)
     book = _read_codebook(data, reading, columns)
     if output is not None:
-        from sparsefield.app.pages.codebook_page import write_codebook
+        from sparsefield.app.pages.page import write_codebook
 
         write_codebook(book, output, title=f"Codebook of {data.name}")
     if as_json:

@@ -184,7 +184,7 @@ def plot(
 
 def _note_communities(drawn: NetworkPlot, given: Mapping[str, Any] | str | None) -> None:
     """Print the columns that given communities leave out."""
-    from sparsefield.app.pages.column_values import list_some
+    from sparsefield.app.pages.short_names import list_some
 
     absent = [name for name in drawn.network.labels if name not in given] if isinstance(given, dict) else []
     if absent:

@@ -79,7 +79,7 @@ def stability(
 def _content(field: Field) -> dict[str, Any]:
     """Return the selection frequencies as values that JSON can express."""
     from sparsefield.analysis.feature_sentences import list_features
-    from sparsefield.app.pages.stability_text import describe_stability, often_left_out, stability_column
+    from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
 
     features, how = list_features(field), field.record.stability
     share = stability_column(field, features)
@@ -93,7 +93,7 @@ def _content(field: Field) -> dict[str, Any]:
 
 def _show(field: Any) -> None:
     from sparsefield.analysis.feature_sentences import list_features
-    from sparsefield.app.pages.stability_text import describe_stability, stability_column
+    from sparsefield.app.pages.fit_summary import describe_stability, stability_column
 
     features = list_features(field.field_)
     share = stability_column(field.field_, features)
