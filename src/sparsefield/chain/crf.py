@@ -10,23 +10,22 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, Self
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.chain.labels import (
-    SequenceScores,
-    drop_column,
+from sparsefield.chain.model import (
+    ChainEstimatorRecord,
+    ChainModel,
     encode_labels,
     learn_classes,
-    read_labels,
-    score_sequences,
+    load_chain,
+    save_chain,
 )
-from sparsefield.chain.model import ChainEstimatorRecord, ChainModel, load_chain, save_chain
 from sparsefield.chain.problem import ChainProblem, sum_chains
-from sparsefield.chain.reading import ReadSequences, is_frame, read_sequences
+from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
 from sparsefield.chain.training import ChainTrainer, select_l1
 from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.block_collection import Engine
@@ -36,7 +35,7 @@ from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_w
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FullL1, Grafting
-from sparsefield.model.fit_record import FitRecord, IterationRecord
+from sparsefield.model.fit_record import IterationRecord
 from sparsefield.option_objects import OptionObject, changed_fields
 from sparsefield.parameter_checks import COUNT, FLAG, RULES, attributes, problems_of, raise_problems
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
@@ -100,8 +99,15 @@ class ChainCRF(BaseEstimator):
 
     Attributes
     ----------
+    classes_, attributes_ : (labels,) array of the labels, sorted; tuple of the attributes of training
+    intercept_ : (labels,) array of the weights of labels alone
+    n_features_ : number of state and transition features with a weight
+    l1_ : the l1 of the fit, the selected one for ``l1="auto"``
+    objective_ : minus the log-likelihood of training, and penalties
+    kkt_violation_, converged_ : largest violation of the optimality conditions over all candidates, left-out ones
+        included, and whether it is at most ``kkt_tol`` x l1
+    n_iter_ : number of optimizer steps
     model_ : ChainModel
-        Attributes, labels, features and weights.
 
     Examples
     --------
@@ -152,7 +158,7 @@ class ChainCRF(BaseEstimator):
             How often each sequence counts; sequences of a frame are in order of their first rows.
         """
         self._check_parameters()
-        read = read_sequences(drop_column(X, y), sequence=sequence)
+        read = read_sequences(X, sequence=sequence, label_column=y if isinstance(y, str) else None)
         labels = read_labels(y, read, X)
         table, weights = read.table, _check_weights(sample_weight, read.table.n_sequences)
         if not weights.all():
@@ -176,12 +182,11 @@ class ChainCRF(BaseEstimator):
                 criterion = self._resolve("selection")
                 selection = select_l1(trainer, criterion, self._generator())
                 fitted, record = trainer.fit(selection.l1, start or selection.start)
-                record = msgspec.structs.replace(record, path=selection.path, criterion=criterion.name)
+                record = replace(record, path=selection.path, criterion=criterion.name)
             else:
                 fitted, record = trainer.fit(float(self.l1), start)
-        self.model_ = ChainModel(tuple(read.numbers), classes, fitted, record)
-        self.sequence_, self.kind_ = sequence, read.kind
-        self._label_column = y if isinstance(y, str) else None
+        model = ChainModel(tuple(read.numbers), classes, fitted, record)
+        self._restore(model, read.kind, sequence, y if isinstance(y, str) else None)
         if not record.converged:
             warnings.warn(
                 f"The fit stopped after {record.n_iter} iterations with a violation of {record.kkt_violation:.2g}: "
@@ -190,16 +195,6 @@ class ChainCRF(BaseEstimator):
                 stacklevel=2,
             )
         return self
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels, sorted, (labels,)."""
-        return self._model.classes
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The weights of labels alone, (labels,)."""
-        return self._model.weights.intercepts.copy()
 
     @property
     def state_features_(self) -> Frame:
@@ -212,24 +207,9 @@ class ChainCRF(BaseEstimator):
         return make_frame(self._model.transition_table(), self.kind_)
 
     @property
-    def attributes_(self) -> tuple[str, ...]:
-        """The attributes of training."""
-        return self._model.attributes
-
-    @property
-    def n_features_(self) -> int:
-        """Number of state and transition features with a weight."""
-        return self._model.weights.features.n_pairs
-
-    @property
-    def l1_(self) -> float:
-        """The l1 of the fit: the selected one for ``l1="auto"``."""
-        return float(self._record.l1 or 0.0)
-
-    @property
     def path_(self) -> Frame:
         """Frame of the values of l1 that were tried: l1, features, score (per token), its error, selected."""
-        rows = self._record.path
+        rows = self._model.record.path
         if not rows:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto'.")
         return make_frame(
@@ -239,29 +219,9 @@ class ChainCRF(BaseEstimator):
     @property
     def history_(self) -> Frame:
         """Frame with a row per optimizer step: objective, features, phase, seconds and more."""
-        rows = [row.as_row() for row in self._record.iterations]
+        rows = [row.as_row() for row in self._model.record.iterations]
         keys = list(rows[0]) if rows else list(IterationRecord.__struct_fields__)
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
-
-    @property
-    def objective_(self) -> float:
-        """Minus the log-likelihood of training, and penalties."""
-        return float(self._record.objective or 0.0)
-
-    @property
-    def kkt_violation_(self) -> float:
-        """Largest violation of the optimality conditions over all candidates, left-out ones included."""
-        return float(self._record.kkt_violation or 0.0)
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the violation is at most ``kkt_tol`` x l1."""
-        return self._record.converged
-
-    @property
-    def n_iter_(self) -> int:
-        """Number of optimizer steps."""
-        return self._record.n_iter
 
     def predict(self, X: Any) -> Any:
         """Return the most probable labeling of each sequence (Viterbi): lists of labels; for a frame, a label per row.
@@ -303,22 +263,18 @@ class ChainCRF(BaseEstimator):
             return ChainProblem(read.table, codes, len(self.classes_), engine).log_likelihoods(self._model.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of tokens that are labeled correctly."""
-        return self.evaluate(X, y, sample_weight).token_accuracy
+        """Return the share of tokens that are labeled correctly; weights are of sequences.
 
-    def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> SequenceScores:
-        """Return the accuracy of tokens and of sequences, and precision, recall and F1 of entities.
-
-        Entities are those of BIO or IOBES labels, as seqeval defines them. Tokens whose label is None do not count.
-        Weights are of sequences.
+        Tokens whose label is None do not count.
         """
         read = self._read(X)
         labels = read_labels(y, read, X)
         weights = _check_weights(sample_weight, read.table.n_sequences)
         with self._engine(read) as engine:
             codes = best_labels(self._model.weights, read.table, engine)
-        truth = [labels[a:b] for a, b in pairwise(read.table.offsets.tolist())]
-        return score_sequences(truth, self._split(codes, read), weights)
+        known = np.repeat(weights, np.diff(read.table.offsets)) * [label is not None for label in labels]
+        right = [a == b for a, b in zip(labels, self.classes_[codes].tolist(), strict=True)]
+        return float(known @ right / known.sum()) if known.any() else float("nan")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted chain to one safetensors file, which `sparsefield.load` reads without running any code."""
@@ -330,14 +286,19 @@ class ChainCRF(BaseEstimator):
                 params[name] = {"object": type(value).__name__, **value.get_params()}
         save_chain(self._model, path, ChainEstimatorRecord(params, self.kind_, self.sequence_, self._label_column))
 
+    def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
+        """Set the attributes of a fitted chain."""
+        record, weights = model.record, model.weights
+        self.model_, self.kind_, self.sequence_, self._label_column = model, kind, sequence, label_column
+        self.classes_, self.attributes_ = model.classes, model.attributes
+        self.intercept_, self.n_features_ = weights.intercepts, weights.features.n_pairs
+        self.l1_, self.objective_, self.kkt_violation_ = record.l1, record.objective, record.kkt_violation
+        self.converged_, self.n_iter_ = record.converged, record.n_iter
+
     @property
     def _model(self) -> ChainModel:
         check_is_fitted(self, "model_")
         return self.model_
-
-    @property
-    def _record(self) -> FitRecord:
-        return self._model.record
 
     def _resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates."""
@@ -371,7 +332,7 @@ class ChainCRF(BaseEstimator):
         if is_frame(X) and self.sequence_ is None:
             raise DataError("X is a frame, and this chain was fitted to lists of sequences: pass such a list.")
         sequence = self.sequence_ if is_frame(X) else None
-        return read_sequences(drop_column(X, self._label_column), model.numbers, len(model.attributes), sequence)
+        return read_sequences(X, model.numbers, len(model.attributes), sequence, self._label_column)
 
     def _engine(self, read: ReadSequences) -> AbstractContextManager[Engine]:
         """Return the engine of an answer: threads only where they are worth their start.
@@ -393,18 +354,16 @@ def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     model, extra = load_chain(path)
     kinds = {kind.__name__: kind for part, _ in PARTS.values() for kind in part}
     try:
-        params = {
-            name: kinds[value["object"]](**{k: v for k, v in value.items() if k != "object"})
-            if isinstance(value, dict)
-            else value
-            for name, value in extra.params.items()
-        }
+        params = dict(extra.params)
+        for name in params.keys() & PARTS.keys():
+            if isinstance(params[name], dict):
+                options = dict(params[name])
+                params[name] = kinds[options.pop("object")](**options)
         chain = ChainCRF(**params)
         chain._check_parameters()
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: a chain with damaged options ({error}).") from error
-    chain.model_, chain.kind_ = model, extra.kind
-    chain.sequence_, chain._label_column = extra.sequence, extra.label_column
+    chain._restore(model, extra.kind, extra.sequence, extra.label_column)
     return chain
 
 

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.labels import Label
+from sparsefield.errors import DataError
 from sparsefield.kernels.chain_scores import PADDING_SCORE, padded_width
 from sparsefield.model.fit_record import FitRecord, Record
 from sparsefield.model.model_file import CHAIN_FORMAT, MAX_WEIGHT, damaged, read_model, write_model
 
 MOST_ROW_WEIGHTS = 5 * 10**7
 """Above this number, weights are not spread over rows of all labels."""
+
+FEATURE_ARRAYS = {"offsets": np.int64, "labels": np.int32, "steps": np.int64, "intercepts": np.int64}
 
 StateWeights = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -160,6 +163,29 @@ class ChainModel:
         return ChainWeights(features_of_keys(keys[there][order], len(numbers), m), self.weights.theta[there][order])
 
 
+def learn_classes(labels: list[Any]) -> np.ndarray:
+    """Return the different labels, sorted, as an array; of dtype object unless all are of one type."""
+    known = set(labels) - {None}
+    if not known:
+        raise DataError("y has no known label: at least one token needs one.")
+    if len(set(map(type, known))) > 1 and not all(isinstance(label, (int, float, np.number)) for label in known):
+        raise DataError("y has labels of several types: make all of them strings, or all numbers.")
+    return np.array(sorted(known))
+
+
+def encode_labels(labels: list[Any], classes: np.ndarray) -> np.ndarray:
+    """Return the number of each label, -1 where it is not known, (tokens,)."""
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    number[None] = -1
+    try:
+        return np.fromiter((number[label] for label in labels), dtype=np.int64, count=len(labels))
+    except KeyError:
+        unknown = sorted({str(label) for label in labels if label not in number})
+        raise DataError(
+            f"y has the label(s) {', '.join(unknown[:5])}, which training did not have: use None for labels not known."
+        ) from None
+
+
 class ChainEstimatorRecord(Record, frozen=True):
     """The parameters of the estimator, and how its data were given."""
 
@@ -181,14 +207,8 @@ class ChainFileRecord(Record, frozen=True):
 def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: ChainEstimatorRecord) -> None:
     """Write a chain to a file atomically."""
     record = ChainFileRecord(model.attributes, tuple(model.classes.tolist()), model.record.without_timing(), extra)
-    features = model.weights.features
-    arrays = {
-        "offsets": np.asarray(features.offsets, dtype=np.int64),
-        "labels": np.asarray(features.labels, dtype=np.int32),
-        "steps": np.asarray(features.steps, dtype=np.int64),
-        "intercepts": np.asarray(features.intercepts, dtype=np.int64),
-        "weights": np.asarray(model.weights.theta, dtype=np.float64),
-    }
+    arrays = {name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()}
+    arrays["weights"] = model.weights.theta
     write_model(path, record, arrays, CHAIN_FORMAT)
 
 
@@ -197,8 +217,7 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainEstimator
     record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
         classes = np.array(record.classes)
-        names = ("offsets", "labels", "steps", "intercepts")
-        features = ChainFeatures(*(arrays[name] for name in names), len(classes))
+        features = ChainFeatures(**{name: arrays[name] for name in FEATURE_ARRAYS}, n_labels=len(classes))
         model = ChainModel(record.attributes, classes, ChainWeights(features, arrays["weights"]), record.record)
         _check(model)
     except (KeyError, ValueError, IndexError, OverflowError) as error:
@@ -209,20 +228,20 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainEstimator
 def _check(model: ChainModel) -> None:
     """Raise ValueError for a chain that no fit can produce, because kernels trust it."""
     features, weights, m = model.weights.features, model.weights.theta, len(model.classes)
-    offsets, labels, steps, intercepts = features.offsets, features.labels, features.steps, features.intercepts
+    arrays = {name: getattr(features, name) for name in FEATURE_ARRAYS}
     fits = (
-        (offsets.dtype == steps.dtype == intercepts.dtype == np.int64 and labels.dtype == np.int32)
-        and offsets.ndim == labels.ndim == steps.ndim == intercepts.ndim == weights.ndim == model.classes.ndim == 1
-        and len(set(model.attributes)) == len(model.attributes) == len(offsets) - 1
+        all(array.ndim == 1 and array.dtype == FEATURE_ARRAYS[name] for name, array in arrays.items())
+        and len(set(model.attributes)) == len(model.attributes) == len(features.offsets) - 1
         and (m > 0 and len(set(model.classes.tolist())) == m and model.classes.dtype.kind in "Uifb")
-        and (offsets[0] == 0 and offsets[-1] == len(labels) and bool((np.diff(offsets) >= 0).all()))
+        and (features.offsets[0] == 0 and features.offsets[-1] == features.n_states)
+        and bool((np.diff(features.offsets) >= 0).all())
     )
     if not fits:
         raise ValueError("attributes, labels and features do not match")
-    for values, stop in ((labels, m), (steps, m * m), (intercepts, m)):
+    for values, stop in ((features.labels, m), (features.steps, m * m), (features.intercepts, m)):
         if not ((values >= 0) & (values < stop)).all():
             raise ValueError("a feature refers to a label that does not exist")
     if not (np.diff(features.keys) > 0).all():
         raise ValueError("the features are not in order")
-    if len(weights) != features.size or weights.dtype != np.float64 or not (np.abs(weights) <= MAX_WEIGHT).all():
+    if weights.shape != (features.size,) or weights.dtype != np.float64 or not (np.abs(weights) <= MAX_WEIGHT).all():
         raise ValueError("the weights are not finite, or do not match the features")

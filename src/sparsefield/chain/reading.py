@@ -1,4 +1,4 @@
-"""Sequences of tokens with attributes: dictionaries, lists of strings, arrays, one frame, or a CoNLL file."""
+"""Labeled sequences: tokens that are dictionaries, lists of strings, rows of arrays or of one frame; CoNLL files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.token_table import TokenTable, cumulate
@@ -54,7 +55,11 @@ class ReadSequences:
 
 
 def read_sequences(
-    X: Any, known: Mapping[str, int] | None = None, n_attributes: int = 0, sequence: str | None = None
+    X: Any,
+    known: Mapping[str, int] | None = None,
+    n_attributes: int = 0,
+    sequence: str | None = None,
+    label_column: str | None = None,
 ) -> ReadSequences:
     """Return sequences as a table of tokens.
 
@@ -63,14 +68,15 @@ def read_sequences(
     X : sequences of dictionaries or of lists of strings, of arrays (tokens, attributes), or one frame
     known : the numbers of the attributes of a fit; others are left out. Without it, all attributes are numbered.
     n_attributes : where ``known`` is given, what its numbers are below
-    sequence : the column of a frame that names the sequence of each row
+    sequence, label_column : the columns of a frame that name the sequence of each row and, where it has one, its label
     """
     order, kind = None, "array"
     if is_frame(X):
         source = as_source(X)
         kind = source.kind
         lengths, order = _frame_order(source, sequence)
-        counts, names, places, values = _frame_entries(source, [n for n in source.names if n != sequence], order)
+        columns = [name for name in source.names if name not in (sequence, label_column)]
+        counts, names, places, values = _frame_entries(source, columns, order)
     elif sequence is not None:
         raise DataError("sequence= names a column of a frame, and X is no frame: leave it out.")
     else:
@@ -245,6 +251,55 @@ def _frame_entries(
     sorting = np.argsort(token, kind="stable")
     counts = np.bincount(token, minlength=source.n_rows)
     return counts, names, np.concatenate(places)[sorting], np.concatenate(values)[sorting]
+
+
+def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
+    """Return the label of each token, None where it is not known, and check that they match the sequences.
+
+    Parameters
+    ----------
+    y : one list or array of labels per sequence; for a frame, the name of a column of ``X``, or a label per row
+    read : the sequences
+    X : the frame, where ``y`` names a column
+    """
+    if read.rows is not None:
+        return _frame_labels(y, read, X)
+    if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
+        raise DataError("y must have a list of labels for each sequence.")
+    lengths = np.diff(read.table.offsets)
+    if len(y) != len(lengths):
+        raise DataError(f"y has {len(y)} sequences, and X has {len(lengths)}.")
+    wrong = [s for s, labels in enumerate(y) if not hasattr(labels, "__len__") or len(labels) != lengths[s]]
+    if wrong:
+        s = wrong[0]
+        more = f" ({len(wrong)} sequences do not match)" if len(wrong) > 1 else ""
+        size = len(y[s]) if hasattr(y[s], "__len__") else "no"
+        raise DataError(f"y[{s}] has {size} labels, and X[{s}] has {lengths[s]} tokens{more}.")
+    return _plain(list(chain.from_iterable(part.tolist() if isinstance(part, np.ndarray) else part for part in y)))
+
+
+def _frame_labels(y: Any, read: ReadSequences, X: Any) -> list[Any]:
+    if isinstance(y, str):
+        source = as_source(X)
+        if y not in source.names:
+            raise DataError(f"X has no column {y!r}: y names the column of labels.")
+        column = source.column(y)
+        labels: list[Any] = [None] * source.n_rows
+        for row, value in zip(np.flatnonzero(column.present), column.values.tolist(), strict=True):
+            labels[row] = value
+    else:
+        labels = y.to_list() if hasattr(y, "to_list") else list(np.asarray(y, dtype=object).ravel())
+    assert read.rows is not None
+    if len(labels) != len(read.rows):
+        raise DataError(f"y has {len(labels)} labels, and X has {len(read.rows)} rows.")
+    return _plain([labels[row] for row in read.rows])
+
+
+def _plain(labels: list[Any]) -> list[Any]:
+    """Return labels with None for missing ones."""
+    if set(map(type, labels)) <= {str}:
+        return labels
+    return [None if is_missing(label) else label for label in labels]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+import sparsefield
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
 from sparsefield.chain.problem import ChainProblem, seen_features
 from sparsefield.errors import DataError
@@ -91,6 +92,7 @@ class ChainTrainer:
                     break
                 log.add(working, "induce" if len(newcomers) else "optimize")
         record = FitRecord(
+            version=sparsefield.__version__,
             n_rows=self.problem.table.n_sequences,
             l1=l1,
             objective=working.point.value,
@@ -334,12 +336,13 @@ def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.rand
             for train, test in _split(trainer.problem.table.n_sequences, criterion, rng)
         ]
     largest = trainer.largest_score() or 1.0
-    fits: list[ChainWeights | None] = [None] * len(folds)
+    fits: list[ChainWeights] = []
     rows: list[PathRow] = []
     best, start = 0, None
     for k in range(PATH_LENGTH):
         l1 = float(f"{largest * 10.0 ** (-0.5 * (k + 1)):.2g}")
-        fits = [fold.fit(l1, weights)[0] for (fold, _), weights in zip(folds, fits, strict=True)]
+        starts = fits or [None] * len(folds)
+        fits = [fold.fit(l1, weights)[0] for (fold, _), weights in zip(folds, starts, strict=True)]
         score, error = _pooled_score([(test, weights) for (_, test), weights in zip(folds, fits, strict=True)])
         size = fits[0].features.n_pairs
         if isinstance(criterion, EBIC):
