@@ -76,7 +76,8 @@ def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float, *, all_states: bool 
 def fit_chain(train: pl.DataFrame, l1: float, l2: float, **options: Any) -> Model:
     """Fit our linear chain by its exact likelihood, on the same attributes; it is decoded exactly."""
     words, labels = (list(part) for part in zip(*as_chains(train), strict=True))
-    chain = ChainCRF(l1=l1, l2=l2, all_transitions=True, n_jobs=1, **options).fit(words, labels)
+    same = {"fit_intercept": False, "all_transitions": True}  # the model of CRFsuite
+    chain = ChainCRF(l1=l1, l2=l2, n_jobs=1, **same, **options).fit(words, labels)
 
     def label(frame: pl.DataFrame) -> Array:
         return np.concatenate(chain.predict([words for words, _ in as_chains(frame)]))

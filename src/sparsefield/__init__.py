@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sparsefield.app.tables.graph_export import to_networkx
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
-    from sparsefield.chain.conll import read_conll
     from sparsefield.chain.crf import ChainCRF
+    from sparsefield.chain.reading import read_conll
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
@@ -127,7 +127,7 @@ _NAMES_OF_MODULE = {
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),
     "app.tables.triples": ("read_triples",),
-    "chain.conll": ("read_conll",),
+    "chain.reading": ("read_conll",),
     "objectives": ("EM",),
     "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),
 }

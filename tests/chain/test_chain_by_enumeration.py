@@ -7,14 +7,14 @@ import pytest
 import scipy.sparse as sp
 from chain_oracle import Enumerated, enumerate_labelings
 
-from sparsefield.chain.inference import best_labels, draw_labels, log_likelihoods, n_best_labels, sum_chains
-from sparsefield.chain.likelihood import ChainLikelihood
-from sparsefield.chain.model import ChainModel, ChainRecord, features_of_keys
+from sparsefield.chain.model import ChainWeights, features_of_keys
+from sparsefield.chain.problem import ChainProblem, sum_chains
+from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.threads import Threads
 from sparsefield.data.token_table import TokenTable, cumulate
 
 LENGTHS = np.array([4, 1, 0, 3, 2])
-RECORD = ChainRecord(0.0, 0.0, 0.0, 0.0, True, 0)
+SEQUENCE_WEIGHTS = np.array([1.0, 0.5, 3.0, 2.0, 0.0])
 
 
 @pytest.fixture(params=["all ones", "numbers"])
@@ -30,20 +30,23 @@ def n_labels(request) -> int:
     return request.param
 
 
-def make_model(table: TokenTable, n_labels: int, scale: float = 1.0) -> ChainModel:
+def make_weights(table: TokenTable, n_labels: int, scale: float = 1.0) -> ChainWeights:
     rng = np.random.default_rng(2)
-    keys = np.flatnonzero(rng.random(n_labels * (table.n_attributes + n_labels)) < 0.6)
+    keys = np.flatnonzero(rng.random(n_labels * (table.n_attributes + n_labels + 1)) < 0.6)
     features = features_of_keys(keys, table.n_attributes, n_labels)
     theta = scale * rng.normal(size=features.size)
-    return ChainModel(tuple("abcdef"), np.arange(n_labels), features, theta, RECORD)
+    return ChainWeights(features, theta)
 
 
-def labelings(model: ChainModel, table: TokenTable) -> list[Enumerated | None]:
+def labelings(weights: ChainWeights, table: TokenTable) -> list[Enumerated | None]:
     """The labelings of each sequence; None for the empty one."""
-    weights = np.zeros((table.n_attributes, model.features.n_labels))
-    weights[model.features.attributes, model.features.labels] = model.theta[: model.features.n_states]
-    scores = table.split(table.matrix @ weights)
-    return [enumerate_labelings(one, model.transitions) if len(one) else None for one in scores]
+    features, theta = weights.features, weights.theta
+    states = np.zeros((table.n_attributes, features.n_labels))
+    states[features.attributes, features.labels] = theta[: features.n_states]
+    intercepts = np.zeros(features.n_labels)
+    intercepts[features.intercepts] = theta[features.n_pairs :]
+    scores = table.split(table.matrix @ states + intercepts)
+    return [enumerate_labelings(part, weights.transitions) if len(part) else None for part in scores]
 
 
 def some_labels(n_labels: int, share: float) -> np.ndarray:
@@ -58,46 +61,52 @@ def engine():
         yield threads
 
 
-def test_marginals_and_sums(table, n_labels, engine) -> None:
-    model = make_model(table, n_labels)
-    found = sum_chains(model, table, engine)
+@pytest.mark.parametrize("scale", [1.0, 2000.0])  # weights of any size give no underflow
+def test_marginals_and_sums(table, n_labels, engine, scale) -> None:
+    weights = make_weights(table, n_labels, scale)
+    sums = sum_chains(weights, table, engine)
     for marginals, log_sum, truth in zip(
-        table.split(found.marginals), found.log_sums, labelings(model, table), strict=True
+        table.split(sums.marginals), sums.log_sums, labelings(weights, table), strict=True
     ):
         if truth is not None:
             np.testing.assert_allclose(marginals, truth.marginals(n_labels), atol=1e-12)
             assert log_sum == pytest.approx(truth.log_sum)
 
 
-def test_likelihood_with_all_or_some_labels_known(table, n_labels, engine) -> None:
-    model = make_model(table, n_labels)
+@pytest.mark.parametrize("scale", [1.0, 2000.0])
+def test_weighted_likelihood_with_all_or_some_labels_known(table, n_labels, engine, scale) -> None:
+    weights = make_weights(table, n_labels, scale)
     for share in (1.0, 0.5):
         codes = some_labels(n_labels, share)
         truth = [
-            one.with_labels(part).log_sum - one.log_sum if one is not None else 0.0
-            for one, part in zip(labelings(model, table), table.split(codes), strict=True)
+            part.with_labels(known).log_sum - part.log_sum if part is not None else 0.0
+            for part, known in zip(labelings(weights, table), table.split(codes), strict=True)
         ]
-        np.testing.assert_allclose(log_likelihoods(model, table, codes, engine), truth, atol=1e-12)
-        loss, _ = ChainLikelihood(table, codes, n_labels, engine).evaluate(model.features, model.theta)
-        assert loss == pytest.approx(-sum(truth))
+        problem = ChainProblem(table, codes, n_labels, engine, SEQUENCE_WEIGHTS)
+        np.testing.assert_allclose(problem.log_likelihoods(weights), truth, rtol=1e-12, atol=1e-12)
+        loss, gradient = problem.evaluate(weights)
+        assert loss == pytest.approx(-float(SEQUENCE_WEIGHTS @ truth))
+        assert np.isfinite(gradient).all()
 
 
 def test_gradient_is_that_of_finite_differences(table, n_labels, engine) -> None:
-    model, step = make_model(table, n_labels), 1e-5
+    weights, step = make_weights(table, n_labels), 1e-5
+    features, theta = weights.features, weights.theta
+    assert len(features.intercepts)
     for share in (1.0, 0.5):
-        likelihood = ChainLikelihood(table, some_labels(n_labels, share), n_labels, engine)
-        gradient = likelihood.evaluate(model.features, model.theta)[1].copy()
-        for k in range(model.features.size):
-            change = step * (np.arange(model.features.size) == k)
-            up, down = (likelihood.evaluate(model.features, model.theta + sign * change)[0] for sign in (1.0, -1.0))
+        problem = ChainProblem(table, some_labels(n_labels, share), n_labels, engine, SEQUENCE_WEIGHTS)
+        gradient = problem.evaluate(weights)[1].copy()
+        for k in range(features.size):
+            change = step * (np.arange(features.size) == k)
+            up, down = (problem.evaluate(ChainWeights(features, theta + sign * change))[0] for sign in (1.0, -1.0))
             assert (up - down) / (2 * step) == pytest.approx(gradient[k], abs=1e-7)
 
 
 def test_best_labelings_in_order(table, n_labels, engine) -> None:
-    model = make_model(table, n_labels)
-    paths = table.split(best_labels(model, table, engine))
+    weights = make_weights(table, n_labels)
+    paths = table.split(best_labels(weights, table, engine))
     for path, (several, scores), truth in zip(
-        paths, n_best_labels(model, table, 5, engine), labelings(model, table), strict=True
+        paths, n_best_labels(weights, table, 5, engine), labelings(weights, table), strict=True
     ):
         if truth is None:
             assert several.shape == (1, 0)
@@ -105,38 +114,6 @@ def test_best_labelings_in_order(table, n_labels, engine) -> None:
         order = np.argsort(-truth.scores)[:5]
         np.testing.assert_array_equal(path, truth.paths[order[0]])
         np.testing.assert_allclose(scores, truth.scores[order])
-        positions = [int(np.flatnonzero((truth.paths == one).all(axis=1))[0]) for one in several]
+        positions = [int(np.flatnonzero((truth.paths == labels).all(axis=1))[0]) for labels in several]
         assert len(set(positions)) == len(several)
         np.testing.assert_allclose(truth.scores[positions], scores)
-
-
-def test_drawn_labelings_have_their_probabilities(table, engine) -> None:
-    model = make_model(table, 3)
-    drawn = draw_labels(model, table, 4000, np.random.default_rng(0), engine)
-    marginals = sum_chains(model, table, engine).marginals
-    shares = np.array([np.bincount(column, minlength=3) / 4000 for column in drawn.T])
-    assert np.abs(shares - marginals).max() < 0.04
-    pairs = np.mean((drawn[:, 0] == 0) & (drawn[:, 1] == 1))
-    truth = labelings(model, table)[0]
-    assert truth is not None
-    joint = truth.probabilities[(truth.paths[:, 0] == 0) & (truth.paths[:, 1] == 1)].sum()
-    assert pairs == pytest.approx(joint, abs=0.04)
-
-
-def test_weights_of_any_size_give_no_underflow(table, engine) -> None:
-    model, codes = make_model(table, 3, scale=2000.0), some_labels(3, 0.5)
-    found = sum_chains(model, table, engine)
-    for marginals, log_sum, truth in zip(
-        table.split(found.marginals), found.log_sums, labelings(model, table), strict=True
-    ):
-        if truth is not None:
-            np.testing.assert_allclose(marginals, truth.marginals(3), atol=1e-12)
-            assert log_sum == pytest.approx(truth.log_sum)
-    loss, gradient = ChainLikelihood(table, codes, 3, engine).evaluate(model.features, model.theta)
-    truth = [
-        one.log_sum - one.with_labels(part).log_sum
-        for one, part in zip(labelings(model, table), table.split(codes), strict=True)
-        if one is not None
-    ]
-    assert loss == pytest.approx(sum(truth))
-    assert np.isfinite(gradient).all()

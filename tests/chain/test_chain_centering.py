@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from sparsefield import ChainCRF
+from sparsefield import ChainCRF, Solver
 from sparsefield.chain.model import features_of_keys
 from sparsefield.chain.training import center, constant_groups
 
@@ -44,6 +44,8 @@ def test_a_fit_of_attributes_with_all_labels_is_the_optimum() -> None:
     rng = np.random.default_rng(1)
     X = [[{"place": str(k), "bias": True} for k in range(6)] for _ in range(40)]
     y = [[str(label) for label in rng.choice(list("abc"), 6, p=[0.5, 0.3, 0.2])] for _ in range(40)]
-    chain = ChainCRF(l1=0.5, l2=0.01, n_jobs=1, all_states=True, all_transitions=True, kkt_tol=1e-3).fit(X, y)
+    chain = ChainCRF(l1=0.5, l2=0.01, n_jobs=1, all_states=True, all_transitions=True, solver=Solver(kkt_tol=1e-3)).fit(
+        X, y
+    )
     assert chain.converged_
     assert chain.n_iter_ < 300

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import sparsefield
-from sparsefield import ChainCRF
+from sparsefield import EBIC, ChainCRF, FullL1, Grafting, HeldOut, Solver
 from sparsefield.errors import DataError, ModelFileError
 
 WORDS = {"D": ["the", "a"], "N": ["dog", "cat", "run"], "V": ["runs", "run", "sees"]}
@@ -46,21 +46,37 @@ def as_strings(X: list[list[dict]]) -> list[list[list[str]]]:
     return [[[f"word={token['word']}", f"last={token['last']}"] for token in tokens] for tokens in X]
 
 
+def as_arrays(X: list[list[dict]]) -> list[np.ndarray]:
+    names = sorted({name for sequence in as_strings(X) for token in sequence for name in token})
+    return [
+        np.array([[name in token for name in names] for token in sequence], dtype=float) for sequence in as_strings(X)
+    ]
+
+
+def without_bias(X: list[list[dict]]) -> list[list[dict]]:
+    return [[{key: value for key, value in token.items() if key != "bias"} for token in tokens] for tokens in X]
+
+
 def test_a_chain_labels_what_it_learned(chain) -> None:
     assert chain.converged_
     assert chain.kkt_violation_ <= 0.01 * 0.1
     assert list(chain.classes_) == ["D", "N", "V"]
     test_X, test_y = make_sequences(30, seed=1)
-    scores = chain.evaluate(test_X, test_y)
-    assert scores.token_accuracy > 0.9
-    assert chain.score(test_X, test_y) == scores.token_accuracy
+    assert chain.score(test_X, test_y) > 0.9
+    partial = [[None, *labels[1:]] for labels in test_y]
+    right = [
+        a == b for pair in zip(test_y, chain.predict(test_X), strict=True) for a, b in list(zip(*pair, strict=True))[1:]
+    ]
+    assert chain.score(test_X, partial) == pytest.approx(np.mean(right))
     table = chain.state_features_
     assert list(table.columns) == ["attribute", "label", "weight"]
     assert len(table) + len(chain.transition_features_) == chain.n_features_
     assert (np.diff(np.abs(table["weight"])) <= 0.0).all()
 
 
-def test_weights_are_those_of_crfsuite(tmp_path) -> None:
+@pytest.mark.parametrize("constant", ["intercept", "attribute"])
+def test_weights_are_those_of_crfsuite(tmp_path, constant) -> None:
+    """An intercept is CRFsuite's weight of an attribute that is always 1."""
     crfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     trainer = crfsuite.Trainer("lbfgs", verbose=False)
     trainer.set_params({"c1": 0.0, "c2": 0.25, "epsilon": 1e-9, "delta": 1e-14, "max_iterations": 5000})
@@ -70,27 +86,93 @@ def test_weights_are_those_of_crfsuite(tmp_path) -> None:
     tagger = crfsuite.Tagger()
     tagger.open(str(tmp_path / "model"))
     theirs = tagger.info()
-    chain = ChainCRF(l1=0.0, l2=0.5, kkt_tol=1e-6).fit(X, Y)  # c2 |w|^2 is l2 / 2 |w|^2
+    ours = X if constant == "attribute" else without_bias(X)
+    options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-6)}  # c2 |w|^2 is l2 / 2 |w|^2
+    chain = ChainCRF(**options, fit_intercept=constant == "intercept").fit(ours, Y)
     states = {(a.replace("=", ":"), label): w for a, label, w in chain.state_features_.iter_rows()}
+    if constant == "intercept":
+        states |= {("bias", label): w for label, w in zip(chain.classes_.tolist(), chain.intercept_, strict=True)}
     steps = {(a, b): w for a, b, w in chain.transition_features_.iter_rows()}
     assert set(states) == set(theirs.state_features)
     assert set(steps) == set(theirs.transitions)
     assert max(abs(states[key] - weight) for key, weight in theirs.state_features.items()) < 1e-3
     assert max(abs(steps[key] - weight) for key, weight in theirs.transitions.items()) < 1e-3
-    assert chain.predict(X) == [tagger.tag(tokens) for tokens in X]
+    assert chain.predict(ours) == [tagger.tag(tokens) for tokens in X]
     tagger.set(X[0])
-    assert chain.predict_marginals(X[:1])[0][1, 0] == pytest.approx(tagger.marginal("D", 1), abs=1e-4)
+    assert chain.predict_marginals(ours[:1])[0][1, 0] == pytest.approx(tagger.marginal("D", 1), abs=1e-4)
 
 
-def test_induction_ends_at_the_optimum_of_all_candidates(monkeypatch) -> None:
-    options = {"l1": 0.3, "l2": 0.1, "all_states": True, "kkt_tol": 1e-4}
-    monkeypatch.setattr("sparsefield.chain.training.LEAST_NEWCOMERS", 2)
-    few = ChainCRF(**options).fit(X, Y)
-    monkeypatch.setattr("sparsefield.chain.training.LEAST_NEWCOMERS", 10**6)
-    many = ChainCRF(**options).fit(X, Y)
+def test_without_l1_an_intercept_is_the_weight_of_a_constant_column() -> None:
+    options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-6)}
+    arrays = as_arrays(X)
+    chain = ChainCRF(**options).fit(arrays, Y)
+    ones = [np.column_stack([part, np.ones(len(part))]) for part in arrays]
+    explicit = ChainCRF(**options, fit_intercept=False).fit(ones, Y)
+    last = explicit.attributes_[-1]
+    weights = {label: w for name, label, w in explicit.state_features_.iter_rows() if name == last}
+    assert chain.objective_ == pytest.approx(explicit.objective_, rel=1e-9)
+    np.testing.assert_allclose(chain.intercept_, [weights[label] for label in chain.classes_], atol=1e-4)
+    both = ChainCRF(**options).fit(ones, Y)  # a duplicate changes little
+    assert np.abs(np.vstack(both.predict_marginals(ones)) - np.vstack(chain.predict_marginals(arrays))).max() < 0.02
+
+
+def test_an_intercept_has_no_l1_penalty() -> None:
+    """Expected counts of labels are the observed ones, up to the slope of the L2 penalty; l1 is far larger."""
+    chain = ChainCRF(l1=3.0, l2=0.2, solver=Solver(kkt_tol=1e-6)).fit(without_bias(X), Y)
+    expected = np.vstack(chain.predict_marginals(without_bias(X))).sum(axis=0)
+    observed = [sum(labels.count(label) for labels in Y) for label in chain.classes_]
+    np.testing.assert_allclose(expected + 0.2 * chain.intercept_, observed, atol=1e-4)
+    assert np.abs(chain.intercept_).max() > 0.1
+    assert not ChainCRF(fit_intercept=False).fit(X, Y).intercept_.any()
+
+
+def test_a_weight_of_two_is_the_sequence_twice_and_of_zero_never() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 4, len(X))
+    several_X, several_y = ([part for part, w in zip(data, weights, strict=True) for _ in range(w)] for data in (X, Y))
+    partial = [[None if k == 1 else label for k, label in enumerate(labels)] for labels in several_y]
+    hidden = [[None if k == 1 else label for k, label in enumerate(labels)] for labels in Y]
+    for l1, repeated, labels in ((0.0, several_y, Y), (0.5, partial, hidden)):
+        options = {"l1": l1, "l2": 0.5, "solver": Solver(kkt_tol=1e-6)}
+        weighted = ChainCRF(**options).fit(X, labels, sample_weight=weights)
+        twice = ChainCRF(**options).fit(several_X, repeated)
+        assert weighted.objective_ == pytest.approx(twice.objective_, rel=1e-9)
+        np.testing.assert_allclose(
+            np.vstack(weighted.predict_marginals(X)), np.vstack(twice.predict_marginals(X)), atol=1e-4
+        )
+        assert weighted.score(X, Y, weights) == pytest.approx(twice.score(several_X, several_y), abs=1e-12)
+    weighted = ChainCRF(l1="auto", selection="ebic").fit(X, Y, sample_weight=weights)
+    twice = ChainCRF(l1="auto", selection=EBIC()).fit(several_X, several_y)
+    assert weighted.path_["l1"].to_list() == twice.path_["l1"].to_list()
+    np.testing.assert_allclose(weighted.path_["score"], twice.path_["score"], rtol=1e-3)
+    assert weighted.l1_ == twice.l1_
+    with pytest.raises(DataError, match="one weight per sequence"):
+        ChainCRF().fit(X, Y, sample_weight=[1.0])
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_a_continued_fit_has_the_optimum_of_one_from_scratch(l1) -> None:
+    more_X, more_y = make_sequences(80, seed=5)
+    more_X = [[token | {"new": token["word"][0]} for token in tokens] for tokens in more_X]
+    options = {"l1": l1, "l2": 0.3, "solver": Solver(kkt_tol=1e-5)}
+    first = ChainCRF(**options, warm_start=True).fit(X, Y)
+    again = first.n_iter_, first.fit(X, Y).n_iter_
+    assert again[1] <= 2 < again[0]
+    continued, scratch = first.fit(more_X, more_y), ChainCRF(**options).fit(more_X, more_y)
+    assert continued.objective_ == pytest.approx(scratch.objective_, rel=1e-9)
+    assert continued.attributes_ == scratch.attributes_
+    assert continued.n_features_ == scratch.n_features_
+    other_y = [["other" if label == "V" else label for label in labels] for labels in Y]
+    assert first.fit(X, other_y).objective_ == pytest.approx(ChainCRF(**options).fit(X, other_y).objective_, rel=1e-9)
+
+
+def test_induction_ends_at_the_optimum_of_all_candidates() -> None:
+    options = {"l1": 0.3, "l2": 0.1, "all_states": True, "solver": Solver(kkt_tol=1e-4)}
+    few = ChainCRF(**options, induction=Grafting(batch_size=2)).fit(X, Y)
+    full = ChainCRF(**options, induction=FullL1()).fit(X, Y)
     assert few.converged_
-    assert few.objective_ == pytest.approx(many.objective_, rel=1e-7)
-    assert few.n_features_ == many.n_features_
+    assert few.objective_ == pytest.approx(full.objective_, rel=1e-7)
+    assert few.n_features_ == full.n_features_
     tokens = [token for sequence in as_strings(X) for token in sequence]
     labels = [label for sequence in Y for label in sequence]
     seen = {(name, label) for token, label in zip(tokens, labels, strict=True) for name in token}
@@ -117,6 +199,13 @@ def test_a_saved_chain_is_loaded_as_it_was(chain, tmp_path) -> None:
     assert loaded.predict(X) == chain.predict(X)
     assert loaded.get_params() == chain.get_params()
     assert loaded.state_features_.equals(chain.state_features_)
+    np.testing.assert_array_equal(loaded.intercept_, chain.intercept_)
+    assert (loaded.objective_, loaded.n_iter_) == (chain.objective_, chain.n_iter_)
+    other = ChainCRF(l1="auto", selection=HeldOut(folds=1, fraction=0.3), solver=Solver(kkt_tol=0.1)).fit(X, Y)
+    other.save(tmp_path / "other.safetensors")
+    loaded = sparsefield.load(tmp_path / "other.safetensors")
+    assert loaded.get_params() == other.get_params()
+    assert loaded.path_.equals(other.path_)
     assert pickle.loads(pickle.dumps(chain)).predict(X) == chain.predict(X)
 
 
@@ -139,28 +228,25 @@ def test_a_damaged_chain_is_refused(chain, tmp_path) -> None:
 def test_unknown_labels_are_summed_out() -> None:
     rng = np.random.default_rng(0)
     partial = [[label if rng.random() < 0.5 else None for label in labels] for labels in Y]
-    chain = ChainCRF(l1=0.0, l2=1.0, kkt_tol=1e-6).fit(X, partial)
+    chain = ChainCRF(l1=0.0, l2=1.0, solver=Solver(kkt_tol=1e-6)).fit(X, partial)
     assert chain.score(X, Y) > 0.85
-    value = 0.5 * sum(w**2 for table in (chain.state_features_, chain.transition_features_) for w in table["weight"])
+    weights = [chain.state_features_["weight"], chain.transition_features_["weight"], chain.intercept_]
+    value = 0.5 * sum(float(np.square(part).sum()) for part in weights)
     assert chain.objective_ == pytest.approx(value - chain.log_likelihood(X, partial).sum())
 
 
-def test_best_labelings_and_samples_have_their_probabilities(chain) -> None:
+def test_best_labelings_have_their_probabilities(chain) -> None:
     best = chain.predict_best(X[:2], 4)
-    assert [one[0][0] for one in best] == chain.predict(X[:2])
+    assert [labelings[0][0] for labelings in best] == chain.predict(X[:2])
     for labelings, tokens in zip(best, X[:2], strict=True):
         chances = [chance for _, chance in labelings]
         assert chances == sorted(chances, reverse=True)
         logs = [chain.log_likelihood([tokens], [labels])[0] for labels, _ in labelings]
         np.testing.assert_allclose(np.exp(logs), chances)
-    drawn = chain.sample(X[:1], 500, random_state=0)
-    share = np.mean([one[0] == best[0][0][0] for one in drawn])
-    assert share == pytest.approx(best[0][0][1], abs=0.1)
-    assert chain.sample(X[:3], 2, random_state=1) == chain.sample(X[:3], 2, random_state=1)
 
 
 def test_frames_arrays_and_lists_give_the_same_chain() -> None:
-    options = {"l1": 0.0, "l2": 0.5, "kkt_tol": 1e-5}
+    options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-5)}
     strings = ChainCRF(**options).fit(as_strings(X), Y)
     tokens = [token for sequence in X for token in sequence]
     frame = pl.DataFrame(
@@ -181,10 +267,7 @@ def test_frames_arrays_and_lists_give_the_same_chain() -> None:
     straight = mixed[order.tolist()]
     chain = ChainCRF(**options).fit(straight.drop("row"), "label", sequence="sentence")
     np.testing.assert_array_equal(chain.predict(mixed.drop("row"))[order], chain.predict(straight.drop("row")))
-    names = sorted({name for sequence in as_strings(X) for token in sequence for name in token})
-    arrays = [
-        np.array([[name in token for name in names] for token in sequence], dtype=float) for sequence in as_strings(X)
-    ]
+    arrays = as_arrays(X)
     for form in (arrays, [sp.csr_matrix(one) for one in arrays]):
         chain = ChainCRF(**options).fit(form, Y)
         assert chain.objective_ == pytest.approx(strings.objective_, rel=1e-6)
@@ -206,13 +289,14 @@ def test_lists_and_dictionaries_within_a_token_get_a_prefix() -> None:
     }
 
 
-def test_penalties_are_selected_by_held_out_sequences() -> None:
-    chain = ChainCRF(l1="auto", l2="auto", random_state=0).fit(X, Y)
+@pytest.mark.parametrize("selection", ["heldout", "ebic", HeldOut(folds=3)])
+def test_l1_is_selected_by_a_criterion(selection) -> None:
+    chain = ChainCRF(l1="auto", selection=selection, random_state=0).fit(X, Y)
     path = chain.path_
     assert chain.converged_
-    best = path.filter(pl.col("score") == path["score"].max()).row(0, named=True)
-    assert (chain.l1_, chain.l2_) == (best["l1"], best["l2"])
-    assert ChainCRF(l1="auto", l2=0.1, random_state=0).fit(X, Y).l2_ == 0.1
+    assert path.filter("selected")["score"].to_list() == [path["score"].max()]
+    assert path.filter("selected")["l1"].to_list() == [chain.l1_]
+    assert chain.n_features_ == pytest.approx(path.filter("selected")["features"][0], rel=0.3)
 
 
 def test_attributes_that_training_did_not_have_are_ignored(chain) -> None:
@@ -226,11 +310,13 @@ def test_a_callback_follows_the_fit() -> None:
     chain = ChainCRF(l1=0.0, callback=steps.append).fit(X, Y)
     assert [step.iteration for step in steps] == list(range(1, chain.n_iter_ + 1))
     assert all(b.objective <= a.objective for a, b in pairwise(steps))
+    assert chain.history_["loss"].to_list() == [step.loss for step in steps]
+    assert -chain.log_likelihood(X, Y).sum() == pytest.approx(steps[-1].loss)
 
 
 def test_a_fit_that_stops_early_warns() -> None:
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        assert not ChainCRF(max_iter=2).fit(X, Y).converged_
+        assert not ChainCRF(solver=Solver(max_iter=2)).fit(X, Y).converged_
 
 
 @pytest.mark.parametrize(
@@ -254,7 +340,9 @@ def test_data_that_cannot_be_used_are_refused(data, labels, message) -> None:
 
 def test_parameters_are_checked_all_at_once() -> None:
     with pytest.raises(ValueError, match=r"l1 must be .* got -1\. .*max_iter must be"):
-        ChainCRF(l1=-1, max_iter=0).fit(X, Y)
+        ChainCRF(l1=-1, solver=Solver(max_iter=0)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"induction of a chain must be .* 'cfi'.*stages"):
+        ChainCRF(induction="cfi", solver=Solver(stages=2)).fit(X, Y)
     with pytest.raises(NotFittedError):
         ChainCRF().predict(X)
     with pytest.raises(ValueError, match="n must be"):

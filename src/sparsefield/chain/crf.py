@@ -11,55 +11,49 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
+from msgspec.structs import replace
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield import config
-from sparsefield.chain.fitting import as_generator, fit_chain
-from sparsefield.chain.inference import best_labels, draw_labels, log_likelihoods, n_best_labels, sum_chains
-from sparsefield.chain.labels import (
-    SequenceScores,
-    drop_column,
+from sparsefield.chain.model import (
+    ChainEstimatorRecord,
+    ChainModel,
     encode_labels,
     learn_classes,
-    read_labels,
-    score_sequences,
+    load_chain,
+    save_chain,
 )
-from sparsefield.chain.model import ChainModel, load_chain, save_chain
-from sparsefield.chain.reading import ReadSequences, is_frame, read_sequences
-from sparsefield.chain.training import ChainProgress
+from sparsefield.chain.problem import ChainProblem, sum_chains
+from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
+from sparsefield.chain.training import ChainTrainer, select_l1
+from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.threads import Threads
 from sparsefield.data import make_frame
+from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.frame_protocol import Frame
-from sparsefield.parameter_checks import (
-    COUNT,
-    FLAG,
-    JOBS,
-    POSITIVE,
-    RANDOM_STATE,
-    Rule,
-    attributes,
-    number,
-    problems_of,
-    raise_problems,
-)
+from sparsefield.induction import FullL1, Grafting
+from sparsefield.model.fit_record import IterationRecord
+from sparsefield.option_objects import OptionObject, changed_fields
+from sparsefield.parameter_checks import COUNT, FLAG, RULES, attributes, problems_of, raise_problems
+from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
-PARAMETER_RULES: dict[str, Rule] = {
-    "l1": number(words=("auto",)),
-    "l2": number(words=("auto",)),
-    "all_states": FLAG,
-    "all_transitions": FLAG,
-    "max_iter": COUNT,
-    "kkt_tol": POSITIVE,
-    "validation_fraction": number(0.0, 1.0, above=True, below=True),
-    "n_jobs": JOBS,
-    "random_state": RANDOM_STATE,
-    "callback": attributes("None or a function", methods=("__call__",)),
+FLAGS = ("fit_intercept", "all_states", "all_transitions", "warm_start")
+PARAMETER_RULES = {
+    **RULES,
+    **dict.fromkeys(FLAGS, FLAG),
+    "callback": attributes("None or a function", (), ("__call__",)),
 }
 NOT_SAVED = ("n_jobs", "callback")
+PARTS: dict[str, tuple[tuple[type, ...], dict[str | None, OptionObject]]] = {
+    "induction": ((Grafting, FullL1), {"grafting": Grafting(), "full": FullL1()}),
+    "selection": ((HeldOut, EBIC), {"heldout": HeldOut(folds=1), "ebic": EBIC()}),
+    "solver": ((Solver,), {None: Solver()}),
+}
+"""Parameters that are option objects: their classes, and the values that abbreviate them."""
+SOLVER_OPTIONS = {"kkt_tol", "max_iter"}
 TOKENS_FOR_THREADS = 50_000
 """Fewer tokens are labeled on one thread."""
 
@@ -68,38 +62,52 @@ class ChainCRF(BaseEstimator):
     """A linear-chain conditional random field, trained by its exact conditional likelihood.
 
     The score of a labeling is the sum of the weights of its features: pairs of an attribute of a token and its label,
-    and pairs of a label and the next one. All labels have weights. With ``l1`` > 0, features are added while their
+    pairs of a label and the next one, and an intercept for each label. With ``l1`` > 0, features are added while their
     expected counts differ from the observed ones by more than ``l1``, and the fit ends with a check of all candidates.
 
     Parameters
     ----------
     l1 : float or "auto"
-        Strength of the L1 penalty, l1 x sum of abs(weight). "auto" selects it by held-out sequences.
-    l2 : float or "auto"
+        Strength of the L1 penalty, l1 x sum of abs(weight). "auto" selects it, see ``selection``.
+    l2 : float
         Strength of the L2 penalty, l2 / 2 x sum of weight^2; CRFsuite's ``c2`` is half of it.
+    fit_intercept : bool
+        Whether each label has a weight of its own. Intercepts have the L2 penalty, so that they are finite for labels
+        that a part of the data lacks and equal an attribute that is always 1, but no L1 penalty, which would select
+        among labels instead of features.
     all_states : bool
         Whether pairs of an attribute and a label that never occur together are candidates, too.
     all_transitions : bool
         Whether pairs of labels that never follow each other are candidates, too.
-    max_iter : int
-        Optimizer steps at most.
-    kkt_tol : float
-        Largest violation of the optimality conditions, as a share of l1 (of one count if l1 is 0), with which a fit has
-        converged.
-    validation_fraction : float
-        Share of the sequences that is held out where a penalty is "auto".
+    induction : "grafting", "full", Grafting or FullL1
+        Which candidates are added to the working set: those with the largest exact gradients, or all at once.
+    selection : "heldout", "ebic", HeldOut or EBIC
+        Criterion by which ``l1="auto"`` takes the best value; "heldout" holds out a fifth of the sequences once, and
+        ``HeldOut(folds=5)`` each fifth in turn.
+    solver : Solver, optional
+        ``Solver(max_iter=1000, kkt_tol=0.01)``: optimizer steps at most, and the largest violation of the optimality
+        conditions, as a share of l1 (of one count if l1 is 0), with which a fit has converged.
+    warm_start : bool
+        Whether `fit` starts from the weights of the fit before, which changes the way to the optimum, not the optimum.
+        Attributes and labels may join or leave.
     n_jobs : int or None
         Threads; None uses all cores. Results are the same for any number.
     random_state : None, int or generator
-        Decides which sequences are held out, and what `sample` draws.
+        Decides which sequences are held out.
     callback : callable, optional
-        Called after each step, also of the fits that select penalties, with a `ChainProgress`: iteration, objective,
-        violation, n_features.
+        Called with an `IterationRecord` after each step, also of the fits that select l1.
 
     Attributes
     ----------
+    classes_, attributes_ : (labels,) array of the labels, sorted; tuple of the attributes of training
+    intercept_ : (labels,) array of the weights of labels alone
+    n_features_ : number of state and transition features with a weight
+    l1_ : the l1 of the fit, the selected one for ``l1="auto"``
+    objective_ : minus the log-likelihood of training, and penalties
+    kkt_violation_, converged_ : largest violation of the optimality conditions over all candidates, left-out ones
+        included, and whether it is at most ``kkt_tol`` x l1
+    n_iter_ : number of optimizer steps
     model_ : ChainModel
-        Attributes, labels, features and weights.
 
     Examples
     --------
@@ -115,22 +123,24 @@ class ChainCRF(BaseEstimator):
         self,
         *,
         l1: float | Literal["auto"] = 0.1,
-        l2: float | Literal["auto"] = 0.1,
+        l2: float = 0.1,
+        fit_intercept: bool = True,
         all_states: bool = False,
         all_transitions: bool = False,
-        max_iter: int = 1000,
-        kkt_tol: float = config.KKT_TOLERANCE,
-        validation_fraction: float = 0.2,
+        induction: Literal["grafting", "full"] | Grafting | FullL1 = "grafting",
+        selection: Literal["heldout", "ebic"] | SelectionCriterion = "heldout",
+        solver: Solver | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
-        callback: Callable[[ChainProgress], None] | None = None,
+        callback: Callable[[IterationRecord], None] | None = None,
     ) -> None:
-        self.l1, self.l2 = l1, l2
+        self.l1, self.l2, self.fit_intercept = l1, l2, fit_intercept
         self.all_states, self.all_transitions = all_states, all_transitions
-        self.max_iter, self.kkt_tol, self.validation_fraction = max_iter, kkt_tol, validation_fraction
+        self.induction, self.selection, self.solver, self.warm_start = induction, selection, solver, warm_start
         self.n_jobs, self.random_state, self.callback = n_jobs, random_state, callback
 
-    def fit(self, X: Any, y: Any, *, sequence: str | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, sequence: str | None = None, sample_weight: Any = None) -> Self:
         """Learn weights from labeled sequences.
 
         Parameters
@@ -144,29 +154,47 @@ class ChainCRF(BaseEstimator):
             or a label per row.
         sequence : str, optional
             The column of a frame that names the sequence of each row.
+        sample_weight : (sequences,), optional
+            How often each sequence counts; sequences of a frame are in order of their first rows.
         """
         self._check_parameters()
-        read = read_sequences(drop_column(X, y), sequence=sequence)
+        read = read_sequences(X, sequence=sequence, label_column=y if isinstance(y, str) else None)
         labels = read_labels(y, read, X)
+        table, weights = read.table, _check_weights(sample_weight, read.table.n_sequences)
+        if not weights.all():
+            counted = np.flatnonzero(weights)
+            (table, tokens), weights = table.select_sequences(counted), weights[counted]
+            labels = [labels[t] for t in tokens]
         classes = learn_classes(labels)
+        start = self.model_.renumbered(read.numbers, classes) if self.warm_start and hasattr(self, "model_") else None
         with Threads(self.n_jobs) as engine:
-            self.model_, self._path = fit_chain(self, read, encode_labels(labels, classes), classes, engine)
-        self.sequence_, self.kind_ = sequence, read.kind
-        self._label_column = y if isinstance(y, str) else None
-        if not self.model_.record.converged:
-            record = self.model_.record
+            trainer = ChainTrainer(
+                ChainProblem(table, encode_labels(labels, classes), len(classes), engine, weights),
+                float(self.l2),
+                self._resolve("solver"),
+                self._resolve("induction"),
+                all_states=bool(self.all_states),
+                all_transitions=bool(self.all_transitions),
+                intercept=bool(self.fit_intercept),
+                callback=self.callback,
+            )
+            if self.l1 == "auto":
+                criterion = self._resolve("selection")
+                selection = select_l1(trainer, criterion, self._generator())
+                fitted, record = trainer.fit(selection.l1, start or selection.start)
+                record = replace(record, path=selection.path, criterion=criterion.name)
+            else:
+                fitted, record = trainer.fit(float(self.l1), start)
+        model = ChainModel(tuple(read.numbers), classes, fitted, record)
+        self._restore(model, read.kind, sequence, y if isinstance(y, str) else None)
+        if not record.converged:
             warnings.warn(
                 f"The fit stopped after {record.n_iter} iterations with a violation of {record.kkt_violation:.2g}: "
-                "raise max_iter, or the penalties.",
+                "raise max_iter of Solver, or the penalties.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels, sorted, (labels,)."""
-        return self._model.classes
 
     @property
     def state_features_(self) -> Frame:
@@ -179,53 +207,21 @@ class ChainCRF(BaseEstimator):
         return make_frame(self._model.transition_table(), self.kind_)
 
     @property
-    def attributes_(self) -> tuple[str, ...]:
-        """The attributes of training."""
-        return self._model.attributes
-
-    @property
-    def n_features_(self) -> int:
-        """Number of features with a weight."""
-        return len(self._model.theta)
-
-    @property
-    def l1_(self) -> float:
-        """The l1 of the fit: the selected one for ``l1="auto"``."""
-        return self._model.record.l1
-
-    @property
-    def l2_(self) -> float:
-        """The l2 of the fit: the selected one for ``l2="auto"``."""
-        return self._model.record.l2
-
-    @property
     def path_(self) -> Frame:
-        """Frame of the penalties that were tried: l1, l2, n_features, score (held-out log-likelihood per token)."""
-        path = getattr(self, "_path", ())
-        if not path:
-            raise AttributeError("There is no path: fit with l1='auto' or l2='auto'.")
-        names = ("l1", "l2", "n_features", "score")
-        return make_frame({name: [getattr(point, name) for point in path] for name in names}, self.kind_)
+        """Frame of the values of l1 that were tried: l1, features, score (per token), its error, selected."""
+        rows = self._model.record.path
+        if not rows:
+            raise AttributeError("There is no path: l1 was given. Fit with l1='auto'.")
+        return make_frame(
+            {name: [getattr(row, name) for row in rows] for name in rows[0].__struct_fields__}, self.kind_
+        )
 
     @property
-    def objective_(self) -> float:
-        """Minus the log-likelihood of training, and penalties."""
-        return self._model.record.objective
-
-    @property
-    def kkt_violation_(self) -> float:
-        """Largest violation of the optimality conditions over all candidates, left-out ones included."""
-        return self._model.record.kkt_violation
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the violation is at most ``kkt_tol`` x l1."""
-        return self._model.record.converged
-
-    @property
-    def n_iter_(self) -> int:
-        """Number of optimizer steps."""
-        return self._model.record.n_iter
+    def history_(self) -> Frame:
+        """Frame with a row per optimizer step: objective, features, phase, seconds and more."""
+        rows = [row.as_row() for row in self._model.record.iterations]
+        keys = list(rows[0]) if rows else list(IterationRecord.__struct_fields__)
+        return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     def predict(self, X: Any) -> Any:
         """Return the most probable labeling of each sequence (Viterbi): lists of labels; for a frame, a label per row.
@@ -234,14 +230,14 @@ class ChainCRF(BaseEstimator):
         """
         read = self._read(X)
         with self._engine(read) as engine:
-            codes = best_labels(self._model, read.table, engine)
-        return self._answer(codes, read)
+            codes = best_labels(self._model.weights, read.table, engine)
+        return read.arrange(self.classes_[codes]) if read.rows is not None else self._split(codes, read)
 
     def predict_marginals(self, X: Any) -> Any:
         """Return p(label) of each token: an array (tokens, labels) per sequence; for a frame, (rows, labels)."""
         read = self._read(X)
         with self._engine(read) as engine:
-            return read.arrange(sum_chains(self._model, read.table, engine).marginals)
+            return read.arrange(sum_chains(self._model.weights, read.table, engine).marginals)
 
     def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
         """Return the ``n`` most probable labelings of each sequence with their probabilities, best first."""
@@ -249,11 +245,14 @@ class ChainCRF(BaseEstimator):
             raise ValueError(f"n must be {COUNT.wanted}, got {n!r}.")
         read = self._read(X)
         with self._engine(read) as engine:
-            found = n_best_labels(self._model, read.table, n, engine)
-            log_sums = sum_chains(self._model, read.table, engine).log_sums
+            best = n_best_labels(self._model.weights, read.table, n, engine)
+            log_sums = sum_chains(self._model.weights, read.table, engine).log_sums
         return [
-            [(self.classes_[path].tolist(), float(np.exp(score - total))) for path, score in zip(*one, strict=True)]
-            for one, total in zip(found, log_sums, strict=True)
+            [
+                (self.classes_[path].tolist(), float(np.exp(score - total)))
+                for path, score in zip(*labelings, strict=True)
+            ]
+            for labelings, total in zip(best, log_sums, strict=True)
         ]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
@@ -261,57 +260,79 @@ class ChainCRF(BaseEstimator):
         read = self._read(X)
         codes = encode_labels(read_labels(y, read, X), self.classes_)
         with self._engine(read) as engine:
-            return log_likelihoods(self._model, read.table, codes, engine)
+            return ChainProblem(read.table, codes, len(self.classes_), engine).log_likelihoods(self._model.weights)
 
-    def sample(self, X: Any, n_samples: int = 1, *, random_state: Any = None) -> list[Any]:
-        """Return ``n_samples`` labelings, each as `predict` returns it, drawn from their exact distribution."""
-        if not COUNT.accepts(n_samples):
-            raise ValueError(f"n_samples must be {COUNT.wanted}, got {n_samples!r}.")
-        read = self._read(X)
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        with self._engine(read) as engine:
-            drawn = draw_labels(self._model, read.table, n_samples, rng, engine)
-        return [self._answer(codes, read) for codes in drawn]
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of tokens that are labeled correctly; weights are of sequences.
 
-    def score(self, X: Any, y: Any) -> float:
-        """Return the share of tokens that are labeled correctly."""
-        return self.evaluate(X, y).token_accuracy
-
-    def evaluate(self, X: Any, y: Any) -> SequenceScores:
-        """Return the accuracy of tokens and of sequences, and precision, recall and F1 of entities.
-
-        Entities are those of BIO or IOBES labels, as seqeval defines them. Tokens whose label is None do not count.
+        Tokens whose label is None do not count.
         """
         read = self._read(X)
         labels = read_labels(y, read, X)
+        weights = _check_weights(sample_weight, read.table.n_sequences)
         with self._engine(read) as engine:
-            found = self.classes_[best_labels(self._model, read.table, engine)].tolist()
-        ends = read.table.offsets.tolist()
-        truth, answers = ([one[a:b] for a, b in pairwise(ends)] for one in (labels, found))
-        return score_sequences(truth, answers)
+            codes = best_labels(self._model.weights, read.table, engine)
+        known = np.repeat(weights, np.diff(read.table.offsets)) * [label is not None for label in labels]
+        right = [a == b for a, b in zip(labels, self.classes_[codes].tolist(), strict=True)]
+        return float(known @ right / known.sum()) if known.any() else float("nan")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted chain to one safetensors file, which `sparsefield.load` reads without running any code."""
-        params = {name: value for name, value in self.get_params().items() if name not in NOT_SAVED}
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_SAVED}
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None
-        extra = {"params": params, "kind": self.kind_, "sequence": self.sequence_, "label_column": self._label_column}
-        save_chain(self._model, path, extra)
+        for name, value in params.items():
+            if isinstance(value, OptionObject):
+                params[name] = {"object": type(value).__name__, **value.get_params()}
+        save_chain(self._model, path, ChainEstimatorRecord(params, self.kind_, self.sequence_, self._label_column))
+
+    def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
+        """Set the attributes of a fitted chain."""
+        record, weights = model.record, model.weights
+        self.model_, self.kind_, self.sequence_, self._label_column = model, kind, sequence, label_column
+        self.classes_, self.attributes_ = model.classes, model.attributes
+        self.intercept_, self.n_features_ = weights.intercepts, weights.features.n_pairs
+        self.l1_, self.objective_, self.kkt_violation_ = record.l1, record.objective, record.kkt_violation
+        self.converged_, self.n_iter_ = record.converged, record.n_iter
 
     @property
     def _model(self) -> ChainModel:
         check_is_fitted(self, "model_")
         return self.model_
 
+    def _resolve(self, name: str) -> Any:
+        """Return the option object that a parameter is or abbreviates."""
+        value, (kinds, words) = getattr(self, name), PARTS[name]
+        if isinstance(value, kinds):
+            return value
+        if (value is None or isinstance(value, str)) and value in words:
+            return words[value]
+        objects = " or ".join(f"{kind.__name__}(...)" for kind in kinds)
+        raise ValueError(f"{name} of a chain must be {', '.join(map(repr, words))}, {objects}; got {value!r}.")
+
     def _check_parameters(self) -> None:
-        raise_problems(problems_of(self.get_params(), rules=PARAMETER_RULES))
+        problems = problems_of(self.get_params(deep=False), rules=PARAMETER_RULES)
+        for name in PARTS:
+            try:
+                problems += self._resolve(name).problems()
+            except ValueError as error:
+                problems.append(str(error))
+        if isinstance(self.solver, Solver):
+            others = sorted(changed_fields(self.solver).keys() - SOLVER_OPTIONS)
+            problems += [f"Solver({name}=...) has no meaning for a chain: leave it out." for name in others]
+        raise_problems(problems)
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)
 
     def _read(self, X: Any) -> ReadSequences:
         model = self._model
         if is_frame(X) and self.sequence_ is None:
             raise DataError("X is a frame, and this chain was fitted to lists of sequences: pass such a list.")
         sequence = self.sequence_ if is_frame(X) else None
-        return read_sequences(drop_column(X, self._label_column), model.vocabulary, sequence)
+        return read_sequences(X, model.numbers, len(model.attributes), sequence, self._label_column)
 
     def _engine(self, read: ReadSequences) -> AbstractContextManager[Engine]:
         """Return the engine of an answer: threads only where they are worth their start.
@@ -322,22 +343,37 @@ class ChainCRF(BaseEstimator):
             return nullcontext(Threads(1))
         return Threads(self.n_jobs)
 
-    def _answer(self, codes: np.ndarray, read: ReadSequences) -> Any:
-        """Return numbers of labels as labels."""
-        if read.rows is not None:
-            return read.arrange(self.classes_[codes])
-        found, ends = list(map(self.classes_.tolist().__getitem__, codes.tolist())), read.table.offsets.tolist()
-        return [found[a:b] for a, b in pairwise(ends)]
+    def _split(self, codes: np.ndarray, read: ReadSequences) -> list[list[Any]]:
+        """Return numbers of labels as a list of labels per sequence."""
+        labels = list(map(self.classes_.tolist().__getitem__, codes.tolist()))
+        return [labels[a:b] for a, b in pairwise(read.table.offsets.tolist())]
 
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     """Return the fitted chain that ``save`` wrote to a file."""
     model, extra = load_chain(path)
+    kinds = {kind.__name__: kind for part, _ in PARTS.values() for kind in part}
     try:
-        chain = ChainCRF(**extra["params"])
+        params = dict(extra.params)
+        for name in params.keys() & PARTS.keys():
+            if isinstance(params[name], dict):
+                options = dict(params[name])
+                params[name] = kinds[options.pop("object")](**options)
+        chain = ChainCRF(**params)
         chain._check_parameters()
-        chain.kind_, chain.sequence_, chain._label_column = extra["kind"], extra["sequence"], extra["label_column"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: a chain with damaged options ({error}).") from error
-    chain.model_, chain._path = model, ()
+    chain._restore(model, extra.kind, extra.sequence, extra.label_column)
     return chain
+
+
+def _check_weights(sample_weight: Any, n_sequences: int) -> np.ndarray:
+    """Return the weights of sequences, 1 if there are none."""
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weights = np.array(sample_weight, dtype=float)
+    if weights.shape != (n_sequences,):
+        raise DataError(f"sample_weight.shape == {weights.shape}, expected ({n_sequences},): one weight per sequence.")
+    refuse_odd_weights(weights)
+    refuse_small_weights(float(weights.max(initial=0.0)))
+    return weights

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from sparsefield.kernels import vector_lanes as vec
-from sparsefield.kernels.chain_scores import base_scores, padded_width, state_scores
+from sparsefield.kernels.chain_scores import padded_width, state_scores
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 from sparsefield.kernels.vector_lanes import LANES
 
@@ -251,44 +251,38 @@ def longest_chain(offsets, first, last):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _count_known(codes, begin, end):
-    known = 0
-    for t in range(begin, end):
-        known += codes[t] >= 0
-    return known
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def _subtract_path(scores, transitions, codes, begin, end, width, errors, pairs):
+def _subtract_path(scores, transitions, codes, begin, end, width, weight, errors, pairs):
     """Subtract the labels of a chain from errors and pairs; return the score of the chain with these labels."""
     total = 0.0
     for t in range(begin, end):
         code = codes[t]
         total += scores[(t - begin) * width + code]
-        errors[t * width + code] -= 1.0
+        errors[t * width + code] -= weight
         if t > begin:
             total += transitions[codes[t - 1], code]
-            pairs[codes[t - 1], code] -= 1.0
+            pairs[codes[t - 1], code] -= weight
     return total
 
 
 @njit(nogil=True, cache=True)
-def chain_errors(table, weights, transitions, codes, first, last, errors, pairs):
-    """Return minus the log-likelihood of the labels of the chains from ``first`` to ``last``.
+def chain_errors(table, parameters, codes, chain_weights, first, last, errors, pairs):
+    """Return minus the weighted log-likelihood of the labels of the chains from ``first`` to ``last``.
 
     Labels that are not known are summed out. A chain without any known label is left out.
 
     Parameters
     ----------
-    table, weights : as in `sparsefield.kernels.chain_scores.state_scores`
-    transitions : (labels, labels), weights of a label and the next one
+    table : as in `sparsefield.kernels.chain_scores.state_scores`
+    parameters : state weights and scores of a token without attributes, as there, and transitions, (labels, labels)
     codes : (tokens,), labels; -1 for those that are not known
-    errors : (tokens x width,), output: p(label) - p(label | known labels)
+    chain_weights : (chains,)
+    errors : (tokens x width,), output: weight of the chain x (p(label) - p(label | known labels))
     pairs : (labels, labels), output: the same of a label and the next one, summed over tokens
     """
+    weights, base, transitions = parameters
     offsets = table[0]
     longest, m = longest_chain(offsets, first, last), transitions.shape[0]
-    width, base = padded_width(m), base_scores(m)
+    width = padded_width(m)
     scores, work = np.empty(longest * width), _prepare(transitions, longest)
     steps = work[6]
     scaled, exact = np.zeros(m * width), np.zeros((m, m))
@@ -297,16 +291,19 @@ def chain_errors(table, weights, transitions, codes, first, last, errors, pairs)
     for k in range(offsets[first] * width, offsets[last] * width):
         errors[k] = 0.0
     for s in range(first, last):
-        begin, end = offsets[s], offsets[s + 1]
-        known = _count_known(codes, begin, end)
+        begin, end, weight = offsets[s], offsets[s + 1], chain_weights[s]
+        known = 0
+        for t in range(begin, end):
+            known += codes[t] >= 0
         if known == 0:
             continue
         state_scores(table, weights, base, begin, end, scores)
-        loss += _sum_chain(scores, transitions, unknown[: end - begin], begin, 1.0, work, errors, scaled, exact)
+        total = _sum_chain(scores, transitions, unknown[: end - begin], begin, weight, work, errors, scaled, exact)
         if known == end - begin:
-            loss -= _subtract_path(scores, transitions, codes, begin, end, width, errors, exact)
+            total -= _subtract_path(scores, transitions, codes, begin, end, width, weight, errors, exact)
         else:
-            loss -= _sum_chain(scores, transitions, codes[begin:end], begin, -1.0, work, errors, scaled, exact)
+            total -= _sum_chain(scores, transitions, codes[begin:end], begin, -weight, work, errors, scaled, exact)
+        loss += weight * total
     for i in range(m):
         for j in range(m):
             pairs[i, j] = scaled[i * width + j] * steps[i * width + j] + exact[i, j]
@@ -314,14 +311,15 @@ def chain_errors(table, weights, transitions, codes, first, last, errors, pairs)
 
 
 @njit(nogil=True, cache=True)
-def chain_marginals(table, weights, transitions, codes, first, last, marginals, log_sums):
+def chain_marginals(table, parameters, codes, first, last, marginals, log_sums):
     """Set marginals, (tokens x width,), and the logarithm of the sum over labelings of each chain, (chains,).
 
     Known labels, codes of at least 0, are clamped: the sum is over labelings that have them.
     """
+    weights, base, transitions = parameters
     offsets = table[0]
     longest, m = longest_chain(offsets, first, last), transitions.shape[0]
-    width, base = padded_width(m), base_scores(m)
+    width = padded_width(m)
     scores, work = np.empty(longest * width), _prepare(transitions, longest)
     pairs, exact = np.zeros(m * width), np.zeros((m, m))
     for s in range(first, last):

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict
 
-from sparsefield.chain.reading import Vocabulary
 from sparsefield.data.labels import Label
-from sparsefield.kernels.chain_scores import padded_width
-from sparsefield.model.fit_record import Record
+from sparsefield.errors import DataError
+from sparsefield.kernels.chain_scores import PADDING_SCORE, padded_width
+from sparsefield.model.fit_record import FitRecord, Record
 from sparsefield.model.model_file import CHAIN_FORMAT, MAX_WEIGHT, damaged, read_model, write_model
 
 MOST_ROW_WEIGHTS = 5 * 10**7
 """Above this number, weights are not spread over rows of all labels."""
 
+FEATURE_ARRAYS = {"offsets": np.int64, "labels": np.int32, "steps": np.int64, "intercepts": np.int64}
+
+StateWeights = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class ChainFeatures:
-    """State features by attribute, and transition features; weights are in this order."""
+    """State features by attribute, transition features, and intercepts of labels; weights are in this order."""
 
     offsets: np.ndarray
     """(attributes + 1,): attribute a has the state features from offsets[a] to offsets[a + 1]."""
@@ -30,6 +34,8 @@ class ChainFeatures:
     """(state features,): their labels, ascending within an attribute."""
     steps: np.ndarray
     """(transition features,): label x n_labels + next label, ascending."""
+    intercepts: np.ndarray
+    """(intercepts,): their labels, ascending."""
     n_labels: int
 
     @property
@@ -38,65 +44,72 @@ class ChainFeatures:
         return len(self.labels)
 
     @property
-    def size(self) -> int:
-        """Number of weights."""
+    def n_pairs(self) -> int:
+        """Number of state and transition features."""
         return len(self.labels) + len(self.steps)
 
     @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.n_pairs + len(self.intercepts)
+
+    @cached_property
     def attributes(self) -> np.ndarray:
         """The attribute of each state feature, (state features,)."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     @property
     def keys(self) -> np.ndarray:
-        """A number for each feature, ascending, (features,): attributes first, then transitions."""
-        first = (len(self.offsets) - 1) * self.n_labels
-        return np.concatenate([self.attributes * self.n_labels + self.labels, first + self.steps])
-
-    @cached_property
-    def _positions(self) -> np.ndarray | None:
-        """Places of the state features in rows of labels; None where rows of all attributes are too large."""
-        width = padded_width(self.n_labels)
-        if (len(self.offsets) - 1) * width > MOST_ROW_WEIGHTS:
-            return None
-        return self.attributes * width + self.labels
-
-    def kernel_weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the weights of state features as kernels take them: see `chain_scores.state_scores`."""
-        if self._positions is None:
-            return self.offsets, self.labels, theta, np.empty(0)
-        rows = np.zeros((len(self.offsets) - 1) * padded_width(self.n_labels))
-        rows[self._positions] = theta[: self.n_states]
-        return self.offsets, self.labels, theta, rows
-
-    def transitions(self, theta: np.ndarray) -> np.ndarray:
-        """Return the weights of all transitions, (labels, labels), 0 where there is no feature."""
-        found = np.zeros(self.n_labels * self.n_labels)
-        found[self.steps] = theta[self.n_states :]
-        return found.reshape(self.n_labels, self.n_labels)
+        """A number for each feature, ascending, (features,): attributes first, then transitions, then intercepts."""
+        m = self.n_labels
+        first = (len(self.offsets) - 1) * m
+        return np.concatenate([self.attributes * m + self.labels, first + self.steps, first + m * m + self.intercepts])
 
 
 def features_of_keys(keys: np.ndarray, n_attributes: int, n_labels: int) -> ChainFeatures:
     """Return the features of some ascending `ChainFeatures.keys`."""
     first = n_attributes * n_labels
-    states = keys[: np.searchsorted(keys, first)]
-    counts = np.bincount(states // n_labels, minlength=n_attributes)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    return ChainFeatures(offsets, (states % n_labels).astype(np.int32), keys[len(states) :] - first, n_labels)
+    states, steps, intercepts = np.split(keys, np.searchsorted(keys, [first, first + n_labels**2]))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(states // n_labels, minlength=n_attributes))])
+    labels = (states % n_labels).astype(np.int32)
+    return ChainFeatures(offsets, labels, steps - first, intercepts - first - n_labels**2, n_labels)
 
 
 @dataclass(frozen=True)
-class ChainRecord:
-    """What is known of the fit of a chain."""
+class ChainWeights:
+    """Features and their weights."""
 
-    l1: float
-    l2: float
-    objective: float
-    kkt_violation: float
-    converged: bool
-    n_iter: int
-    n_sequences: int = 0
-    n_tokens: int = 0
+    features: ChainFeatures
+    theta: np.ndarray
+    """(features,)"""
+
+    @cached_property
+    def parameters(self) -> tuple[StateWeights, np.ndarray, np.ndarray]:
+        """What kernels take: state weights, scores of a token without attributes, and transitions (labels, labels).
+
+        See `sparsefield.kernels.chain_scores.state_scores`.
+        """
+        features, theta, m = self.features, self.theta, self.features.n_labels
+        width = padded_width(m)
+        rows = np.empty(0)
+        if (len(features.offsets) - 1) * width <= MOST_ROW_WEIGHTS:
+            rows = np.zeros((len(features.offsets) - 1) * width)
+            rows[features.attributes * width + features.labels] = theta[: features.n_states]
+        base = np.concatenate([np.zeros(m), np.full(width - m, PADDING_SCORE)])
+        base[features.intercepts] = theta[features.n_pairs :]
+        transitions = np.zeros(m * m)
+        transitions[features.steps] = theta[features.n_states : features.n_pairs]
+        return (features.offsets, features.labels, theta, rows), base, transitions.reshape(m, m)
+
+    @property
+    def transitions(self) -> np.ndarray:
+        """Weights of a label and the next one, (labels, labels), 0 where there is no feature."""
+        return self.parameters[2]
+
+    @property
+    def intercepts(self) -> np.ndarray:
+        """Weights of labels alone, (labels,)."""
+        return self.parameters[1][: self.features.n_labels]
 
 
 @dataclass(frozen=True)
@@ -105,45 +118,72 @@ class ChainModel:
 
     attributes: tuple[str, ...]
     classes: np.ndarray
-    features: ChainFeatures
-    theta: np.ndarray
-    """(features,)"""
-    record: ChainRecord
+    weights: ChainWeights
+    record: FitRecord
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
+    def numbers(self) -> dict[str, int]:
         """The number of each attribute that has a weight; others change no label."""
-        used = np.flatnonzero(np.diff(self.features.offsets)).tolist()
-        return Vocabulary({self.attributes[k]: k for k in used}, len(self.attributes))
-
-    @cached_property
-    def transitions(self) -> np.ndarray:
-        """Weights of a label and the next one, (labels, labels)."""
-        return self.features.transitions(self.theta)
-
-    @cached_property
-    def kernel_weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights of state features as kernels take them."""
-        return self.features.kernel_weights(self.theta)
+        used = np.flatnonzero(np.diff(self.weights.features.offsets)).tolist()
+        return {self.attributes[k]: k for k in used}
 
     def state_table(self) -> dict[str, list[Any]]:
         """Return the columns attribute, label and weight of the state features, strongest first."""
-        weights = self.theta[: self.features.n_states]
+        features = self.weights.features
+        weights = self.weights.theta[: features.n_states]
         order = np.argsort(-np.abs(weights), kind="stable")
-        names = [self.attributes[a] for a in self.features.attributes[order]]
-        labels = self.classes[self.features.labels[order]].tolist()
+        names = [self.attributes[a] for a in features.attributes[order]]
+        labels = self.classes[features.labels[order]].tolist()
         return {"attribute": names, "label": labels, "weight": weights[order].tolist()}
 
     def transition_table(self) -> dict[str, list[Any]]:
         """Return the columns label, next_label and weight of the transition features, strongest first."""
-        weights = self.theta[self.features.n_states :]
+        features = self.weights.features
+        weights = self.weights.theta[features.n_states : features.n_pairs]
         order = np.argsort(-np.abs(weights), kind="stable")
-        steps, m = self.features.steps[order], self.features.n_labels
+        label, follower = np.divmod(features.steps[order], features.n_labels)
         return {
-            "label": self.classes[steps // m].tolist(),
-            "next_label": self.classes[steps % m].tolist(),
+            "label": self.classes[label].tolist(),
+            "next_label": self.classes[follower].tolist(),
             "weight": weights[order].tolist(),
         }
+
+    def renumbered(self, numbers: Mapping[str, int], classes: np.ndarray) -> ChainWeights:
+        """Return the weights by other numbers of attributes and labels; those that are not there are left out."""
+        features, m = self.weights.features, len(classes)
+        place = {label: k for k, label in enumerate(classes.tolist())}
+        attribute = np.array([numbers.get(name, -1) for name in self.attributes], dtype=np.int64)[features.attributes]
+        label = np.array([place.get(name, -1) for name in self.classes.tolist()], dtype=np.int64)
+        before, after = (label[part] for part in np.divmod(features.steps, features.n_labels))
+        state, intercept = label[features.labels], label[features.intercepts]
+        first = len(numbers) * m
+        keys = np.concatenate([attribute * m + state, first + before * m + after, first + m * m + intercept])
+        there = np.concatenate([(attribute >= 0) & (state >= 0), (before >= 0) & (after >= 0), intercept >= 0])
+        order = np.argsort(keys[there])
+        return ChainWeights(features_of_keys(keys[there][order], len(numbers), m), self.weights.theta[there][order])
+
+
+def learn_classes(labels: list[Any]) -> np.ndarray:
+    """Return the different labels, sorted, as an array; of dtype object unless all are of one type."""
+    known = set(labels) - {None}
+    if not known:
+        raise DataError("y has no known label: at least one token needs one.")
+    if len(set(map(type, known))) > 1 and not all(isinstance(label, (int, float, np.number)) for label in known):
+        raise DataError("y has labels of several types: make all of them strings, or all numbers.")
+    return np.array(sorted(known))
+
+
+def encode_labels(labels: list[Any], classes: np.ndarray) -> np.ndarray:
+    """Return the number of each label, -1 where it is not known, (tokens,)."""
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    number[None] = -1
+    try:
+        return np.fromiter((number[label] for label in labels), dtype=np.int64, count=len(labels))
+    except KeyError:
+        unknown = sorted({str(label) for label in labels if label not in number})
+        raise DataError(
+            f"y has the label(s) {', '.join(unknown[:5])}, which training did not have: use None for labels not known."
+        ) from None
 
 
 class ChainEstimatorRecord(Record, frozen=True):
@@ -160,59 +200,48 @@ class ChainFileRecord(Record, frozen=True):
 
     attributes: tuple[str, ...]
     classes: tuple[Label, ...]
-    record: ChainRecord
+    record: FitRecord
     extra: ChainEstimatorRecord
 
 
-def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
-    """Write a chain to a file atomically; ``extra`` has the entries of `ChainEstimatorRecord`."""
-    record = ChainFileRecord(
-        model.attributes, tuple(model.classes.tolist()), model.record, ChainEstimatorRecord(**extra)
-    )
-    arrays = {
-        "offsets": np.asarray(model.features.offsets, dtype=np.int64),
-        "labels": np.asarray(model.features.labels, dtype=np.int32),
-        "steps": np.asarray(model.features.steps, dtype=np.int64),
-        "weights": np.asarray(model.theta, dtype=np.float64),
-    }
+def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: ChainEstimatorRecord) -> None:
+    """Write a chain to a file atomically."""
+    record = ChainFileRecord(model.attributes, tuple(model.classes.tolist()), model.record.without_timing(), extra)
+    arrays = {name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()}
+    arrays["weights"] = model.weights.theta
     write_model(path, record, arrays, CHAIN_FORMAT)
 
 
-def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, dict[str, Any]]:
-    """Read a chain that `save_chain` wrote, and the entries of its `ChainEstimatorRecord`."""
+def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainEstimatorRecord]:
+    """Read a chain that `save_chain` wrote."""
     record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
         classes = np.array(record.classes)
-        features = ChainFeatures(arrays["offsets"], arrays["labels"], arrays["steps"], len(classes))
-        model = ChainModel(record.attributes, classes, features, arrays["weights"], record.record)
+        features = ChainFeatures(**{name: arrays[name] for name in FEATURE_ARRAYS}, n_labels=len(classes))
+        model = ChainModel(record.attributes, classes, ChainWeights(features, arrays["weights"]), record.record)
         _check(model)
     except (KeyError, ValueError, IndexError, OverflowError) as error:
         raise damaged(path, error) from error
-    return model, asdict(record.extra)
+    return model, record.extra
 
 
 def _check(model: ChainModel) -> None:
     """Raise ValueError for a chain that no fit can produce, because kernels trust it."""
-    features, m = model.features, len(model.classes)
-    offsets, labels, steps = features.offsets, features.labels, features.steps
+    features, weights, m = model.weights.features, model.weights.theta, len(model.classes)
+    arrays = {name: getattr(features, name) for name in FEATURE_ARRAYS}
     fits = (
-        (offsets.dtype == np.int64 and labels.dtype == np.int32 and steps.dtype == np.int64)
-        and offsets.ndim == labels.ndim == steps.ndim == model.theta.ndim == model.classes.ndim == 1
-        and len(set(model.attributes)) == len(model.attributes) == len(offsets) - 1
+        all(array.ndim == 1 and array.dtype == FEATURE_ARRAYS[name] for name, array in arrays.items())
+        and len(set(model.attributes)) == len(model.attributes) == len(features.offsets) - 1
         and (m > 0 and len(set(model.classes.tolist())) == m and model.classes.dtype.kind in "Uifb")
-        and (offsets[0] == 0 and offsets[-1] == len(labels) and bool((np.diff(offsets) >= 0).all()))
+        and (features.offsets[0] == 0 and features.offsets[-1] == features.n_states)
+        and bool((np.diff(features.offsets) >= 0).all())
     )
     if not fits:
         raise ValueError("attributes, labels and features do not match")
-    if not (_within(labels, m) and _within(steps, m * m)):
-        raise ValueError("a feature refers to a label that does not exist")
-    keys = features.keys
-    if len(keys) != len(set(keys.tolist())) or not bool((np.diff(keys) > 0).all()):
+    for values, stop in ((features.labels, m), (features.steps, m * m), (features.intercepts, m)):
+        if not ((values >= 0) & (values < stop)).all():
+            raise ValueError("a feature refers to a label that does not exist")
+    if not (np.diff(features.keys) > 0).all():
         raise ValueError("the features are not in order")
-    weights = model.theta
-    if weights.shape != keys.shape or weights.dtype != np.float64 or not bool((np.abs(weights) <= MAX_WEIGHT).all()):
+    if weights.shape != (features.size,) or weights.dtype != np.float64 or not (np.abs(weights) <= MAX_WEIGHT).all():
         raise ValueError("the weights are not finite, or do not match the features")
-
-
-def _within(values: np.ndarray, stop: int) -> bool:
-    return bool(((values >= 0) & (values < stop)).all())

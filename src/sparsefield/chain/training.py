@@ -1,4 +1,4 @@
-"""Orthant-wise L-BFGS on the exact likelihood of linear chains, over a growing working set.
+"""Orthant-wise L-BFGS on the exact likelihood of linear chains over a growing working set, and the choice of l1.
 
 With l1, a round scores all candidates that are not in the working set, adds the largest scores beyond l1, and optimizes
 the weights. Training ends when no candidate violates the optimality conditions.
@@ -10,14 +10,20 @@ constant is known in closed form: `center` moves the weights by it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from sparsefield import config
-from sparsefield.chain.likelihood import ChainLikelihood, score_candidates
-from sparsefield.chain.model import ChainFeatures, features_of_keys
+import sparsefield
+from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
+from sparsefield.chain.problem import ChainProblem, seen_features
+from sparsefield.errors import DataError
+from sparsefield.induction import InductionRule
+from sparsefield.model.fit_record import FitRecord, IterationRecord, PathRow
+from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.penalty import NonsmoothPenalty
 
@@ -33,163 +39,176 @@ ROUND_SHARE = 0.1
 """Steps of a round with new features at most, and the share of the largest violation outside of the working set within
 which the violation in it ends the round."""
 MAX_ROUNDS = 100
+MOST_CANDIDATES = 2 * 10**8
+"""Weights that fit into memory."""
+PATH_LENGTH, PATIENCE = 8, 2
+"""Values of l1 at most, each a factor of the root of 10 apart, and how many without an improvement end the path."""
+PATH_KKT_TOLERANCE = 0.1
 
-
-@dataclass(frozen=True)
-class ChainOptions:
-    """Options of the training of a chain."""
-
-    l1: float
-    l2: float
-    max_iter: int = 1000
-    kkt_tol: float = config.KKT_TOLERANCE
-
-    @property
-    def tolerance(self) -> float:
-        """The violation with which a fit has converged: a share of l1, or of one count without l1."""
-        return self.kkt_tol * (self.l1 if self.l1 > 0.0 else 1.0)
-
-
-@dataclass(frozen=True)
-class ChainProgress:
-    """What a callback gets after each step."""
-
-    iteration: int
-    objective: float
-    """Minus the log-likelihood, and penalties."""
-    violation: float
-    """Largest violation of the optimality conditions in the working set."""
-    n_features: int
-    """Features with a weight."""
-
-
-@dataclass(frozen=True)
-class ChainFit:
-    """The result of training."""
-
-    features: ChainFeatures
-    theta: np.ndarray
-    objective: float
-    kkt_violation: float
-    """Largest violation over all candidates."""
-    converged: bool
-    n_iter: int
-
-
-Listener = Callable[[ChainProgress], None]
 Groups = tuple[np.ndarray, ...]
 
 
+@dataclass(frozen=True)
 class ChainTrainer:
-    """Training of one chain.
+    """Training of a chain on one problem, for any l1."""
 
-    Parameters
-    ----------
-    likelihood : ChainLikelihood
-    candidates : ChainFeatures
-        With ``all_states``, only its transitions are used.
-    all_states : bool
-        Whether all pairs of an attribute and a label are candidates.
-    """
+    problem: ChainProblem
+    l2: float
+    solver: Solver
+    rule: InductionRule
+    all_states: bool = False
+    """Whether all pairs of an attribute and a label are candidates."""
+    all_transitions: bool = False
+    intercept: bool = True
+    callback: Callable[[IterationRecord], None] | None = None
 
-    def __init__(
-        self,
-        likelihood: ChainLikelihood,
-        candidates: ChainFeatures,
-        *,
-        all_states: bool = False,
-        listener: Listener | None = None,
-    ) -> None:
-        self._likelihood, self._candidates, self._all_states = likelihood, candidates, all_states
-        self._listener, self._iterations = listener, 0
+    @cached_property
+    def candidates(self) -> ChainFeatures:
+        """The candidates; with ``all_states``, only its transitions and intercepts are used."""
+        return seen_features(self.problem, all_transitions=self.all_transitions, intercept=self.intercept)
 
-    def fit(self, options: ChainOptions, start: ChainFit | None = None) -> ChainFit:
-        """Return the weights at the optimum, from zero or from those of another fit."""
-        self._iterations = 0
-        keys, theta = self._first_working_set(options, start)
-        problem = _WorkingProblem(self._likelihood, keys, theta, options)
+    @property
+    def n_candidates(self) -> int:
+        """Number of state and transition features that may have a weight."""
+        n_states = self.problem.table.n_attributes * self.problem.n_labels
+        return len(self.candidates.steps) + (n_states if self.all_states else self.candidates.n_states)
+
+    def fit(self, l1: float, start: ChainWeights | None = None) -> tuple[ChainWeights, FitRecord]:
+        """Return the weights at the optimum, from zero or from other weights, and the record of the fit."""
+        keys, theta = self._first_working_set(l1, start)
+        working, log = _WorkingSet(self.problem, keys, theta, l1, self.l2), _Log(self.callback)
+        tolerance = self.solver.kkt_tol * (l1 if l1 > 0.0 else 1.0)
+        words = {"auto": ROUND_STEPS, "converge": self.solver.max_iter}
+        steps = int(words.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch))
         for _ in range(MAX_ROUNDS):
-            newcomers, outside = self._newcomers(problem, options)
-            worst = max(problem.violation(), outside)
-            if worst <= options.tolerance or self._iterations >= options.max_iter or problem.stuck:
+            newcomers, outside = self._newcomers(working, l1, tolerance)
+            violation = max(working.violation(), outside)
+            if violation <= tolerance or len(log.records) >= self.solver.max_iter or working.stuck:
                 break
-            if len(newcomers):
-                problem = problem.with_newcomers(newcomers)
-                self._optimize(problem, options, ROUND_STEPS, ROUND_SHARE * outside)
-            else:
-                self._optimize(problem, options, options.max_iter)
-        return problem.result(worst, self._iterations)
+            working = working.with_newcomers(newcomers) if len(newcomers) else working
+            limit, share = (steps, ROUND_SHARE) if len(newcomers) else (self.solver.max_iter, 0.0)
+            for _ in range(min(limit, self.solver.max_iter - len(log.records))):
+                if working.violation() <= max(share * outside, tolerance) or not working.step():
+                    break
+                log.add(working, "induce" if len(newcomers) else "optimize")
+        record = FitRecord(
+            version=sparsefield.__version__,
+            n_rows=self.problem.table.n_sequences,
+            l1=l1,
+            objective=working.point.value,
+            kkt_violation=violation,
+            converged=violation <= tolerance,
+            iterations=tuple(log.records),
+        )
+        return working.active_weights(), record
 
-    def _first_working_set(self, options: ChainOptions, start: ChainFit | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and weights: all candidates without l1, otherwise transitions and what ``start`` has."""
-        steps = self._candidates.keys[self._candidates.n_states :]
-        if options.l1 == 0.0:
-            n, m = self._likelihood.table.n_attributes, self._likelihood.n_labels
-            keys = np.concatenate([np.arange(n * m), steps]) if self._all_states else self._candidates.keys
-        else:
-            keys = steps if start is None else np.union1d(start.features.keys, steps)
+    def largest_score(self) -> float:
+        """Return the largest score of a state feature where all weights are 0: a larger l1 selects none."""
+        problem = self.problem
+        features = features_of_keys(np.empty(0, dtype=np.int64), problem.table.n_attributes, problem.n_labels)
+        problem.evaluate(ChainWeights(features, np.empty(0)))
+        return float(np.abs(problem.large_scores(problem.errors, 0.0)[1]).max(initial=0.0))
+
+    def _first_working_set(self, l1: float, start: ChainWeights | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys and weights.
+
+        Without l1, or by a rule with fixed candidates, these are all candidates; otherwise transitions, intercepts and
+        what ``start`` has.
+        """
+        candidates, n_pairs = self.candidates, self.problem.table.n_attributes * self.problem.n_labels
+        keys = candidates.keys[candidates.n_states :]
+        if l1 == 0.0 or self.rule.fixed_candidates:
+            if self.all_states and n_pairs > MOST_CANDIDATES:
+                raise DataError(f"{n_pairs:,} weights are too many: set l1 above 0, or all_states=False.")
+            keys = np.concatenate([np.arange(n_pairs), keys]) if self.all_states else candidates.keys
+        if start is None:
+            return keys, np.zeros(len(keys))
+        there = np.isin(start.features.keys, candidates.keys)
+        if self.all_states:
+            there[: start.features.n_states] = True
+        chosen = start.features.keys[there]
+        keys = np.union1d(keys, chosen)
         theta = np.zeros(len(keys))
-        if start is not None:
-            theta[np.searchsorted(keys, start.features.keys)] = start.theta
+        theta[np.searchsorted(keys, chosen)] = start.theta[there]
         return keys, theta
 
-    def _optimize(self, problem: _WorkingProblem, options: ChainOptions, limit: int, enough: float = 0.0) -> None:
-        """Take at most ``limit`` steps, until the violation in the working set is within the tolerance or enough."""
-        enough = max(enough, options.tolerance)
-        for _ in range(limit):
-            if problem.violation() <= enough or self._iterations >= options.max_iter or not problem.step():
-                break
-            self._iterations += 1
-            if self._listener is not None:
-                n_features = int(np.count_nonzero(problem.point.coordinates))
-                self._listener(ChainProgress(self._iterations, problem.point.value, problem.violation(), n_features))
-
-    def _newcomers(self, problem: _WorkingProblem, options: ChainOptions) -> tuple[np.ndarray, float]:
+    def _newcomers(self, working: _WorkingSet, l1: float, tolerance: float) -> tuple[np.ndarray, float]:
         """Return the keys of the candidates with the largest scores, and their largest violation."""
-        if options.l1 == 0.0:
+        if l1 == 0.0 or self.rule.fixed_candidates:
             return np.empty(0, dtype=np.int64), 0.0
-        candidates = None if self._all_states else self._candidates
-        found = score_candidates(self._likelihood, problem.errors, candidates, options.l1 + 0.5 * options.tolerance)
-        new = ~np.isin(found.keys, problem.keys, assume_unique=True)
-        keys, sizes = found.keys[new], np.abs(found.scores[new])
-        most = max(LEAST_NEWCOMERS, len(problem.keys))
+        threshold = l1 + 0.5 * tolerance
+        if self.all_states:
+            keys, scores = self.problem.large_scores(working.errors, threshold)
+        else:
+            scores = self.problem.state_sums(self.candidates, working.errors)
+            large = np.flatnonzero(np.abs(scores) > threshold)
+            keys, scores = self.candidates.keys[large], scores[large]
+        new = ~np.isin(keys, working.keys, assume_unique=True)
+        keys, sizes = keys[new], np.abs(scores[new])
+        size = self.rule.batch_size
+        most = max(LEAST_NEWCOMERS, len(working.keys)) if size == "auto" else int(size)
         if len(keys) > most:
             keys = keys[np.sort(np.argsort(-sizes, kind="stable")[:most])]
-        return keys, float(sizes.max(initial=options.l1) - options.l1)
+        return keys, float(sizes.max(initial=l1) - l1)
 
 
-class _WorkingProblem:
+class _Log:
+    """The training log of one fit."""
+
+    def __init__(self, callback: Callable[[IterationRecord], None] | None) -> None:
+        self.records: list[IterationRecord] = []
+        self._callback, self._start = callback, time.perf_counter()
+
+    def add(self, working: _WorkingSet, phase: str) -> None:
+        theta, value = working.point.coordinates, working.point.value
+        record = IterationRecord(
+            iteration=len(self.records) + 1,
+            objective=value,
+            loss=value - working.penalty_value(theta),
+            l1_norm=float(np.abs(theta).sum()),
+            features=len(theta),
+            active=int(np.count_nonzero(theta)),
+            phase=phase,
+            seconds=time.perf_counter() - self._start,
+        )
+        self.records.append(record)
+        if self._callback is not None:
+            self._callback(record)
+
+
+class _WorkingSet:
     """The features in the working set, their weights, and the optimizer."""
 
     def __init__(
         self,
-        whole: ChainLikelihood,
+        whole: ChainProblem,
         keys: np.ndarray,
         theta: np.ndarray,
-        options: ChainOptions,
+        l1: float,
+        l2: float,
         optimizer: OrthantLBFGS | None = None,
     ) -> None:
-        self._whole, self._options, self.keys = whole, options, keys
+        self._whole, self._l1, self._l2, self.keys = whole, l1, l2, keys
         n, m = whole.table.n_attributes, whole.n_labels
-        used = np.unique(keys[: np.searchsorted(keys, n * m)] // m)
-        if len(used) == n:
-            self._likelihood, self._features = whole, features_of_keys(keys, n, m)
-        else:
-            table = whole.table.select_attributes(used)
-            self._likelihood = ChainLikelihood(table, whole.codes, m, whole.engine)
-            self._features = features_of_keys(_renumber(keys, used, n, m), len(used), m)
-        self._penalty = NonsmoothPenalty(np.full(len(keys), options.l1))
-        self._groups = constant_groups(self._features) if options.l1 > 0.0 else ()
+        states, others = np.split(keys, [np.searchsorted(keys, n * m)])
+        used = np.unique(states // m)
+        self._problem = whole if len(used) == n else whole.select_attributes(used)
+        places = np.searchsorted(used, states // m) * m + states % m
+        self._features = features_of_keys(np.concatenate([places, others - (n - len(used)) * m]), len(used), m)
+        strengths = np.full(len(keys), l1)
+        strengths[self._features.n_pairs :] = 0.0  # intercepts
+        self._penalty = NonsmoothPenalty(strengths)
+        self._groups = constant_groups(self._features) if l1 > 0.0 else ()
         self.stuck = False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
         self._optimizer = OrthantLBFGS(memory, subspace=True) if optimizer is None else optimizer
-        self._scale = self._curvature() ** -PRECONDITIONER_POWER
+        self._scale = (self._problem.curvature(self._features) + l2 + 1e-3) ** -PRECONDITIONER_POWER
         self.point = Point(theta, *self._evaluate(theta))
 
     @property
     def errors(self) -> np.ndarray:
         """Errors of the labels of all tokens at the current point, (tokens, width)."""
-        return self._likelihood.errors
+        return self._problem.errors
 
     def violation(self) -> float:
         """Return the largest violation of the optimality conditions in the working set."""
@@ -198,77 +217,64 @@ class _WorkingProblem:
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        found = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
-        if found is None:
-            self._likelihood.update_errors(self._features, self.point.coordinates)
+        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
+        if point is None:
+            self._evaluate(self.point.coordinates)  # errors are those of the last trial
             self.stuck = True
             return False
-        self.point = found
+        self.point = point
         return True
 
-    def with_newcomers(self, newcomers: np.ndarray) -> _WorkingProblem:
-        """Return the problem with features added, and without those that have no weight and no slope."""
+    def with_newcomers(self, newcomers: np.ndarray) -> _WorkingSet:
+        """Return the working set with features added, and without state features that have no weight and no slope."""
         slope = self._penalty.pseudo_gradient(self.point.coordinates, self.point.gradient)
-        kept = (self.point.coordinates != 0.0) | (slope != 0.0)
-        kept[self._features.n_states :] = True
-        keys = np.union1d(self.keys[kept], newcomers)
-        places = np.searchsorted(keys, self.keys[kept])
+        stays = (self.point.coordinates != 0.0) | (slope != 0.0)
+        stays[self._features.n_states :] = True
+        keys = np.union1d(self.keys[stays], newcomers)
+        places = np.searchsorted(keys, self.keys[stays])
 
         def carry(values: np.ndarray) -> np.ndarray:
-            found = np.zeros(len(keys))
-            found[places] = values[kept]
-            return found
+            carried = np.zeros(len(keys))
+            carried[places] = values[stays]
+            return carried
 
         self._optimizer.transform(carry, carry)
-        return _WorkingProblem(self._whole, keys, carry(self.point.coordinates), self._options, self._optimizer)
+        theta = carry(self.point.coordinates)
+        return _WorkingSet(self._whole, keys, theta, self._l1, self._l2, self._optimizer)
 
-    def result(self, violation: float, n_iter: int) -> ChainFit:
+    def active_weights(self) -> ChainWeights:
         """Return the features that have a weight."""
         active = np.flatnonzero(self.point.coordinates)
-        table, m = self._whole.table, self._whole.n_labels
-        features = features_of_keys(self.keys[active], table.n_attributes, m)
-        theta, value = self.point.coordinates[active], self.point.value
-        return ChainFit(features, theta, value, violation, violation <= self._options.tolerance, n_iter)
+        features = features_of_keys(self.keys[active], self._whole.table.n_attributes, self._whole.n_labels)
+        return ChainWeights(features, self.point.coordinates[active])
+
+    def penalty_value(self, theta: np.ndarray) -> float:
+        return 0.5 * self._l2 * float(theta @ theta) + self._penalty.value(theta)
 
     def _evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        l2 = self._options.l2
-        loss, gradient = self._likelihood.evaluate(self._features, theta)
-        return loss + 0.5 * l2 * float(theta @ theta) + self._penalty.value(theta), gradient + l2 * theta
+        loss, gradient = self._problem.evaluate(ChainWeights(self._features, theta))
+        return loss + self.penalty_value(theta), gradient + self._l2 * theta
 
     def _center(self, theta: np.ndarray) -> np.ndarray:
-        return center(theta, self._groups, self._options.l1, self._options.l2)
+        return center(theta, self._groups, self._l1, self._l2)
 
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
 
-    def _curvature(self) -> np.ndarray:
-        """Return the diagonal of the Hessian where all weights are 0, transitions by their mean."""
-        table, m = self._likelihood.table, self._likelihood.n_labels
-        spread = (m - 1) / m**2 if m > 1 else 1.0
-        squares = np.square(table.values) if len(table.values) else np.ones(len(table.attributes))
-        sizes = np.bincount(table.attributes, squares, minlength=table.n_attributes)
-        states = np.repeat(sizes, np.diff(self._features.offsets)) * spread
-        steps = np.full(len(self._features.steps), max(table.n_tokens - table.n_sequences, 1) / m**2)
-        return np.concatenate([states, steps]) + self._options.l2 + 1e-3
-
-
-def _renumber(keys: np.ndarray, used: np.ndarray, n: int, m: int) -> np.ndarray:
-    """Return keys for a table that has only the attributes in ``used``."""
-    states = np.searchsorted(keys, n * m)
-    place = np.searchsorted(used, keys[:states] // m)
-    return np.concatenate([place * m + keys[:states] % m, keys[states:] - (n - len(used)) * m])
-
 
 def constant_groups(features: ChainFeatures) -> Groups:
-    """Return arrays (groups, size) of numbers of features to whose weights a constant may be added."""
+    """Return arrays (groups, size) of numbers of features to whose weights a constant may be added.
+
+    Intercepts need none: without l1, steps from zero keep their sum at its best value, 0.
+    """
     m, n_states = features.n_labels, features.n_states
     if m < 2:
         return ()
     starts = features.offsets[:-1][np.diff(features.offsets) == m]
-    found = [starts[:, None] + np.arange(m)] if len(starts) else []
+    groups = [starts[:, None] + np.arange(m)] if len(starts) else []
     if len(features.steps) == m * m:
-        found.append(n_states + np.arange(m * m)[None, :])
-    return tuple(found)
+        groups.append(n_states + np.arange(m * m)[None, :])
+    return tuple(groups)
 
 
 def center(theta: np.ndarray, groups: Groups, l1: float, l2: float) -> np.ndarray:
@@ -279,10 +285,10 @@ def center(theta: np.ndarray, groups: Groups, l1: float, l2: float) -> np.ndarra
     >>> center(np.array([3.0, 1.0, 1.5]), (np.array([[0, 1, 2]]),), 1.0, 0.0)
     array([ 1.5, -0.5,  0. ])
     """
-    found = theta.copy()
+    centered = theta.copy()
     for members in groups:
-        found[members] = _shift(theta[members], l1, l2)
-    return found
+        centered[members] = _shift(theta[members], l1, l2)
+    return centered
 
 
 def _shift(weights: np.ndarray, l1: float, l2: float) -> np.ndarray:
@@ -304,3 +310,70 @@ def _shift(weights: np.ndarray, l1: float, l2: float) -> np.ndarray:
     zero = order[rows, first]
     shifted[rows[at_break], zero[at_break]] = 0.0
     return shifted
+
+
+@dataclass(frozen=True)
+class ChainSelection:
+    """The selected l1, the values that were tried, and weights near the optimum at the selected one."""
+
+    l1: float
+    path: tuple[PathRow, ...]
+    start: ChainWeights
+
+
+def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.random.Generator) -> ChainSelection:
+    """Choose the l1 of the best score along a path from large to small values, with warm starts.
+
+    `HeldOut` scores by the log-likelihood of held-out sequences per token, pooled over folds; `EBIC` by minus half of
+    the criterion per token. Both weigh sequences.
+    """
+    solver = replace(trainer.solver, kkt_tol=max(trainer.solver.kkt_tol, PATH_KKT_TOLERANCE))
+    trainer = replace(trainer, solver=solver)
+    folds = [(trainer, trainer.problem)]
+    if isinstance(criterion, HeldOut):
+        folds = [
+            (replace(trainer, problem=trainer.problem.select_sequences(train)), trainer.problem.select_sequences(test))
+            for train, test in _split(trainer.problem.table.n_sequences, criterion, rng)
+        ]
+    largest = trainer.largest_score() or 1.0
+    fits: list[ChainWeights] = []
+    rows: list[PathRow] = []
+    best, start = 0, None
+    for k in range(PATH_LENGTH):
+        l1 = float(f"{largest * 10.0 ** (-0.5 * (k + 1)):.2g}")
+        starts = fits or [None] * len(folds)
+        fits = [fold.fit(l1, weights)[0] for (fold, _), weights in zip(folds, starts, strict=True)]
+        score, error = _pooled_score([(test, weights) for (_, test), weights in zip(folds, fits, strict=True)])
+        size = fits[0].features.n_pairs
+        if isinstance(criterion, EBIC):
+            n_tokens, n_candidates = float(trainer.problem.known_tokens.sum()), trainer.n_candidates
+            cost = size * (np.log(n_tokens) + 2.0 * criterion.gamma * np.log(n_candidates))
+            score, error = score - 0.5 * float(cost) / n_tokens, None
+        rows.append(PathRow(l1, size, score, error, selected=False))
+        if start is None or score > rows[best].score:
+            best, start = k, fits[0]
+        if k - best == PATIENCE:
+            break
+    assert start is not None
+    path = tuple(PathRow(r.l1, r.features, r.score, r.error, selected=k == best) for k, r in enumerate(rows))
+    return ChainSelection(path[best].l1, path, start)
+
+
+def _split(n: int, criterion: HeldOut, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the numbers of the sequences to train with and to hold out, for each fold."""
+    if n < 2:
+        raise DataError("l1 cannot be selected from one sequence: pass a number, or divide the sequence.")
+    n_folds, order = min(criterion.n_folds(n), n), rng.permutation(n)
+    count = int(np.clip(round(criterion.fraction * n), 1, n - 1))
+    parts = [order[:count]] if n_folds == 1 else np.array_split(order, n_folds)
+    return [(np.setdiff1d(order, part), np.sort(part)) for part in parts]
+
+
+def _pooled_score(folds: list[tuple[ChainProblem, ChainWeights]]) -> tuple[float, float | None]:
+    """Return the weighted log-likelihood per known token, and its standard error over sequences (ratio estimator)."""
+    sums = np.concatenate([problem.sequence_weights * problem.log_likelihoods(weights) for problem, weights in folds])
+    tokens = np.concatenate([problem.known_tokens for problem, _ in folds])
+    total, n = max(float(tokens.sum()), np.finfo(float).tiny), len(sums)
+    score = float(sums.sum()) / total
+    spread = np.sqrt(n / max(n - 1, 1) * np.square(sums - score * tokens).sum())
+    return score, float(spread / total) if n > 1 else None

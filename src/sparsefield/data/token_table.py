@@ -1,4 +1,4 @@
-"""This module defines tables of tokens: sequences whose tokens have sparse attributes."""
+"""Tables of tokens: sequences whose tokens have sparse attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module multiplies the sparse attributes of tokens with the weights of labels, and with errors of labels.
+"""Products of the sparse attributes of tokens with weights of labels, and with errors of labels.
 
 Rows of labels are padded to a multiple of `LANES`, and stored in flat arrays.
 """
@@ -72,7 +72,7 @@ def state_scores(table, weights, base, first, last, scores):
     weights : offsets, labels, weights, rows
         The features of an attribute are those from offsets[a] to offsets[a + 1]. ``rows``, unless empty, has the same
         weights as rows of labels, (attributes x width,), which is faster and needs more memory.
-    base : (width,), 0 for labels and `PADDING_SCORE` for padding
+    base : (width,), scores of a token without attributes, and `PADDING_SCORE` for padding
     """
     _, tokens, attributes, values = table
     offsets, labels, theta, rows = weights
@@ -80,14 +80,6 @@ def state_scores(table, weights, base, first, last, scores):
         _dense_scores(tokens, attributes, values, rows, base, first, last, scores)
     else:
         _sparse_scores(tokens, attributes, values, offsets, labels, theta, base, first, last, scores)
-
-
-@njit(nogil=True, cache=True)
-def base_scores(n_labels):
-    """Return the scores of a token without attributes, (width,)."""
-    base = np.full(padded_width(n_labels), PADDING_SCORE)
-    base[:n_labels] = 0.0
-    return base
 
 
 @njit(nogil=True, cache=True, forceinline=True)

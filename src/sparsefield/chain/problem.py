@@ -1,0 +1,176 @@
+"""The exact conditional log-likelihood of linear chains: loss, gradient, scores of candidates, and marginals.
+
+The score of a pair of attribute and label is its expected count minus its observed count. A feature without a weight
+improves the penalized likelihood exactly if its score is beyond l1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsefield.chain.forward_backward import chain_errors, chain_marginals
+from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
+from sparsefield.compute.block_collection import Engine
+from sparsefield.compute.tree_sum import tree_sum
+from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.kernels.chain_scores import feature_sums, large_sums, padded_width
+
+
+class ChainProblem:
+    """Minus the weighted log-likelihood of the labels of sequences; labels that are not known are summed out.
+
+    Parameters
+    ----------
+    table : TokenTable
+    codes : (tokens,) numbers of labels, -1 where a label is not known
+    n_labels : int
+    engine : threads
+    sequence_weights : (sequences,), 1 when left out
+    """
+
+    def __init__(
+        self,
+        table: TokenTable,
+        codes: np.ndarray,
+        n_labels: int,
+        engine: Engine,
+        sequence_weights: np.ndarray | None = None,
+    ) -> None:
+        self.table, self.codes, self.n_labels, self.engine = table, codes, n_labels, engine
+        self.sequence_weights = np.ones(table.n_sequences) if sequence_weights is None else sequence_weights
+        self.errors = np.zeros((table.n_tokens, padded_width(n_labels)))
+        """Weight of the sequence x (p(label) - p(label | known labels)) of each token, at the last evaluation."""
+        self.pair_errors = np.zeros((n_labels, n_labels))
+        """The same of a label and the next one, summed over tokens."""
+
+    @property
+    def token_weights(self) -> np.ndarray:
+        """The weight of the sequence of each token, (tokens,)."""
+        return np.repeat(self.sequence_weights, np.diff(self.table.offsets))
+
+    @property
+    def known_tokens(self) -> np.ndarray:
+        """The number of known labels of each sequence, times its weight, (sequences,)."""
+        return np.diff(cumulate(self.codes >= 0)[self.table.offsets]) * self.sequence_weights
+
+    def select_sequences(self, chosen: np.ndarray) -> ChainProblem:
+        """Return the problem of some sequences."""
+        table, tokens = self.table.select_sequences(chosen)
+        return ChainProblem(table, self.codes[tokens], self.n_labels, self.engine, self.sequence_weights[chosen])
+
+    def select_attributes(self, chosen: np.ndarray) -> ChainProblem:
+        """Return the problem with some attributes only, numbered in their ascending order."""
+        table = self.table.select_attributes(chosen)
+        return ChainProblem(table, self.codes, self.n_labels, self.engine, self.sequence_weights)
+
+    def evaluate(self, weights: ChainWeights) -> tuple[float, np.ndarray]:
+        """Return the loss and its gradient, (features,)."""
+        parameters = weights.parameters
+
+        def evaluate_block(block: tuple[int, int]) -> tuple[float, np.ndarray]:
+            pairs = np.empty((self.n_labels, self.n_labels))
+            errors = self.errors.ravel()
+            loss = chain_errors(self.table.arrays, parameters, self.codes, self.sequence_weights, *block, errors, pairs)
+            return loss, pairs
+
+        loss, self.pair_errors = tree_sum(self.engine.map(evaluate_block, self.table.sequence_blocks))
+        features = weights.features
+        parts = [self.state_sums(features, self.errors), self.pair_errors.ravel()[features.steps]]
+        if len(features.intercepts):
+            parts.append(self.errors.sum(axis=0)[features.intercepts])
+        return float(loss), np.concatenate(parts)
+
+    def state_sums(self, features: ChainFeatures, errors: np.ndarray) -> np.ndarray:
+        """Return the sum over tokens of attribute x error of the label, (state features,)."""
+        sums = np.empty(features.n_states)
+        offsets, labels, width = features.offsets, features.labels, errors.shape[1]
+
+        def sum_block(block: tuple[int, int]) -> None:
+            feature_sums(self.table.by_attribute, offsets, labels, errors.ravel(), width, *block, sums)
+
+        self.engine.map(sum_block, self.table.attribute_blocks)
+        return sums
+
+    def large_scores(self, errors: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys and scores of all pairs of an attribute and a label whose score is beyond the threshold.
+
+        ``errors``, (tokens, width), are those of the current weights, which may be of fewer attributes.
+        """
+        m = self.n_labels
+
+        def search(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            room = (block[1] - block[0]) * m
+            keys, sums = np.empty(room, dtype=np.int64), np.empty(room)
+            count = large_sums(self.table.by_attribute, errors.ravel(), m, threshold, *block, keys, sums)
+            return keys[:count].copy(), sums[:count].copy()
+
+        keys, scores = zip(*self.engine.map(search, self.table.attribute_blocks), strict=True)
+        return np.concatenate(keys), np.concatenate(scores)
+
+    def curvature(self, features: ChainFeatures) -> np.ndarray:
+        """Return the diagonal of the Hessian where all weights are 0, (features,); transitions by their mean."""
+        table, m, weights = self.table, self.n_labels, self.token_weights
+        spread = (m - 1) / m**2 if m > 1 else 1.0
+        squares = np.repeat(weights, np.diff(table.tokens)) * (np.square(table.values) if len(table.values) else 1.0)
+        sizes = np.bincount(table.attributes, squares, minlength=table.n_attributes)
+        n_steps = float(self.sequence_weights @ np.maximum(np.diff(table.offsets) - 1, 0))
+        return np.concatenate(
+            [
+                np.repeat(sizes, np.diff(features.offsets)) * spread,
+                np.full(len(features.steps), max(n_steps, 1.0) / m**2),
+                np.full(len(features.intercepts), weights.sum() * spread),
+            ]
+        )
+
+    def log_likelihoods(self, weights: ChainWeights) -> np.ndarray:
+        """Return ln p(known labels) of each sequence, whatever its weight, (sequences,)."""
+        known = sum_chains(weights, self.table, self.engine, self.codes)
+        return known.log_sums - sum_chains(weights, self.table, self.engine).log_sums
+
+
+def seen_features(problem: ChainProblem, *, all_transitions: bool, intercept: bool) -> ChainFeatures:
+    """Return the pairs of attribute and label, and of label and next label, that occur in the data.
+
+    A label that is not known may be any. All labels have an intercept, or none.
+    """
+    table, codes, m = problem.table, problem.codes, problem.n_labels
+    owner = np.repeat(codes, np.diff(table.tokens))
+    known = owner >= 0
+    free = np.unique(table.attributes[~known]).astype(np.int64)
+    states = [table.attributes[known].astype(np.int64) * m + owner[known], (free[:, None] * m + np.arange(m)).ravel()]
+    steps = np.arange(m * m)
+    if not all_transitions and (codes >= 0).all():
+        follows = np.ones(len(codes), dtype=bool)
+        follows[table.offsets[:-1][np.diff(table.offsets) > 0]] = False
+        later = np.flatnonzero(follows)
+        steps = np.unique(codes[later - 1] * m + codes[later])
+    intercepts = np.arange(m if intercept else 0) + m * m
+    first = table.n_attributes * m
+    return features_of_keys(
+        np.concatenate([np.unique(np.concatenate(states)), first + steps, first + intercepts]), table.n_attributes, m
+    )
+
+
+@dataclass(frozen=True)
+class ChainSums:
+    """Sums over the labelings of sequences."""
+
+    marginals: np.ndarray
+    """(tokens, labels)"""
+    log_sums: np.ndarray
+    """Logarithm of the sum over labelings, (sequences,)."""
+
+
+def sum_chains(weights: ChainWeights, table: TokenTable, engine: Engine, codes: np.ndarray | None = None) -> ChainSums:
+    """Return marginals and sums over all labelings, or over those with the known labels in ``codes``, (tokens,)."""
+    m = weights.features.n_labels
+    known = np.full(table.n_tokens, -1) if codes is None else codes
+    marginals, log_sums = np.zeros((table.n_tokens, padded_width(m))), np.zeros(table.n_sequences)
+
+    def sum_block(block: tuple[int, int]) -> None:
+        chain_marginals(table.arrays, weights.parameters, known, *block, marginals.ravel(), log_sums)
+
+    engine.map(sum_block, table.sequence_blocks)
+    return ChainSums(marginals[:, :m], log_sums)

@@ -1,0 +1,133 @@
+"""Most probable labelings of linear chains: the best one (Viterbi), and the n best."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sparsefield.chain.forward_backward import longest_chain
+from sparsefield.chain.model import ChainWeights
+from sparsefield.compute.block_collection import Engine
+from sparsefield.data.token_table import TokenTable
+from sparsefield.kernels.chain_scores import padded_width, state_scores
+from sparsefield.kernels.elementary import FAST
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
+def _viterbi(scores, n, transitions, best, reached, came):
+    """Set best to the scores of the best labelings that end in each label, and came to the labels before it."""
+    m, width = transitions.shape[0], padded_width(transitions.shape[0])
+    for j in range(m):
+        best[j] = scores[j]
+    for t in range(1, n):
+        for j in range(m):
+            reached[j] = best[0] + transitions[0, j]
+            came[t, j] = 0
+        for i in range(1, m):
+            for j in range(m):
+                value = best[i] + transitions[i, j]
+                better = value > reached[j]
+                reached[j] = value if better else reached[j]
+                came[t, j] = i if better else came[t, j]
+        for j in range(m):
+            best[j] = reached[j] + scores[t * width + j]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def best_paths(table, parameters, first, last, paths):
+    """Set paths, (tokens,), to the most probable labels of the chains from ``first`` to ``last``.
+
+    ``table`` and ``parameters`` are as in `sparsefield.chain.forward_backward.chain_errors`. Of equally probable
+    labels, the first is taken.
+    """
+    weights, base, transitions = parameters
+    offsets = table[0]
+    m, longest = transitions.shape[0], longest_chain(offsets, first, last)
+    scores = np.empty(longest * padded_width(m))
+    best, reached, came = np.empty(m), np.empty(m), np.zeros((longest, m), dtype=np.int64)
+    for s in range(first, last):
+        begin, end = offsets[s], offsets[s + 1]
+        if begin == end:
+            continue
+        state_scores(table, weights, base, begin, end, scores)
+        _viterbi(scores, end - begin, transitions, best, reached, came)
+        code = 0
+        for j in range(1, m):
+            code = j if best[j] > best[code] else code
+        for t in range(end - 1, begin - 1, -1):
+            paths[t] = code
+            code = came[t - begin, code]
+
+
+@njit(nogil=True, cache=True)
+def _insert(value, label, rank, best, labels, ranks):
+    """Insert an entry into lists that are sorted by falling value, unless all their entries are as good."""
+    k = best.shape[0] - 1
+    if not value > best[k]:
+        return
+    while k > 0 and value > best[k - 1]:
+        best[k], labels[k], ranks[k] = best[k - 1], labels[k - 1], ranks[k - 1]
+        k -= 1
+    best[k], labels[k], ranks[k] = value, label, rank
+
+
+@njit(nogil=True, cache=True)
+def n_best_paths(scores, transitions, count):
+    """Return the ``count`` best labelings of one chain, best first, (count, tokens), and their scores, (count,).
+
+    Where there are fewer labelings, the rest have scores of minus infinity.
+    """
+    n, m = scores.shape
+    best = np.full((n, m, count), -np.inf)
+    labels, ranks = np.zeros((n, m, count), dtype=np.int64), np.zeros((n, m, count), dtype=np.int64)
+    for j in range(m):
+        best[0, j, 0] = scores[0, j]
+    for t in range(1, n):
+        for j in range(m):
+            for i in range(m):
+                for r in range(count):
+                    value = best[t - 1, i, r] + transitions[i, j] + scores[t, j]
+                    if not value > best[t, j, count - 1]:
+                        break
+                    _insert(value, i, r, best[t, j], labels[t, j], ranks[t, j])
+    totals = np.full(count, -np.inf)
+    ends, end_ranks = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for j in range(m):
+        for r in range(count):
+            _insert(best[n - 1, j, r], j, r, totals, ends, end_ranks)
+    paths = np.zeros((count, n), dtype=np.int64)
+    for k in range(count):
+        label, rank = ends[k], end_ranks[k]
+        for t in range(n - 1, -1, -1):
+            paths[k, t] = label
+            label, rank = labels[t, label, rank], ranks[t, label, rank]
+    return paths, totals
+
+
+def best_labels(weights: ChainWeights, table: TokenTable, engine: Engine) -> np.ndarray:
+    """Return the numbers of the labels of the most probable labeling of each sequence, (tokens,)."""
+    paths = np.zeros(table.n_tokens, dtype=np.int64)
+
+    def label(block: tuple[int, int]) -> None:
+        best_paths(table.arrays, weights.parameters, *block, paths)
+
+    engine.map(label, table.sequence_blocks)
+    return paths
+
+
+def n_best_labels(
+    weights: ChainWeights, table: TokenTable, n: int, engine: Engine
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return, for each sequence, the ``n`` best labelings, (labelings, tokens), and their scores, (labelings,)."""
+    states, base, transitions = weights.parameters
+
+    def search(s: int) -> tuple[np.ndarray, np.ndarray]:
+        begin, end = int(table.offsets[s]), int(table.offsets[s + 1])
+        if begin == end:
+            return np.zeros((1, 0), dtype=np.int64), np.zeros(1)
+        scores = np.empty((end - begin, len(base)))
+        state_scores(table.arrays, states, base, begin, end, scores.ravel())
+        paths, totals = n_best_paths(np.ascontiguousarray(scores[:, : len(transitions)]), transitions, n)
+        return paths[np.isfinite(totals)], totals[np.isfinite(totals)]
+
+    return engine.map(search, range(table.n_sequences))
