@@ -302,7 +302,18 @@ def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
     rows = [(line, cells or [""]) for line, cells in _records(data, name, found) if cells or len(names) == 1]
     ragged = [(line, len(cells)) for line, cells in rows if len(cells) != len(names)]
     if ragged:
-        raise DataError(f"{name}: {_describe_ragged(ragged, len(rows), found, len(names))}")
+        if found.header and [cells for _, cells in ragged] == [len(names) + 1] * (len(rows) - 1):
+            raise DataError(
+                f"{name}: every row has {len(names) + 1} cells, one more than the header, as where the first column "
+                f"has no name or lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
+            )
+        shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
+        shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
+        raise DataError(
+            f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
+            f"and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the "
+            "cells, give --separator.)"
+        )
     cells = [cells for _, cells in rows][int(found.header) :]
     table = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
@@ -323,18 +334,3 @@ def _records(data: bytes, name: str, found: FileFormat) -> Iterator[tuple[int, l
             line = reader.line_num + 1
     finally:
         csv.field_size_limit(limit)
-
-
-def _describe_ragged(ragged: Sequence[tuple[int, int]], n_rows: int, found: FileFormat, width: int) -> str:
-    if len(ragged) == n_rows - 1 and {cells for _, cells in ragged} == {width + 1} and found.header:
-        return (
-            f"every row has {width + 1} cells, one more than the header, as where the first column has no name or "
-            f"lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
-        )
-    shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
-    shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
-    return (
-        f"{len(ragged):,} row(s) do not have the {width:,} cells of the {'header' if found.header else 'first line'}: "
-        f"{shown}; correct them, and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} "
-        "does not separate the cells, give --separator.)"
-    )
