@@ -30,6 +30,7 @@ SEPARATORS = ("\t", ";", "|", ",")
 WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
+YEARS = range(1800, 2101)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
 
 _BOMS = (
@@ -231,9 +232,13 @@ def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat
         points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
         decimal = "," if separator != "," and commas > points else "."
     header = reading.header
-    if header is None:  # names are no numbers with fractions
-        first = [cell.strip().replace(decimal, ".") for cell in rows[0]] if len(rows) > 1 else []
-        header = not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
+    if header is None:  # names are no numbers with fractions, and whole numbers above numbers if ascending, or years
+        plain = [[cell.strip().replace(decimal, ".") for cell in row] for row in rows]
+        first = plain[0] if len(plain) > 1 else []
+        whole = [int(cell) for cell in first if WHOLE.fullmatch(cell)]
+        is_named = len(whole) < len(first) or any(c and not NUMBER.fullmatch(c) for row in plain[1:] for c in row)
+        is_named |= whole == sorted(set(whole)) or (len(set(whole)) == len(whole) and set(whole) <= set(YEARS))
+        header = is_named and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
     return FileFormat(separator=separator, quote=quote, decimal=decimal, header=header, line_ending=ending)
 
 
