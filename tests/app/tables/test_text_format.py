@@ -48,6 +48,9 @@ def test_separators_and_decimal_marks_are_found(text: str, separator: str, decim
     [
         ("5.1,3.5,Iris-setosa\n4.9,3.0,Iris-setosa\n", False),
         ("0,1,2\n5,6,7\n", True),
+        ("3,1,2\n5,6,7\n", False),
+        ("0,1,1\n1,0,1\n", False),
+        ("3,1,2\nx,y,z\n", True),
         ("2019,2021,2020\n5,6,7\n", True),
         ("a,1.5\nx,2\n", False),
         ("a,b\n1,2\n", True),

@@ -30,6 +30,7 @@ SEPARATORS = ("\t", ";", "|", ",")
 WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
+YEARS = range(1800, 2101)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
 
 _BOMS = (
@@ -231,9 +232,13 @@ def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat
         points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
         decimal = "," if separator != "," and commas > points else "."
     header = reading.header
-    if header is None:  # names are no numbers with fractions
-        first = [cell.strip().replace(decimal, ".") for cell in rows[0]] if len(rows) > 1 else []
-        header = not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
+    if header is None:  # names are no numbers with fractions, and whole numbers above numbers if ascending, or years
+        plain = [[cell.strip().replace(decimal, ".") for cell in row] for row in rows]
+        first = plain[0] if len(plain) > 1 else []
+        whole = [int(cell) for cell in first if WHOLE.fullmatch(cell)]
+        is_named = len(whole) < len(first) or any(c and not NUMBER.fullmatch(c) for row in plain[1:] for c in row)
+        is_named |= whole == sorted(set(whole)) or (len(set(whole)) == len(whole) and set(whole) <= set(YEARS))
+        header = is_named and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
     return FileFormat(separator=separator, quote=quote, decimal=decimal, header=header, line_ending=ending)
 
 
@@ -302,7 +307,18 @@ def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
     rows = [(line, cells or [""]) for line, cells in _records(data, name, found) if cells or len(names) == 1]
     ragged = [(line, len(cells)) for line, cells in rows if len(cells) != len(names)]
     if ragged:
-        raise DataError(f"{name}: {_describe_ragged(ragged, len(rows), found, len(names))}")
+        if found.header and [cells for _, cells in ragged] == [len(names) + 1] * (len(rows) - 1):
+            raise DataError(
+                f"{name}: every row has {len(names) + 1} cells, one more than the header, as where the first column "
+                f"has no name or lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
+            )
+        shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
+        shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
+        raise DataError(
+            f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
+            f"and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the "
+            "cells, give --separator.)"
+        )
     cells = [cells for _, cells in rows][int(found.header) :]
     table = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
@@ -323,18 +339,3 @@ def _records(data: bytes, name: str, found: FileFormat) -> Iterator[tuple[int, l
             line = reader.line_num + 1
     finally:
         csv.field_size_limit(limit)
-
-
-def _describe_ragged(ragged: Sequence[tuple[int, int]], n_rows: int, found: FileFormat, width: int) -> str:
-    if len(ragged) == n_rows - 1 and {cells for _, cells in ragged} == {width + 1} and found.header:
-        return (
-            f"every row has {width + 1} cells, one more than the header, as where the first column has no name or "
-            f"lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
-        )
-    shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
-    shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
-    return (
-        f"{len(ragged):,} row(s) do not have the {width:,} cells of the {'header' if found.header else 'first line'}: "
-        f"{shown}; correct them, and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} "
-        "does not separate the cells, give --separator.)"
-    )

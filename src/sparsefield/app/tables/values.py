@@ -39,23 +39,19 @@ def missing_numbers(words: Sequence[str]) -> list[float]:
     return [number for number in numbers if math.isfinite(number)]
 
 
-def is_missing_text(cells: pl.Expr, words: Sequence[str]) -> pl.Expr:
-    """Return whether cells of text are missing: null, or a word, also between spaces or as -99.0 for -99."""
-    bare = cells.str.strip_chars()
-    missing = bare.is_in(list({word.strip() for word in words}))
-    whole = [re.escape(f"{number:.0f}") for number in missing_numbers(words) if number.is_integer()]
-    if whole:
-        missing = missing | bare.str.contains(rf"^(?:{'|'.join(whole)})[.,]0*$")
-    return missing.fill_null(True)
-
-
 def missing_cells(table: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
-    """Return a table of booleans that are true for missing values: nulls, NaN, and cells that hold one of the words."""
-    columns, numbers = [], missing_numbers(words)
+    """Return a table of booleans that are true for missing values: nulls, NaN, and cells that hold one of the words.
+
+    A word may stand between spaces, and -99 also stands for -99.0.
+    """
+    columns, numbers, bare_words = [], missing_numbers(words), list({word.strip() for word in words})
+    whole = "|".join(re.escape(f"{number:.0f}") for number in numbers if number.is_integer())
     for name, dtype in table.schema.items():
         column = pl.col(name)
         if dtype in (pl.String, pl.Categorical, pl.Enum):
-            missing = is_missing_text(column.cast(pl.String), words)
+            bare = column.cast(pl.String).str.strip_chars()
+            missing = bare.is_in(bare_words)
+            missing = (missing | bare.str.contains(rf"^(?:{whole})[.,]0*$") if whole else missing).fill_null(True)
         else:
             missing = column.is_null()
             if dtype.is_float():
