@@ -1,1 +1,1 @@
-"""This package draws fields as pages and pictures, in SVG and HTML, without a drawing library."""
+"""Pages and figures about fitted fields: HTML by Jinja2 templates, pictures by matplotlib."""

@@ -119,8 +119,9 @@ const net = (() => {
   // Boxes of circles and names are moved apart, and everything is fitted into the canvas again, in turns.
   function arrange(start, looks, width, height) {
     const boxes = looks.map((look) => {
-      const half = look.inside ? look.r : Math.max(look.r, 0.29 * look.size * look.text.length);
-      return [half, look.r, half, look.inside ? look.r : look.r + 1.3 * look.size];
+      const r = 1.27 * look.r, // with its ring
+        half = look.inside ? r : Math.max(r, 0.29 * look.size * look.text.length);
+      return [half, r, half, look.inside ? r : r + 1.3 * look.size];
     });
     const fit = (points) => {
       if (!points.length) return points;
