@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.chain.model import (
-    ChainEstimatorRecord,
     ChainModel,
     encode_labels,
     learn_classes,
@@ -284,7 +283,7 @@ class ChainCRF(BaseEstimator):
         for name, value in params.items():
             if isinstance(value, OptionObject):
                 params[name] = {"object": type(value).__name__, **value.get_params()}
-        save_chain(self._model, path, ChainEstimatorRecord(params, self.kind_, self.sequence_, self._label_column))
+        save_chain(self._model, path, params, self.kind_, self.sequence_, self._label_column)
 
     def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
         """Set the attributes of a fitted chain."""
@@ -351,10 +350,10 @@ class ChainCRF(BaseEstimator):
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     """Return the fitted chain that ``save`` wrote to a file."""
-    model, extra = load_chain(path)
+    model, document = load_chain(path)
     kinds = {kind.__name__: kind for part, _ in PARTS.values() for kind in part}
     try:
-        params = dict(extra.params)
+        params = dict(document.params)
         for name in params.keys() & PARTS.keys():
             if isinstance(params[name], dict):
                 options = dict(params[name])
@@ -363,7 +362,7 @@ def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
         chain._check_parameters()
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: a chain with damaged options ({error}).") from error
-    chain._restore(model, extra.kind, extra.sequence, extra.label_column)
+    chain._restore(model, document.kind, document.sequence, document.label_column)
     return chain
 
 

@@ -2,10 +2,6 @@
 
 With l1, a round scores all candidates that are not in the working set, adds the largest scores beyond l1, and optimizes
 the weights. Training ends when no candidate violates the optimality conditions.
-
-The likelihood stays the same if a constant is added to the weights of an attribute with all labels, or to all
-transitions. An optimizer makes little progress in these directions, which only the penalties curve, and their best
-constant is known in closed form: `center` moves the weights by it.
 """
 
 from __future__ import annotations
@@ -38,14 +34,11 @@ ROUND_STEPS = 25
 ROUND_SHARE = 0.1
 """Steps of a round with new features at most, and the share of the largest violation outside of the working set within
 which the violation in it ends the round."""
-MAX_ROUNDS = 100
 MOST_CANDIDATES = 2 * 10**8
 """Weights that fit into memory."""
 PATH_LENGTH, PATIENCE = 8, 2
 """Values of l1 at most, each a factor of the root of 10 apart, and how many without an improvement end the path."""
 PATH_KKT_TOLERANCE = 0.1
-
-Groups = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -80,10 +73,11 @@ class ChainTrainer:
         tolerance = self.solver.kkt_tol * (l1 if l1 > 0.0 else 1.0)
         words = {"auto": ROUND_STEPS, "converge": self.solver.max_iter}
         steps = int(words.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch))
-        for _ in range(MAX_ROUNDS):
+        while True:
             newcomers, outside = self._newcomers(working, l1, tolerance)
             violation = max(working.violation(), outside)
-            if violation <= tolerance or len(log.records) >= self.solver.max_iter or working.stuck:
+            stuck = working.stuck and not len(newcomers)
+            if violation <= tolerance or len(log.records) >= self.solver.max_iter or stuck:
                 break
             working = working.with_newcomers(newcomers) if len(newcomers) else working
             limit, share = (steps, ROUND_SHARE) if len(newcomers) else (self.solver.max_iter, 0.0)
@@ -198,7 +192,6 @@ class _WorkingSet:
         strengths = np.full(len(keys), l1)
         strengths[self._features.n_pairs :] = 0.0  # intercepts
         self._penalty = NonsmoothPenalty(strengths)
-        self._groups = constant_groups(self._features) if l1 > 0.0 else ()
         self.stuck = False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
         self._optimizer = OrthantLBFGS(memory, subspace=True) if optimizer is None else optimizer
@@ -217,7 +210,7 @@ class _WorkingSet:
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
+        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, lambda theta: theta)
         if point is None:
             self._evaluate(self.point.coordinates)  # errors are those of the last trial
             self.stuck = True
@@ -255,61 +248,8 @@ class _WorkingSet:
         loss, gradient = self._problem.evaluate(ChainWeights(self._features, theta))
         return loss + self.penalty_value(theta), gradient + self._l2 * theta
 
-    def _center(self, theta: np.ndarray) -> np.ndarray:
-        return center(theta, self._groups, self._l1, self._l2)
-
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
-
-
-def constant_groups(features: ChainFeatures) -> Groups:
-    """Return arrays (groups, size) of numbers of features to whose weights a constant may be added.
-
-    Intercepts need none: without l1, steps from zero keep their sum at its best value, 0.
-    """
-    m, n_states = features.n_labels, features.n_states
-    if m < 2:
-        return ()
-    starts = features.offsets[:-1][np.diff(features.offsets) == m]
-    groups = [starts[:, None] + np.arange(m)] if len(starts) else []
-    if len(features.steps) == m * m:
-        groups.append(n_states + np.arange(m * m)[None, :])
-    return tuple(groups)
-
-
-def center(theta: np.ndarray, groups: Groups, l1: float, l2: float) -> np.ndarray:
-    """Return weights with the constants that make the penalties smallest.
-
-    Examples
-    --------
-    >>> center(np.array([3.0, 1.0, 1.5]), (np.array([[0, 1, 2]]),), 1.0, 0.0)
-    array([ 1.5, -0.5,  0. ])
-    """
-    centered = theta.copy()
-    for members in groups:
-        centered[members] = _shift(theta[members], l1, l2)
-    return centered
-
-
-def _shift(weights: np.ndarray, l1: float, l2: float) -> np.ndarray:
-    """Add to each row the c that minimizes the sum of l1 x abs(w + c) + l2 / 2 x (w + c)^2.
-
-    The slope in c rises along the breakpoints -w, by 2 x l1 at each. Either it changes its sign at a breakpoint, where
-    a weight becomes exactly 0, or between two.
-    """
-    n, m = weights.shape
-    rows, total = np.arange(n), weights.sum(axis=1)
-    order = np.argsort(-weights, axis=1, kind="stable")
-    breaks = -np.take_along_axis(weights, order, axis=1)
-    smooth = l2 * (total[:, None] + m * breaks)
-    below = l1 * (2.0 * np.arange(m) - m) + smooth
-    first = np.minimum((below + 2.0 * l1 < 0.0).sum(axis=1), m - 1)
-    at_break = below[rows, first] <= 0.0
-    inner = -(l1 * (2.0 * first - m) / l2 + total) / m if l2 > 0.0 else np.zeros(n)
-    shifted = weights + np.where(at_break, breaks[rows, first], inner)[:, None]
-    zero = order[rows, first]
-    shifted[rows[at_break], zero[at_break]] = 0.0
-    return shifted
 
 
 @dataclass(frozen=True)
