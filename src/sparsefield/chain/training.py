@@ -97,11 +97,10 @@ class ChainTrainer:
         return working.active_weights(), record
 
     def largest_score(self) -> float:
-        """Return the largest score of a state feature where all weights are 0: a larger l1 selects none."""
-        problem = self.problem
-        features = features_of_keys(np.empty(0, dtype=np.int64), problem.table.n_attributes, problem.n_labels)
-        problem.evaluate(ChainWeights(features, np.empty(0)))
-        return float(np.abs(problem.large_scores(problem.errors, 0.0)[1]).max(initial=0.0))
+        """Return the largest score of a pair of attribute and label that occur together, where all weights are 0."""
+        candidates = self.candidates
+        self.problem.evaluate(ChainWeights(candidates, np.zeros(candidates.size)))
+        return float(np.abs(self.problem.state_sums(candidates, self.problem.errors)).max(initial=0.0))
 
     def _first_working_set(self, l1: float, start: ChainWeights | None) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and weights.
