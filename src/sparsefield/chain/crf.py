@@ -179,9 +179,9 @@ class ChainCRF(BaseEstimator):
             )
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
-                selection = select_l1(trainer, criterion, self._generator())
-                fitted, record = trainer.fit(selection.l1, start or selection.start)
-                record = replace(record, path=selection.path, criterion=criterion.name)
+                l1, path, near = select_l1(trainer, criterion, self._generator())
+                fitted, record = trainer.fit(l1, start or near)
+                record = replace(record, path=path, criterion=criterion.name)
             else:
                 fitted, record = trainer.fit(float(self.l1), start)
         model = ChainModel(tuple(read.numbers), classes, fitted, record)
@@ -236,7 +236,7 @@ class ChainCRF(BaseEstimator):
         """Return p(label) of each token: an array (tokens, labels) per sequence; for a frame, (rows, labels)."""
         read = self._read(X)
         with self._engine(read) as engine:
-            return read.arrange(sum_chains(self._model.weights, read.table, engine).marginals)
+            return read.arrange(sum_chains(self._model.weights, read.table, engine)[0])
 
     def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
         """Return the ``n`` most probable labelings of each sequence with their probabilities, best first."""
@@ -245,7 +245,7 @@ class ChainCRF(BaseEstimator):
         read = self._read(X)
         with self._engine(read) as engine:
             best = n_best_labels(self._model.weights, read.table, n, engine)
-            log_sums = sum_chains(self._model.weights, read.table, engine).log_sums
+            _, log_sums = sum_chains(self._model.weights, read.table, engine)
         return [
             [
                 (self.classes_[path].tolist(), float(np.exp(score - total)))

@@ -68,8 +68,9 @@ class ChainTrainer:
 
     def fit(self, l1: float, start: ChainWeights | None = None) -> tuple[ChainWeights, FitRecord]:
         """Return the weights at the optimum, from zero or from other weights, and the record of the fit."""
+        begin, log = time.perf_counter(), list[IterationRecord]()
         keys, theta = self._first_working_set(l1, start)
-        working, log = _WorkingSet(self.problem, keys, theta, l1, self.l2), _Log(self.callback)
+        working = _WorkingSet(self.problem, keys, theta, l1, self.l2)
         tolerance = self.solver.kkt_tol * (l1 if l1 > 0.0 else 1.0)
         words = {"auto": ROUND_STEPS, "converge": self.solver.max_iter}
         steps = int(words.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch))
@@ -77,14 +78,17 @@ class ChainTrainer:
             newcomers, outside = self._newcomers(working, l1, tolerance)
             violation = max(working.violation(), outside)
             stuck = working.stuck and not len(newcomers)
-            if violation <= tolerance or len(log.records) >= self.solver.max_iter or stuck:
+            if violation <= tolerance or len(log) >= self.solver.max_iter or stuck:
                 break
             working = working.with_newcomers(newcomers) if len(newcomers) else working
             limit, share = (steps, ROUND_SHARE) if len(newcomers) else (self.solver.max_iter, 0.0)
-            for _ in range(min(limit, self.solver.max_iter - len(log.records))):
+            for _ in range(min(limit, self.solver.max_iter - len(log))):
                 if working.violation() <= max(share * outside, tolerance) or not working.step():
                     break
-                log.add(working, "induce" if len(newcomers) else "optimize")
+                phase, seconds = "induce" if len(newcomers) else "optimize", time.perf_counter() - begin
+                log.append(working.record(len(log) + 1, phase, seconds))
+                if self.callback is not None:
+                    self.callback(log[-1])
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=self.problem.table.n_sequences,
@@ -92,7 +96,7 @@ class ChainTrainer:
             objective=working.point.value,
             kkt_violation=violation,
             converged=violation <= tolerance,
-            iterations=tuple(log.records),
+            iterations=tuple(log),
         )
         return working.active_weights(), record
 
@@ -143,30 +147,6 @@ class ChainTrainer:
         if len(keys) > most:
             keys = keys[np.sort(np.argsort(-sizes, kind="stable")[:most])]
         return keys, float(sizes.max(initial=l1) - l1)
-
-
-class _Log:
-    """The training log of one fit."""
-
-    def __init__(self, callback: Callable[[IterationRecord], None] | None) -> None:
-        self.records: list[IterationRecord] = []
-        self._callback, self._start = callback, time.perf_counter()
-
-    def add(self, working: _WorkingSet, phase: str) -> None:
-        theta, value = working.point.coordinates, working.point.value
-        record = IterationRecord(
-            iteration=len(self.records) + 1,
-            objective=value,
-            loss=value - working.penalty_value(theta),
-            l1_norm=float(np.abs(theta).sum()),
-            features=len(theta),
-            active=int(np.count_nonzero(theta)),
-            phase=phase,
-            seconds=time.perf_counter() - self._start,
-        )
-        self.records.append(record)
-        if self._callback is not None:
-            self._callback(record)
 
 
 class _WorkingSet:
@@ -240,28 +220,28 @@ class _WorkingSet:
         features = features_of_keys(self.keys[active], self._whole.table.n_attributes, self._whole.n_labels)
         return ChainWeights(features, self.point.coordinates[active])
 
-    def penalty_value(self, theta: np.ndarray) -> float:
+    def record(self, iteration: int, phase: str, seconds: float) -> IterationRecord:
+        """Return the line of the training log at the current point."""
+        theta, value = self.point.coordinates, self.point.value
+        l1_norm, active = float(np.abs(theta).sum()), int(np.count_nonzero(theta))
+        loss = value - self._penalty_value(theta)
+        return IterationRecord(iteration, value, loss, l1_norm, len(theta), active, phase, seconds)
+
+    def _penalty_value(self, theta: np.ndarray) -> float:
         return 0.5 * self._l2 * float(theta @ theta) + self._penalty.value(theta)
 
     def _evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         loss, gradient = self._problem.evaluate(ChainWeights(self._features, theta))
-        return loss + self.penalty_value(theta), gradient + self._l2 * theta
+        return loss + self._penalty_value(theta), gradient + self._l2 * theta
 
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
 
 
-@dataclass(frozen=True)
-class ChainSelection:
-    """The selected l1, the values that were tried, and weights near the optimum at the selected one."""
-
-    l1: float
-    path: tuple[PathRow, ...]
-    start: ChainWeights
-
-
-def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.random.Generator) -> ChainSelection:
-    """Choose the l1 of the best score along a path from large to small values, with warm starts.
+def select_l1(
+    trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.random.Generator
+) -> tuple[float, tuple[PathRow, ...], ChainWeights]:
+    """Return the l1 of the best score along a path from large to small values, the path, and weights near the optimum.
 
     `HeldOut` scores by the log-likelihood of held-out sequences per token, pooled over folds; `EBIC` by minus half of
     the criterion per token. Both weigh sequences.
@@ -295,7 +275,7 @@ def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.rand
             break
     assert start is not None
     path = tuple(PathRow(r.l1, r.features, r.score, r.error, selected=k == best) for k, r in enumerate(rows))
-    return ChainSelection(path[best].l1, path, start)
+    return path[best].l1, path, start
 
 
 def _split(n: int, criterion: HeldOut, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
