@@ -150,6 +150,24 @@ def test_a_weight_of_two_is_the_sequence_twice_and_of_zero_never() -> None:
         ChainCRF().fit(X, Y, sample_weight=[1.0])
 
 
+def test_held_out_sequences_count_by_their_weights() -> None:
+    """Wrongly labeled sequences that hardly count leave the scores of holding out each sequence as they are."""
+    few_X, few_y = X[:6], Y[:6]
+    wrong_y = [labels[::-1] for labels in few_y[:3]]
+
+    def scores(X, y, weights=None):
+        options = {"l2": 0.5, "all_states": True, "all_transitions": True}  # the same candidates
+        chain = ChainCRF(l1="auto", **options, selection=HeldOut(folds=len(X)), n_jobs=1).fit(
+            X, y, sample_weight=weights
+        )
+        return chain.path_["score"].to_numpy()[:4]
+
+    expected = scores(few_X, few_y)
+    both_X, both_y = few_X + few_X[:3], few_y + wrong_y
+    np.testing.assert_allclose(scores(both_X, both_y, [1.0] * 6 + [1e-9] * 3), expected, rtol=0.01)
+    assert not np.allclose(scores(both_X, both_y), expected, rtol=0.1)
+
+
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 def test_a_continued_fit_has_the_optimum_of_one_from_scratch(l1) -> None:
     more_X, more_y = make_sequences(80, seed=5)

@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.chain.model import (
-    ChainEstimatorRecord,
     ChainModel,
     encode_labels,
     learn_classes,
@@ -180,9 +179,9 @@ class ChainCRF(BaseEstimator):
             )
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
-                selection = select_l1(trainer, criterion, self._generator())
-                fitted, record = trainer.fit(selection.l1, start or selection.start)
-                record = replace(record, path=selection.path, criterion=criterion.name)
+                l1, path, near = select_l1(trainer, criterion, self._generator())
+                fitted, record = trainer.fit(l1, start or near)
+                record = replace(record, path=path, criterion=criterion.name)
             else:
                 fitted, record = trainer.fit(float(self.l1), start)
         model = ChainModel(tuple(read.numbers), classes, fitted, record)
@@ -237,7 +236,7 @@ class ChainCRF(BaseEstimator):
         """Return p(label) of each token: an array (tokens, labels) per sequence; for a frame, (rows, labels)."""
         read = self._read(X)
         with self._engine(read) as engine:
-            return read.arrange(sum_chains(self._model.weights, read.table, engine).marginals)
+            return read.arrange(sum_chains(self._model.weights, read.table, engine)[0])
 
     def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
         """Return the ``n`` most probable labelings of each sequence with their probabilities, best first."""
@@ -246,7 +245,7 @@ class ChainCRF(BaseEstimator):
         read = self._read(X)
         with self._engine(read) as engine:
             best = n_best_labels(self._model.weights, read.table, n, engine)
-            log_sums = sum_chains(self._model.weights, read.table, engine).log_sums
+            _, log_sums = sum_chains(self._model.weights, read.table, engine)
         return [
             [
                 (self.classes_[path].tolist(), float(np.exp(score - total)))
@@ -284,7 +283,7 @@ class ChainCRF(BaseEstimator):
         for name, value in params.items():
             if isinstance(value, OptionObject):
                 params[name] = {"object": type(value).__name__, **value.get_params()}
-        save_chain(self._model, path, ChainEstimatorRecord(params, self.kind_, self.sequence_, self._label_column))
+        save_chain(self._model, path, params, self.kind_, self.sequence_, self._label_column)
 
     def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
         """Set the attributes of a fitted chain."""
@@ -351,10 +350,10 @@ class ChainCRF(BaseEstimator):
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     """Return the fitted chain that ``save`` wrote to a file."""
-    model, extra = load_chain(path)
+    model, document = load_chain(path)
     kinds = {kind.__name__: kind for part, _ in PARTS.values() for kind in part}
     try:
-        params = dict(extra.params)
+        params = dict(document.params)
         for name in params.keys() & PARTS.keys():
             if isinstance(params[name], dict):
                 options = dict(params[name])
@@ -363,7 +362,7 @@ def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
         chain._check_parameters()
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: a chain with damaged options ({error}).") from error
-    chain._restore(model, extra.kind, extra.sequence, extra.label_column)
+    chain._restore(model, document.kind, document.sequence, document.label_column)
     return chain
 
 

@@ -129,8 +129,7 @@ class ChainModel:
 
     def state_table(self) -> dict[str, list[Any]]:
         """Return the columns attribute, label and weight of the state features, strongest first."""
-        features = self.weights.features
-        weights = self.weights.theta[: features.n_states]
+        features, weights = self.weights.features, self.weights.theta[: self.weights.features.n_states]
         order = np.argsort(-np.abs(weights), kind="stable")
         names = [self.attributes[a] for a in features.attributes[order]]
         labels = self.classes[features.labels[order]].tolist()
@@ -141,12 +140,8 @@ class ChainModel:
         features = self.weights.features
         weights = self.weights.theta[features.n_states : features.n_pairs]
         order = np.argsort(-np.abs(weights), kind="stable")
-        label, follower = np.divmod(features.steps[order], features.n_labels)
-        return {
-            "label": self.classes[label].tolist(),
-            "next_label": self.classes[follower].tolist(),
-            "weight": weights[order].tolist(),
-        }
+        label, follower = (self.classes[k].tolist() for k in np.divmod(features.steps[order], features.n_labels))
+        return {"label": label, "next_label": follower, "weight": weights[order].tolist()}
 
     def renumbered(self, numbers: Mapping[str, int], classes: np.ndarray) -> ChainWeights:
         """Return the weights by other numbers of attributes and labels; those that are not there are left out."""
@@ -186,34 +181,36 @@ def encode_labels(labels: list[Any], classes: np.ndarray) -> np.ndarray:
         ) from None
 
 
-class ChainEstimatorRecord(Record, frozen=True):
-    """The parameters of the estimator, and how its data were given."""
-
-    params: dict[str, Any]
-    kind: str
-    sequence: str | None = None
-    label_column: str | None = None
-
-
 class ChainFileRecord(Record, frozen=True):
     """All that a model file says about a chain besides numbers of labels and weights."""
 
     attributes: tuple[str, ...]
     classes: tuple[Label, ...]
     record: FitRecord
-    extra: ChainEstimatorRecord
+    params: dict[str, Any]
+    kind: str
+    """How the data were given: the kind of frames, and the columns of sequences and of labels."""
+    sequence: str | None = None
+    label_column: str | None = None
 
 
-def save_chain(model: ChainModel, path: str | os.PathLike[str], extra: ChainEstimatorRecord) -> None:
-    """Write a chain to a file atomically."""
-    record = ChainFileRecord(model.attributes, tuple(model.classes.tolist()), model.record.without_timing(), extra)
+def save_chain(
+    model: ChainModel,
+    path: str | os.PathLike[str],
+    params: dict[str, Any],
+    kind: str,
+    sequence: str | None,
+    label_column: str | None,
+) -> None:
+    """Write a chain, the parameters of its estimator, and how its data were given to a file atomically."""
+    classes, record = tuple(model.classes.tolist()), model.record.without_timing()
+    document = ChainFileRecord(model.attributes, classes, record, params, kind, sequence, label_column)
     arrays = {name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()}
-    arrays["weights"] = model.weights.theta
-    write_model(path, record, arrays, CHAIN_FORMAT)
+    write_model(path, document, arrays | {"weights": model.weights.theta}, CHAIN_FORMAT)
 
 
-def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainEstimatorRecord]:
-    """Read a chain that `save_chain` wrote."""
+def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainFileRecord]:
+    """Read a chain that `save_chain` wrote, and what else the file says."""
     record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
         classes = np.array(record.classes)
@@ -222,7 +219,7 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainEstimator
         _check(model)
     except (KeyError, ValueError, IndexError, OverflowError) as error:
         raise damaged(path, error) from error
-    return model, record.extra
+    return model, record
 
 
 def _check(model: ChainModel) -> None:

@@ -6,8 +6,6 @@ improves the penalized likelihood exactly if its score is beyond l1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sparsefield.chain.forward_backward import chain_errors, chain_marginals
@@ -126,8 +124,8 @@ class ChainProblem:
 
     def log_likelihoods(self, weights: ChainWeights) -> np.ndarray:
         """Return ln p(known labels) of each sequence, whatever its weight, (sequences,)."""
-        known = sum_chains(weights, self.table, self.engine, self.codes)
-        return known.log_sums - sum_chains(weights, self.table, self.engine).log_sums
+        _, known = sum_chains(weights, self.table, self.engine, self.codes)
+        return known - sum_chains(weights, self.table, self.engine)[1]
 
 
 def seen_features(problem: ChainProblem, *, all_transitions: bool, intercept: bool) -> ChainFeatures:
@@ -153,18 +151,13 @@ def seen_features(problem: ChainProblem, *, all_transitions: bool, intercept: bo
     )
 
 
-@dataclass(frozen=True)
-class ChainSums:
-    """Sums over the labelings of sequences."""
+def sum_chains(
+    weights: ChainWeights, table: TokenTable, engine: Engine, codes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return marginals, (tokens, labels), and the logarithm of the sum over labelings, (sequences,).
 
-    marginals: np.ndarray
-    """(tokens, labels)"""
-    log_sums: np.ndarray
-    """Logarithm of the sum over labelings, (sequences,)."""
-
-
-def sum_chains(weights: ChainWeights, table: TokenTable, engine: Engine, codes: np.ndarray | None = None) -> ChainSums:
-    """Return marginals and sums over all labelings, or over those with the known labels in ``codes``, (tokens,)."""
+    The sum is over all labelings, or over those with the known labels in ``codes``, (tokens,).
+    """
     m = weights.features.n_labels
     known = np.full(table.n_tokens, -1) if codes is None else codes
     marginals, log_sums = np.zeros((table.n_tokens, padded_width(m))), np.zeros(table.n_sequences)
@@ -173,4 +166,4 @@ def sum_chains(weights: ChainWeights, table: TokenTable, engine: Engine, codes: 
         chain_marginals(table.arrays, weights.parameters, known, *block, marginals.ravel(), log_sums)
 
     engine.map(sum_block, table.sequence_blocks)
-    return ChainSums(marginals[:, :m], log_sums)
+    return marginals[:, :m], log_sums

@@ -275,7 +275,9 @@ def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
         more = f" ({len(wrong)} sequences do not match)" if len(wrong) > 1 else ""
         size = len(y[s]) if hasattr(y[s], "__len__") else "no"
         raise DataError(f"y[{s}] has {size} labels, and X[{s}] has {lengths[s]} tokens{more}.")
-    return _plain(list(chain.from_iterable(part.tolist() if isinstance(part, np.ndarray) else part for part in y)))
+    return _plain(
+        list(chain.from_iterable(np.asarray(part).tolist() if hasattr(part, "dtype") else part for part in y))
+    )
 
 
 def _frame_labels(y: Any, read: ReadSequences, X: Any) -> list[Any]:

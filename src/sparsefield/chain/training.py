@@ -2,10 +2,6 @@
 
 With l1, a round scores all candidates that are not in the working set, adds the largest scores beyond l1, and optimizes
 the weights. Training ends when no candidate violates the optimality conditions.
-
-The likelihood stays the same if a constant is added to the weights of an attribute with all labels, or to all
-transitions. An optimizer makes little progress in these directions, which only the penalties curve, and their best
-constant is known in closed form: `center` moves the weights by it.
 """
 
 from __future__ import annotations
@@ -38,14 +34,11 @@ ROUND_STEPS = 25
 ROUND_SHARE = 0.1
 """Steps of a round with new features at most, and the share of the largest violation outside of the working set within
 which the violation in it ends the round."""
-MAX_ROUNDS = 100
 MOST_CANDIDATES = 2 * 10**8
 """Weights that fit into memory."""
 PATH_LENGTH, PATIENCE = 8, 2
 """Values of l1 at most, each a factor of the root of 10 apart, and how many without an improvement end the path."""
 PATH_KKT_TOLERANCE = 0.1
-
-Groups = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -75,22 +68,27 @@ class ChainTrainer:
 
     def fit(self, l1: float, start: ChainWeights | None = None) -> tuple[ChainWeights, FitRecord]:
         """Return the weights at the optimum, from zero or from other weights, and the record of the fit."""
+        begin, log = time.perf_counter(), list[IterationRecord]()
         keys, theta = self._first_working_set(l1, start)
-        working, log = _WorkingSet(self.problem, keys, theta, l1, self.l2), _Log(self.callback)
+        working = _WorkingSet(self.problem, keys, theta, l1, self.l2)
         tolerance = self.solver.kkt_tol * (l1 if l1 > 0.0 else 1.0)
         words = {"auto": ROUND_STEPS, "converge": self.solver.max_iter}
         steps = int(words.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch))
-        for _ in range(MAX_ROUNDS):
+        while True:
             newcomers, outside = self._newcomers(working, l1, tolerance)
             violation = max(working.violation(), outside)
-            if violation <= tolerance or len(log.records) >= self.solver.max_iter or working.stuck:
+            stuck = working.stuck and not len(newcomers)
+            if violation <= tolerance or len(log) >= self.solver.max_iter or stuck:
                 break
             working = working.with_newcomers(newcomers) if len(newcomers) else working
             limit, share = (steps, ROUND_SHARE) if len(newcomers) else (self.solver.max_iter, 0.0)
-            for _ in range(min(limit, self.solver.max_iter - len(log.records))):
+            for _ in range(min(limit, self.solver.max_iter - len(log))):
                 if working.violation() <= max(share * outside, tolerance) or not working.step():
                     break
-                log.add(working, "induce" if len(newcomers) else "optimize")
+                phase, seconds = "induce" if len(newcomers) else "optimize", time.perf_counter() - begin
+                log.append(working.record(len(log) + 1, phase, seconds))
+                if self.callback is not None:
+                    self.callback(log[-1])
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=self.problem.table.n_sequences,
@@ -98,16 +96,15 @@ class ChainTrainer:
             objective=working.point.value,
             kkt_violation=violation,
             converged=violation <= tolerance,
-            iterations=tuple(log.records),
+            iterations=tuple(log),
         )
         return working.active_weights(), record
 
     def largest_score(self) -> float:
-        """Return the largest score of a state feature where all weights are 0: a larger l1 selects none."""
-        problem = self.problem
-        features = features_of_keys(np.empty(0, dtype=np.int64), problem.table.n_attributes, problem.n_labels)
-        problem.evaluate(ChainWeights(features, np.empty(0)))
-        return float(np.abs(problem.large_scores(problem.errors, 0.0)[1]).max(initial=0.0))
+        """Return the largest score of a pair of attribute and label that occur together, where all weights are 0."""
+        candidates = self.candidates
+        self.problem.evaluate(ChainWeights(candidates, np.zeros(candidates.size)))
+        return float(np.abs(self.problem.state_sums(candidates, self.problem.errors)).max(initial=0.0))
 
     def _first_working_set(self, l1: float, start: ChainWeights | None) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and weights.
@@ -152,30 +149,6 @@ class ChainTrainer:
         return keys, float(sizes.max(initial=l1) - l1)
 
 
-class _Log:
-    """The training log of one fit."""
-
-    def __init__(self, callback: Callable[[IterationRecord], None] | None) -> None:
-        self.records: list[IterationRecord] = []
-        self._callback, self._start = callback, time.perf_counter()
-
-    def add(self, working: _WorkingSet, phase: str) -> None:
-        theta, value = working.point.coordinates, working.point.value
-        record = IterationRecord(
-            iteration=len(self.records) + 1,
-            objective=value,
-            loss=value - working.penalty_value(theta),
-            l1_norm=float(np.abs(theta).sum()),
-            features=len(theta),
-            active=int(np.count_nonzero(theta)),
-            phase=phase,
-            seconds=time.perf_counter() - self._start,
-        )
-        self.records.append(record)
-        if self._callback is not None:
-            self._callback(record)
-
-
 class _WorkingSet:
     """The features in the working set, their weights, and the optimizer."""
 
@@ -198,7 +171,6 @@ class _WorkingSet:
         strengths = np.full(len(keys), l1)
         strengths[self._features.n_pairs :] = 0.0  # intercepts
         self._penalty = NonsmoothPenalty(strengths)
-        self._groups = constant_groups(self._features) if l1 > 0.0 else ()
         self.stuck = False
         memory = int(np.clip(MEMORY_NUMBERS // max(len(keys), 1), 6, MOST_MEMORY))
         self._optimizer = OrthantLBFGS(memory, subspace=True) if optimizer is None else optimizer
@@ -217,7 +189,7 @@ class _WorkingSet:
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, self._center)
+        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, lambda theta: theta)
         if point is None:
             self._evaluate(self.point.coordinates)  # errors are those of the last trial
             self.stuck = True
@@ -248,81 +220,28 @@ class _WorkingSet:
         features = features_of_keys(self.keys[active], self._whole.table.n_attributes, self._whole.n_labels)
         return ChainWeights(features, self.point.coordinates[active])
 
-    def penalty_value(self, theta: np.ndarray) -> float:
+    def record(self, iteration: int, phase: str, seconds: float) -> IterationRecord:
+        """Return the line of the training log at the current point."""
+        theta, value = self.point.coordinates, self.point.value
+        l1_norm, active = float(np.abs(theta).sum()), int(np.count_nonzero(theta))
+        loss = value - self._penalty_value(theta)
+        return IterationRecord(iteration, value, loss, l1_norm, len(theta), active, phase, seconds)
+
+    def _penalty_value(self, theta: np.ndarray) -> float:
         return 0.5 * self._l2 * float(theta @ theta) + self._penalty.value(theta)
 
     def _evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         loss, gradient = self._problem.evaluate(ChainWeights(self._features, theta))
-        return loss + self.penalty_value(theta), gradient + self._l2 * theta
-
-    def _center(self, theta: np.ndarray) -> np.ndarray:
-        return center(theta, self._groups, self._l1, self._l2)
+        return loss + self._penalty_value(theta), gradient + self._l2 * theta
 
     def _precondition(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self._scale
 
 
-def constant_groups(features: ChainFeatures) -> Groups:
-    """Return arrays (groups, size) of numbers of features to whose weights a constant may be added.
-
-    Intercepts need none: without l1, steps from zero keep their sum at its best value, 0.
-    """
-    m, n_states = features.n_labels, features.n_states
-    if m < 2:
-        return ()
-    starts = features.offsets[:-1][np.diff(features.offsets) == m]
-    groups = [starts[:, None] + np.arange(m)] if len(starts) else []
-    if len(features.steps) == m * m:
-        groups.append(n_states + np.arange(m * m)[None, :])
-    return tuple(groups)
-
-
-def center(theta: np.ndarray, groups: Groups, l1: float, l2: float) -> np.ndarray:
-    """Return weights with the constants that make the penalties smallest.
-
-    Examples
-    --------
-    >>> center(np.array([3.0, 1.0, 1.5]), (np.array([[0, 1, 2]]),), 1.0, 0.0)
-    array([ 1.5, -0.5,  0. ])
-    """
-    centered = theta.copy()
-    for members in groups:
-        centered[members] = _shift(theta[members], l1, l2)
-    return centered
-
-
-def _shift(weights: np.ndarray, l1: float, l2: float) -> np.ndarray:
-    """Add to each row the c that minimizes the sum of l1 x abs(w + c) + l2 / 2 x (w + c)^2.
-
-    The slope in c rises along the breakpoints -w, by 2 x l1 at each. Either it changes its sign at a breakpoint, where
-    a weight becomes exactly 0, or between two.
-    """
-    n, m = weights.shape
-    rows, total = np.arange(n), weights.sum(axis=1)
-    order = np.argsort(-weights, axis=1, kind="stable")
-    breaks = -np.take_along_axis(weights, order, axis=1)
-    smooth = l2 * (total[:, None] + m * breaks)
-    below = l1 * (2.0 * np.arange(m) - m) + smooth
-    first = np.minimum((below + 2.0 * l1 < 0.0).sum(axis=1), m - 1)
-    at_break = below[rows, first] <= 0.0
-    inner = -(l1 * (2.0 * first - m) / l2 + total) / m if l2 > 0.0 else np.zeros(n)
-    shifted = weights + np.where(at_break, breaks[rows, first], inner)[:, None]
-    zero = order[rows, first]
-    shifted[rows[at_break], zero[at_break]] = 0.0
-    return shifted
-
-
-@dataclass(frozen=True)
-class ChainSelection:
-    """The selected l1, the values that were tried, and weights near the optimum at the selected one."""
-
-    l1: float
-    path: tuple[PathRow, ...]
-    start: ChainWeights
-
-
-def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.random.Generator) -> ChainSelection:
-    """Choose the l1 of the best score along a path from large to small values, with warm starts.
+def select_l1(
+    trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.random.Generator
+) -> tuple[float, tuple[PathRow, ...], ChainWeights]:
+    """Return the l1 of the best score along a path from large to small values, the path, and weights near the optimum.
 
     `HeldOut` scores by the log-likelihood of held-out sequences per token, pooled over folds; `EBIC` by minus half of
     the criterion per token. Both weigh sequences.
@@ -356,7 +275,7 @@ def select_l1(trainer: ChainTrainer, criterion: SelectionCriterion, rng: np.rand
             break
     assert start is not None
     path = tuple(PathRow(r.l1, r.features, r.score, r.error, selected=k == best) for k, r in enumerate(rows))
-    return ChainSelection(path[best].l1, path, start)
+    return path[best].l1, path, start
 
 
 def _split(n: int, criterion: HeldOut, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
