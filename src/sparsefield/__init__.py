@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.case_dropping import centrality_stability
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
+    from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.hidden_cells import conditional_log_likelihood
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.label_evaluation import evaluate_labels
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
-    from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
