@@ -1,4 +1,4 @@
-"""This module finds communities of nodes by greedy modularity, level by level (the Louvain method).
+"""Communities of nodes by greedy modularity, level by level (the Louvain method).
 
 Following Blondel and others (2008), each node in turn joins the neighboring community that increases modularity most,
 until none does; then communities become nodes, and the procedure repeats. Nodes are visited in a fixed order, so the

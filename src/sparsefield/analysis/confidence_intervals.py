@@ -325,9 +325,14 @@ def confidence_intervals(
         if rows.tables[0].has_missing and isinstance(field, MarkovField):
             return _pooled_intervals(field, X, rows, imputations, level, seed, sample_weight, progress)
     rows, problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete, intervals=True)
-    estimate, *own = _estimate_again(field.field_, problem)
-    sizes = {"l2": refit_l2(field), "kind": field.kind_, "n_complete": problem.n_rows, "n_incomplete": incomplete}
-    intervals = ConfidenceIntervals(field.field_, method, level, *own, **sizes)
+    estimate, weights, covariance = _estimate_again(field.field_, problem)
+    sizes: dict[str, Any] = {
+        "l2": refit_l2(field),
+        "kind": field.kind_,
+        "n_complete": problem.n_rows,
+        "n_incomplete": incomplete,
+    }
+    intervals = ConfidenceIntervals(field.field_, method, level, weights, covariance, **sizes)
     if method == "godambe":
         return intervals
     resampling = Resampling(problem, estimate, resampled_rows(problem.n_rows, seed))

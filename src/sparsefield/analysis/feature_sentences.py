@@ -1,4 +1,4 @@
-"""This module lists the features of a field with readable names and sentences."""
+"""Features of a field with readable names and sentences."""
 
 from __future__ import annotations
 

@@ -164,8 +164,8 @@ class RefitProblem:
         for (variable, start, stop), with_arcs in zip(self._targets(), self._arcs_of_targets, strict=True):
             designs = [columns[source] for _, source, _ in with_arcs]
             errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
-            for error, design, (_, _, parameters) in zip(errors, designs, with_arcs, strict=True):
-                np.matmul(design.T, points[parameters], out=error)
+            for k, (_, _, parameters) in enumerate(with_arcs):
+                np.matmul(designs[k].T, points[parameters], out=errors[k])
             coded, own = variable.coded.T, [column for column, _, _ in with_arcs]
             constant = variable.log_base[:, None] + coded.T @ points[start:stop]
             totals, values = np.empty(constant.shape), columns[start:stop]

@@ -1,4 +1,4 @@
-"""This module computes the errors of one variable for many weights and many weightings of the rows at a time.
+"""Errors of one regression for many weights and many weightings of the rows at a time: see `coded_regressions`.
 
 Numbers are in single precision, of which the processor computes twice as many at a time; sums over many rows are not.
 """

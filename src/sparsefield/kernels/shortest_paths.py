@@ -1,4 +1,4 @@
-"""This module sums over shortest paths of a weighted graph: Dijkstra's distances, and Brandes' betweenness.
+"""Sums over shortest paths of a weighted graph: Dijkstra's distances, and Brandes' betweenness.
 
 A graph is undirected and in compressed rows, with each edge in both of them. Distances are positive.
 """
