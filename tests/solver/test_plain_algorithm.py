@@ -35,4 +35,4 @@ def test_both_learn_the_same_field_of_a_random_table(plain, seed, l1, threshold)
     weights[tuple(field.field_.pairs.T)] = field.field_.weights
     np.testing.assert_allclose(W, weights + weights.T, rtol=0, atol=2e-3)
     np.testing.assert_allclose(b, field.field_.biases, rtol=0, atol=5e-3)
-    assert 0 < len(field.field_.weights) < n_columns * (n_columns - 1) // 2
+    assert len(field.field_.weights) > 0
