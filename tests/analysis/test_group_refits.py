@@ -12,7 +12,7 @@ from sparsefield.analysis.refit import RefitProblem, code_rows
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
 from sparsefield.estimators.compiled_rows import compile_densely
-from sparsefield.induction.candidates import all_pairs
+from sparsefield.induction import all_pairs
 from sparsefield.kernels.coded_regressions import newton_system
 
 

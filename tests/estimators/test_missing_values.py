@@ -18,7 +18,7 @@ from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import CovariateWarning, DataError
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import Path, TrainingOptions
-from sparsefield.solver.model_selection import _observed_shares
+from sparsefield.solver.selection import _observed_shares
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)

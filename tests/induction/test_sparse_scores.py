@@ -16,6 +16,7 @@ from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_ta
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors
+from sparsefield.objectives.objective import PairQuery
 
 NOTHING = np.empty(0, dtype=np.int64)
 SHAPES = {
@@ -183,7 +184,7 @@ def test_errors_within_the_threshold_are_replaced_by_the_baseline(
         factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
         found = as_dict(score_sparse_pairs(factors, problem.layout, threshold, cut, NOTHING))
         rule = CFI((threshold, 0.2))
-        assert as_dict(rule.score(factors, problem.layout, cut, NOTHING)) == found
+        assert as_dict(rule.score_sparse(factors, PairQuery(cut, NOTHING))) == found
     expected = slow_scores(problem, threshold)
     # An estimate may exceed what the exact gradient cannot: such a column is not looked at.
     bound = bounds(problem)

@@ -15,9 +15,9 @@ from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.induction import RULES
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import Path, SelectionOptions, TrainingOptions
-from sparsefield.solver.l1_search import FoldGrid, SearchResult, search_l1
-from sparsefield.solver.path import BatchScores, PathFold
-from sparsefield.solver.selection_folds import _batches, _RowScorer
+from sparsefield.solver.folds import _batches, _RowScorer
+from sparsefield.solver.l1_search import SearchResult, search_l1
+from sparsefield.solver.path import BatchScores, Fold, FoldGrid
 
 VALUES = 100.0 * 0.75 ** np.arange(40)
 BATCHES = 10
@@ -103,7 +103,7 @@ def test_scores_do_not_depend_on_the_weights_that_a_fold_starts_from() -> None:
             )
 
         score = _RowScorer(whole.subset(held_out), _batches(held_out, None), engine, SelectionOptions())
-        leak, own = path(whole), PathFold(path(whole.subset(np.arange(60, 300))), score, ahead=False)
+        leak, own = path(whole), Fold(path(whole.subset(np.arange(60, 300))), score, ahead=False)
         leak.run()
         seen = leak.fit_at(4.0).field
         biased = score(leak).values.mean()

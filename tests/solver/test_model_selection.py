@@ -26,8 +26,8 @@ from sparsefield.solver import (
     Path,
     TrainingOptions,
 )
-from sparsefield.solver.model_selection import prune_by_wald
-from sparsefield.solver.path import ebic
+from sparsefield.solver.folds import ebic
+from sparsefield.solver.selection import prune_by_wald
 
 
 def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.ndarray:

@@ -15,9 +15,8 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, row_folds
 from sparsefield.errors import SelectionWarning
 from sparsefield.inference import predict_observed, score_rows
-from sparsefield.solver import HeldOut, PathPoint, model_selection
-from sparsefield.solver.score_comparison import is_as_good, standard_error
-from sparsefield.solver.selection_folds import SelectionOptions
+from sparsefield.solver import HeldOut, PathPoint, SelectionOptions, selection
+from sparsefield.solver.l1_search import is_as_good, standard_error
 
 
 def make_pairs(n_rows: int, seed: int = 0, copied: float = 0.6) -> pl.DataFrame:
@@ -132,7 +131,7 @@ def test_the_choice_is_that_of_a_slow_obvious_rule(seed: int) -> None:
 def shorten(monkeypatch: pytest.MonkeyPatch, length: int, extension: int) -> None:
     short = partial(SelectionOptions, path_length=length)
     monkeypatch.setattr("sparsefield.estimators.training.SelectionOptions", short)
-    monkeypatch.setattr(model_selection, "EXTENSION", extension)
+    monkeypatch.setattr(selection, "EXTENSION", extension)
 
 
 def test_a_path_that_rises_to_the_limit_warns_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

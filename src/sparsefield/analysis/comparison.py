@@ -36,7 +36,7 @@ from sparsefield.estimators.compiled_rows import compile_densely, copy_with_fiel
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.training import make_path, training_options
-from sparsefield.induction.candidates import all_pairs
+from sparsefield.induction import all_pairs
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord
 from sparsefield.parameter_checks import raise_problems

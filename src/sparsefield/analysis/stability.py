@@ -23,7 +23,7 @@ from sparsefield.estimators.validation import as_seed
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, selection_table
-from sparsefield.solver.model_selection import LONG_PATIENCE
+from sparsefield.solver.folds import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
 FEWEST_ROWS = 4

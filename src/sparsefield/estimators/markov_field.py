@@ -65,7 +65,7 @@ from sparsefield.model.model_file import check_field
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.parameters import BURN_IN, THIN
 from sparsefield.solver import HeldOut
-from sparsefield.solver.selection_folds import held_out_refusal
+from sparsefield.solver.folds import held_out_refusal
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)

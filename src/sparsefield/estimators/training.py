@@ -51,7 +51,6 @@ from sparsefield.solver import (
     TrainingOptions,
     WarmStart,
     fingerprint,
-    open_path_fold,
     prune_by_wald,
     select_l1,
 )
@@ -336,7 +335,6 @@ def _select_l1(
     ways = _selection_options(estimator, dataset)
     if patience is not None:
         ways = replace(ways, patience=patience)
-    open_fold = open_path_fold if checkpoint is None else checkpoint.open_fold
     objective = _objective_of_structure(estimator, dataset)
 
     def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path:
@@ -346,7 +344,7 @@ def _select_l1(
 
     inference, callbacks = estimator.resolve("inference"), estimator._callbacks()
     with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
-        return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, open_fold)
+        return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, checkpoint)
 
 
 def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:

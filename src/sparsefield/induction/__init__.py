@@ -2,9 +2,6 @@
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI
-from sparsefield.induction.covariate_scores import score_pairs
-from sparsefield.induction.edge_scores import score_edges
-from sparsefield.induction.exact_scores import score_by_likelihood
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
 from sparsefield.induction.grafting import Grafting
@@ -31,8 +28,5 @@ __all__ = [
     "all_pairs",
     "best_proposals",
     "concatenate_proposals",
-    "score_by_likelihood",
-    "score_edges",
     "score_expansions",
-    "score_pairs",
 ]

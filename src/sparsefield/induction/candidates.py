@@ -1,4 +1,4 @@
-"""This module lists candidate pairs, and chooses the best of those that were scored."""
+"""Candidate pairs, and the best of those that were scored."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def concatenate_proposals(parts: Sequence[Proposals], width: int = 2) -> Proposa
     )
 
 
-def best_proposals(found: Proposals, limit: int) -> Proposals:
+def best_proposals(proposals: Proposals, limit: int) -> Proposals:
     """Return the ``limit`` proposals of highest score; equal scores are ordered by columns, so the choice is unique."""
-    if len(found) > limit:
-        least = np.partition(found.score, len(found) - limit)[len(found) - limit]
-        found = found.take(np.flatnonzero(found.score >= least))
-    order = np.lexsort((*found.features.T[::-1], -found.score))
-    return found.take(order[:limit])
+    if len(proposals) > limit:
+        least = np.partition(proposals.score, len(proposals) - limit)[len(proposals) - limit]
+        proposals = proposals.take(np.flatnonzero(proposals.score >= least))
+    order = np.lexsort((*proposals.features.T[::-1], -proposals.score))
+    return proposals.take(order[:limit])
 
 
 def admissible(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -90,3 +90,15 @@ def pairs_at(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray
     pairs[~left_first, 0] = right + block.right.columns[b[~left_first]]
     pairs[~left_first, 1] = right + block.left.neighbor_columns[a[~left_first]]
     return pairs
+
+
+def edge_norms(layout: Layout, pairs: np.ndarray, scaled: np.ndarray, known_edges: np.ndarray) -> np.ndarray:
+    """Return the norm of the scaled gradients of the edge of each pair, (pairs,).
+
+    ``scaled`` are gradients over the factors of l1 of the pairs alone. The norm is infinite for the rest of a known
+    edge, some of whose pairs are in the working set: once these have weights, no l1 keeps the others at 0.
+    """
+    keys, edge = np.unique(layout.edge_keys(pairs), return_inverse=True)
+    norms = np.sqrt(np.bincount(edge, np.square(scaled / layout.edge_factors(pairs)), len(keys)))
+    norms[np.isin(keys, known_edges)] = np.inf
+    return norms[edge]

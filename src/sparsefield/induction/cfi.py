@@ -1,4 +1,4 @@
-"""This module implements contrastive feature induction (Algorithm 1), which ignores small errors and signals."""
+"""Contrastive feature induction (Algorithm 1), which ignores small errors and signals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
 from sparsefield.induction.rule import ThresholdRule
-from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.induction.thresholding import Thresholds, count_products, gather_large_values, keep_large_values
-from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 from sparsefield.objectives.dense_evaluator import GradientFactors
 
 NEGLIGIBLE = 1e-6
@@ -54,16 +52,13 @@ class CFI(ThresholdRule):
 
     def score(
         self,
-        factors: AnyGradientFactors,
+        factors: GradientFactors,
         layout: Layout,
         min_gradient: float,
         known: np.ndarray,
         limit: int | None = None,
     ) -> Proposals:
         errors, signals = self.thresholds
-        if isinstance(factors, SparseGradientFactors):
-            # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
-            return score_sparse_pairs(factors, layout, errors, min_gradient, known, limit)
         thresholds = Thresholds(errors, signals, factors.means)
         function = ScoreFunction(_rank_one_gradient(factors)) if self.keeps_rank_one_term else ScoreFunction()
         sparse = self.product == "sparse"

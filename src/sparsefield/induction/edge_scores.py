@@ -1,4 +1,4 @@
-"""This module scores whole edges: all candidate pairs of two variables, which a group penalty adds together."""
+"""Scores of whole edges: all candidate pairs of two variables, which a group penalty adds together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.induction.candidates import Proposals, concatenate_proposals, pairs_at
+from sparsefield.induction.candidates import Proposals, concatenate_proposals, edge_norms, pairs_at
 from sparsefield.induction.dense_scores import ScoreFunction, Tile, tile_summand
 
 
@@ -35,18 +35,6 @@ def score_edges(
         return proposals
     least = np.partition(proposals.score, len(proposals) - limit)[len(proposals) - limit]
     return proposals.take(np.flatnonzero(proposals.score >= least))
-
-
-def edge_norms(layout: Layout, pairs: np.ndarray, scaled: np.ndarray, known_edges: np.ndarray) -> np.ndarray:
-    """Return the norm of the scaled gradients of the edge of each pair, (pairs,).
-
-    ``scaled`` are gradients over the factors of l1 of the pairs alone. The norm is infinite for the rest of a known
-    edge, some of whose pairs are in the working set: once these have weights, no l1 keeps the others at 0.
-    """
-    keys, edge = np.unique(layout.edge_keys(pairs), return_inverse=True)
-    norms = np.sqrt(np.bincount(edge, np.square(scaled / layout.edge_factors(pairs)), len(keys)))
-    norms[np.isin(keys, known_edges)] = np.inf
-    return norms[edge]
 
 
 def _propose(

@@ -1,4 +1,4 @@
-"""This module implements Grafting, which computes the exact gradient of every candidate."""
+"""Grafting, which computes the exact gradient of every candidate."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sparsefield.data import Layout
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.rule import InductionRule
-from sparsefield.induction.sparse_scores import score_sparse_pairs
-from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
+from sparsefield.objectives import GradientFactors
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,10 @@ class Grafting(InductionRule):
 
     def score(
         self,
-        factors: AnyGradientFactors,
+        factors: GradientFactors,
         layout: Layout,
         min_gradient: float,
         known: np.ndarray,
         limit: int | None = None,
     ) -> Proposals:
-        if isinstance(factors, SparseGradientFactors):
-            return score_sparse_pairs(factors, layout, 0.0, min_gradient, known, limit)
         return score_pairs_dense(factors.parts, layout, min_gradient, known, limit=limit)

@@ -1,4 +1,4 @@
-"""This module implements the "ideal parent" rule of Elidan et al., which ranks pairs by a cosine."""
+"""The "ideal parent" rule of Elidan et al., which ranks pairs by a cosine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
 from sparsefield.induction.rule import ThresholdRule
 from sparsefield.induction.thresholding import Thresholds, keep_large_values
-from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
+from sparsefield.objectives import GradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 
@@ -27,13 +27,12 @@ class IdealParent(ThresholdRule):
 
     def score(
         self,
-        factors: AnyGradientFactors,
+        factors: GradientFactors,
         layout: Layout,
         min_gradient: float,
         known: np.ndarray,
         limit: int | None = None,
     ) -> Proposals:
-        assert not isinstance(factors, SparseGradientFactors)  # `supports_sparse` is False
         thresholds = Thresholds(*self.thresholds, factors.means)
         parts, (errors, signals) = factors.parts.map_update(_keep_large_and_sum_squares, thresholds, layout)
         error_norm, signal_norm = (np.where(sums > 0, np.sqrt(sums), 1.0) for sums in (errors, signals))

@@ -1,17 +1,21 @@
-"""This module defines induction rules: an option object that decides which features enter the working set."""
+"""Induction rules: option objects that decide which features enter the working set."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Proposals, concatenate_proposals
-from sparsefield.objectives import AnyGradientFactors
+from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
+from sparsefield.induction.edge_scores import score_edges
+from sparsefield.induction.sparse_scores import score_sparse_pairs
+from sparsefield.induction.special_scores import score_by_likelihood, score_covariates
+from sparsefield.objectives import CovariateGradientFactors, ExactGradients, GradientFactors, SparseGradientFactors
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.option_objects import OptionObject
 from sparsefield.parameters import THRESHOLD
 
@@ -41,7 +45,7 @@ class InductionRule(OptionObject, ABC):
     @abstractmethod
     def score(
         self,
-        factors: AnyGradientFactors,
+        factors: GradientFactors,
         layout: Layout,
         min_gradient: float,
         known: np.ndarray,
@@ -51,6 +55,34 @@ class InductionRule(OptionObject, ABC):
 
         With a ``limit``, only that many of the highest score are returned.
         """
+
+    def score_dense(self, factors: GradientFactors, query: PairQuery) -> Proposals:
+        """Return the pairs, or the pairs of edges, of dense rows that the rule proposes."""
+        layout, scale = factors.layout, factors.pair_factor
+        if query.edges is None:
+            proposals = self.score(factors, layout, scale * query.l1, query.known, query.limit)
+        else:
+            proposals = score_edges(factors.parts, layout, scale * query.l1, query.known, query.edges, query.limit)
+        return replace(proposals, score=proposals.score / scale)
+
+    def score_sparse(self, factors: SparseGradientFactors, query: PairQuery) -> Proposals:
+        """Return the pairs of a sparse table that the rule proposes; an edge of binary variables is one pair."""
+        # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
+        return score_sparse_pairs(factors, factors.layout, self.thresholds[0], query.l1, query.known, query.limit)
+
+    def score_covariates(self, factors: CovariateGradientFactors, query: PairQuery) -> Proposals:
+        """Return the pairs of labels that the rule proposes, and all pairs of a label and a covariate."""
+        layout, labels = factors.layout, factors.labels.layout
+        state, other = np.divmod(query.known, layout.n_columns)
+        among = other < layout.n_target_columns
+        known = state[among] * np.int64(labels.n_columns) + other[among]
+        pairs = self.score_dense(factors.labels, query._replace(known=known))
+        proposals = concatenate_proposals([pairs, score_covariates(factors, query)])
+        return proposals if query.limit is None else best_proposals(proposals, query.limit)
+
+    def score_exactly(self, factors: ExactGradients, query: PairQuery) -> Proposals:
+        """Return the pairs whose gradient of the likelihood exceeds l1."""
+        return score_by_likelihood(factors, query)
 
 
 @dataclass(frozen=True)
@@ -88,7 +120,7 @@ class FixedCandidatesRule(InductionRule):
 
     def score(
         self,
-        factors: AnyGradientFactors,
+        factors: GradientFactors,
         layout: Layout,
         min_gradient: float,
         known: np.ndarray,

@@ -12,8 +12,6 @@ from sparsefield.objectives.objective import Objective, Problem
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 
-AnyGradientFactors = GradientFactors | SparseGradientFactors
-
 OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence, ExactLikelihood, BetheLikelihood)
 }
@@ -22,7 +20,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
 __all__ = [
     "EM",
     "OBJECTIVES",
-    "AnyGradientFactors",
     "BetheEvaluator",
     "BetheLikelihood",
     "CellObjective",

@@ -1,4 +1,4 @@
-"""This module evaluates the Bethe likelihood: the log-likelihood with ln Z and expectations by belief propagation.
+"""Bethe likelihood: the log-likelihood with ln Z and expectations by belief propagation.
 
 It is exact where the features of a row form a tree. On other graphs beliefs, and so the gradient, are approximate, and
 the loss need not be convex. With strong weights on many loops belief propagation may not converge, and the loss is
@@ -79,9 +79,9 @@ class BetheEvaluator(LikelihoodEvaluator):
         parts, _ = self.source.rows.map_update(_with_beliefs, beliefs)
         sums, bias_gradient = parts.sum(block_evaluation.sum_factors, self.layout)
         weight = max(float(self.total_weights[0]), np.finfo(float).tiny)
-        return GradientFactors(
-            self.layout, parts, (sums / weight,), (bias_gradient,), total_weights=self.total_weights, averaged=True
-        )
+        means, biases = (sums / weight,), (bias_gradient,)
+        # The factor is that of `likelihood_factors`.
+        return GradientFactors(self.layout, parts, means, biases, self.total_weights, averaged=True, pair_factor=0.5)
 
     def _beliefs(self, graph: CompiledLikelihood) -> Array:
         """Return the beliefs of the one row without observed cells at the last point, (target columns,)."""

@@ -1,4 +1,4 @@
-"""This module evaluates pseudo-likelihood on labels given sparse covariates.
+"""Pseudo-likelihood on labels given sparse covariates.
 
 Labels are a dense table. The logit of a label state is its bias, its arcs from other labels, and the product of the
 row's covariates with their weights; the gradient of such a weight is the sum over rows of covariate x error. Covariates
@@ -8,7 +8,7 @@ are never written out as dense columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import GradientFactors
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.training_rows import TrainingRows
 
 
@@ -67,6 +68,11 @@ class CovariateGradientFactors:
     errors: np.ndarray
     """(rows, padded states): errors of the labels."""
     engine: Engine
+    layout: Layout
+
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes."""
+        return rule.score_covariates(self, query)
 
 
 class CovariateEvaluator:
@@ -74,7 +80,6 @@ class CovariateEvaluator:
 
     keeps_errors, has_exact_scores = True, False
     has_single_precision = single_precision = False
-    pair_factor = 1.0
 
     def __init__(self, sample: CovariateDataset, engine: Engine) -> None:
         self.layout, self.label_layout = sample.layout, sample.label_layout
@@ -121,7 +126,7 @@ class CovariateEvaluator:
         sums, bias_gradient = self._found.sum(block_evaluation.sum_factors, self.label_layout)
         total = max(self.total_weights[0], np.finfo(float).tiny)
         labels = GradientFactors(self.label_layout, self._found, (sums / total,), (bias_gradient,), self.total_weights)
-        return CovariateGradientFactors(labels, self._covariates, self._errors, self._engine)
+        return CovariateGradientFactors(labels, self._covariates, self._errors, self._engine, self.layout)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean and variance of each column over the rows, (columns,) each."""

@@ -19,7 +19,7 @@ from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
-from sparsefield.objectives.objective import Objective, Problem
+from sparsefield.objectives.objective import Objective, PairQuery, Problem
 from sparsefield.objectives.regressions import DividedTable, divide
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
@@ -38,7 +38,13 @@ class GradientFactors:
     """Table by table, (states,): gradient of each bias."""
     total_weights: Sequence[float]
     averaged: bool = False
-    """Whether the expectations are (q0 + q1) / 2, see `Objective`."""
+    """Whether the expectations are (q0 + q1) / 2, see `CellObjective`."""
+    pair_factor: float = 1.0
+    """Factor of l1 for pairs of two targets."""
+
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes."""
+        return rule.score_dense(self, query)
 
     @cached_property
     def local_blocks(self) -> list[list[EvaluatedBlock]]:
@@ -93,7 +99,6 @@ class DenseEvaluator:
     """
 
     keeps_errors, has_exact_scores = True, False
-    pair_factor = 1.0
     single_precision = False
 
     def __init__(

@@ -1,4 +1,4 @@
-"""This module evaluates the exact (conditional) log-likelihood, where sums over unobserved variables are tractable.
+"""Exact (conditional) log-likelihood, where sums over unobserved variables are tractable.
 
 The loss is the sum over rows of ln Z(covariates) - ln Z(covariates, observed cells). Both are sums over missing cells:
 of rows without any target, and of rows as they are. What observed cells add by themselves is linear in the weights.
@@ -23,7 +23,7 @@ from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
-from sparsefield.objectives.objective import Objective, Problem
+from sparsefield.objectives.objective import Objective, PairQuery, Problem
 from sparsefield.objectives.training_rows import TrainingRows
 
 Array = np.ndarray
@@ -72,14 +72,16 @@ class ExactGradients:
     gradient: Callable[[Array], Array]
     """Takes features (features, columns), returns (features,)."""
 
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes."""
+        return rule.score_exactly(self, query)
+
 
 class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
     keeps_errors = has_exact_scores = True
     has_single_precision = single_precision = False
-    pair_factor = 0.5
-    """See `likelihood_factors`."""
 
     def __init__(self, sample: DenseDataset, engine: Engine) -> None:
         self.layout, self.total_weights = sample.layout, sample.total_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,13 +31,32 @@ class Objective(OptionObject, ABC):
         """
 
 
+class PairQuery(NamedTuple):
+    """A question for pairs whose gradient exceeds l1 times their penalty factor."""
+
+    l1: float
+    known: np.ndarray
+    """Sorted keys of pairs that are left out."""
+    limit: int | None = None
+    """Number of pairs of the highest score that suffices."""
+    edges: np.ndarray | None = None
+    """Keys of the edges of known pairs, if edges are penalized as groups: the norm of an edge then counts, and all its
+    other pairs are wanted."""
+
+
+class ScoredFactors(Protocol):
+    """The errors of the last evaluation, in a form of which an induction rule has a method of its own."""
+
+    def propose(self, rule: Any, query: PairQuery, /) -> Any:
+        """Return the answer of the method of a rule that scores these factors, `Proposals`."""
+        ...
+
+
 class Problem(Protocol):
     """An objective on a dataset, as the training loop uses it; ``graph`` is the result of `compile`."""
 
     keeps_errors: bool
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
-    pair_factor: float
-    """Factor of l1 for pairs of two targets that are scored by errors and expectations."""
     single_precision: bool
     """Whether the next evaluations are to be in single precision, where there is one."""
 
@@ -63,7 +82,10 @@ class Problem(Protocol):
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
     def hessian_cost(self, graph: Any, /) -> float: ...
     def regression_hessians(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> list[Any]: ...
-    def gradient_factors(self) -> Any: ...
+    def gradient_factors(self) -> ScoredFactors:
+        """Return the errors of the last evaluation, by which candidates are scored."""
+        ...
+
     def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
         """Return the factors of l1 for features, (features,)."""
         ...

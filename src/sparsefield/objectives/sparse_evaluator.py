@@ -1,4 +1,4 @@
-"""This module evaluates pseudo-likelihood on sparse rows.
+"""Pseudo-likelihood on sparse rows.
 
 Variables that a row touches are updated row by row; all others have their baseline belief and enter in closed form.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Schema, SparseBlock, SparseDataset
+from sparsefield.data import Arcs, Layout, Schema, SparseBlock, SparseDataset
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,
     BIAS,
@@ -23,6 +23,7 @@ from sparsefield.kernels.sparse_conditionals import (
     pair_gradients,
 )
 from sparsefield.objectives.curvature import RegressionHessian
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.training_rows import TrainingRows
 
 
@@ -85,6 +86,11 @@ class SparseGradientFactors:
     total_weight: float
     touched: int
     """Number of entries that the errors of all rows would take."""
+    layout: Layout
+
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes."""
+        return rule.score_sparse(self, query)
 
 
 class SparseEvaluator:
@@ -93,7 +99,6 @@ class SparseEvaluator:
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
     has_single_precision = single_precision = has_exact_scores = False
-    pair_factor = 1.0
 
     def __init__(self, sample: SparseDataset, engine: Engine) -> None:
         self.layout = sample.layout
@@ -206,6 +211,7 @@ class SparseEvaluator:
             on_weight=self._on_weight,
             total_weight=self.total_weights[0],
             touched=self._last.touched,
+            layout=self.layout,
         )
 
 

@@ -1,11 +1,10 @@
 """The training loop, its optimizer, and the choice of l1."""
 
-from sparsefield.solver.checkpoint import fingerprint
+from sparsefield.solver.checkpoint import SelectionCheckpoint, fingerprint
+from sparsefield.solver.folds import SelectionOptions
 from sparsefield.solver.likelihood_stage import LikelihoodStage, fit_by_likelihood, is_tractable
-from sparsefield.solver.model_selection import PathSelection, prune_by_wald, select_l1
-from sparsefield.solver.path import Path, open_path_fold
-from sparsefield.solver.selection_checkpoint import SelectionCheckpoint
-from sparsefield.solver.selection_folds import SelectionOptions
+from sparsefield.solver.path import Path
+from sparsefield.solver.selection import PathSelection, prune_by_wald, select_l1
 from sparsefield.solver.solver_options import EBIC, SELECTIONS, Features, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, TrainingOptions, WarmStart
 
@@ -30,7 +29,6 @@ __all__ = [
     "fingerprint",
     "fit_by_likelihood",
     "is_tractable",
-    "open_path_fold",
     "prune_by_wald",
     "select_l1",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +14,9 @@ from sparsefield.induction import (
     all_expandable,
     best_proposals,
     concatenate_proposals,
-    score_by_likelihood,
-    score_edges,
     score_expansions,
-    score_pairs,
 )
-from sparsefield.objectives import ExactGradients
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver.policy import FEW_CANDIDATES
 from sparsefield.solver.state import State
 
@@ -43,15 +39,8 @@ def score(
 
 def _score(state: State, rule: InductionRule, limit: int | None, pairs_first: bool, l1: float) -> Proposals:
     options, working_set, layout = state.options, state.working_set, state.layout
-    factors, scale = state.problem.gradient_factors(), state.problem.pair_factor
-    if isinstance(factors, ExactGradients):
-        return score_by_likelihood(factors, l1, working_set.pair_keys, limit, known_edges=working_set.edges)
-    if working_set.edges is not None:
-        pairs = score_edges(factors.parts, layout, scale * l1, working_set.pair_keys, working_set.edges, limit)
-    else:
-        pairs = score_pairs(rule, factors, layout, scale * l1, working_set.pair_keys, limit)
-    if working_set.grouped or scale < 1.0:
-        return replace(pairs, score=pairs.score / scale)
+    factors: Any = state.problem.gradient_factors()
+    pairs = factors.propose(rule, PairQuery(l1, working_set.pair_keys, limit, working_set.edges))
     if options.max_order == 2 or (pairs_first and len(pairs) > FEW_CANDIDATES * len(working_set)):
         return concatenate_proposals([pairs], options.max_order)
     # Thresholds save no time here, so that they are used only where they decide what is learned.

@@ -167,3 +167,24 @@ def fingerprint(dataset: Dataset, *parts: Any) -> str:
         digest.update(repr(schema).encode())
     dataset.update_digest(digest)
     return digest.hexdigest()
+
+
+class SelectionCheckpoint:
+    """Files of a folder with the finished points of a choice of l1, one for each fold.
+
+    Parameters
+    ----------
+    folder : folder of the files; it is created if necessary
+    mark : `fingerprint` of the selection; files of another one are refused
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], mark: str) -> None:
+        self._folder, self._mark = make_folder(folder), mark
+
+    def file(self, name: str) -> CheckpointFile:
+        """Return the file of a fold."""
+        return CheckpointFile(self._folder / f"selection-fold-{name}.checkpoint", self._mark)
+
+    def clear(self) -> None:
+        """Delete all files."""
+        remove_with_leftovers(self._folder, "selection-fold-*.checkpoint")

@@ -1,15 +1,14 @@
-"""Path: fits at falling values of l1, each from the weights of the last."""
+"""Path: fits at falling values of l1, each from the weights of the last; and paths of several folds side by side."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol, TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,18 +19,11 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, Objective
 from sparsefield.solver.candidates import EXACT, SINGLE_PRECISION, score
-from sparsefield.solver.checkpoint import Checkpoint, fingerprint
+from sparsefield.solver.checkpoint import Checkpoint, CheckpointFile, fingerprint
 from sparsefield.solver.fit import Goal, add_features, certify, drop_inactive, fit, optimize
-from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, TrainingOptions, WarmStart
 
 Result = TypeVar("Result")
-
-EMPTY_FIELD_L1 = 1e12
-"""An l1 at which the field has no pairs."""
-
-PATH_KKT_TOLERANCE = 0.05
-"""Violation, as a share of l1, that is allowed for a field on the path, which is only scored."""
 
 MAX_SPARSE_PAIRS = 1_000_000
 """Pairs of a sparse table that are added at one value of l1."""
@@ -160,8 +152,7 @@ class Path:
         return field
 
 
-@dataclass(frozen=True)
-class BatchScores:
+class BatchScores(NamedTuple):
     """Scores of batches of held-out data, (batches,), and how much each of them counts; larger is better."""
 
     values: np.ndarray
@@ -171,26 +162,34 @@ class BatchScores:
 Scorer = Callable[[Path], BatchScores]
 """Scores the current field of a path."""
 
+_FIELD_ARRAYS = ("biases", "pairs", "weights", "conjunctions", "conjunction_weights")
+_FIT_FACTS = ("objective", "kkt_violation", "converged", "mc_error")
 
-Learner = Callable[[float], tuple[Path, Scorer]]
-"""``learner(kkt_tol)`` returns the trainer of a fold, at an l1 that selects nothing, and its scorer."""
 
-
-class PathFold:
-    """The path of one fold, and the scorer of its fields.
+class Fold:
+    """The path of one fold, whose fields are scored on the data that were held out.
 
     Parameters
     ----------
+    path, score : the path, and the scorer of its fields
     ahead : whether candidates are added before they are needed, as `Path.step_to` explains
+    file : where finished points are saved; those of an interrupted selection are not computed again, and the path goes
+        on from the weights of the last of them
     """
 
-    def __init__(self, path: Path, score: Scorer, *, ahead: bool = True) -> None:
-        self.path, self.score, self.ahead = path, score, ahead
+    def __init__(self, path: Path, score: Scorer, *, ahead: bool = True, file: CheckpointFile | None = None) -> None:
+        self.path, self.score, self.ahead, self._file = path, score, ahead, file
+        self._arrays, self._facts = (None if file is None else file.load()) or ({}, {"points": {}})
+        self._last = self._facts.get("last")
+        """Name of the saved point from which the path goes on, if it was interrupted."""
 
     def begin(self) -> float:
         """Fit the field without pairs, and return the smallest l1 that selects nothing."""
-        self.path.run()
-        return self.path.l1_max()
+        if "l1_max" not in self._facts or self._last is None:
+            self.path.run()
+            self._facts["l1_max"] = self.path.l1_max()
+            self._save()
+        return float(self._facts["l1_max"])
 
     def proceed(self, l1: float, start: Field | None = None, *, exact: bool = False) -> tuple[FitResult, BatchScores]:
         """Fit at another l1, from the last weights or from those of a field, and score the field.
@@ -198,67 +197,130 @@ class PathFold:
         The weights of another fold have seen the held-out data of this one, so that fits that start from them have to
         be exact.
         """
+        name = repr(l1)
+        if name in self._facts["points"]:
+            return self._load(name)
+        if start is None and self._last is not None:
+            start = self._load(self._last)[0].field
+        self._last = None
         warm = None if start is None else WarmStart.from_field(start)
-        return self.path.step_to(l1, warm, ahead=self.ahead, exact=exact), self.score(self.path)
+        fit = self.path.step_to(l1, warm, ahead=self.ahead, exact=exact)
+        scores = self.score(self.path)
+        if self._file is not None:
+            arrays = {key: getattr(fit.field, key) for key in _FIELD_ARRAYS}
+            arrays |= {"scores": scores.values, "score weights": scores.weights}
+            self._arrays |= {f"{name} {key}": array for key, array in arrays.items()}
+            self._facts["points"][name] = {key: float(getattr(fit, key)) for key in _FIT_FACTS}
+            self._facts["last"] = name
+            self._save()
+        return fit, scores
+
+    def _save(self) -> None:
+        if self._file is not None:
+            self._file.save(self._arrays, self._facts)
+
+    def _load(self, name: str) -> tuple[FitResult, BatchScores]:
+        objective, violation, converged, mc_error = (self._facts["points"][name][key] for key in _FIT_FACTS)
+        field = Field(self.path.layout, *(self._arrays[f"{name} {key}"] for key in _FIELD_ARRAYS))
+        fit = FitResult(field, (), objective, violation, bool(converged), mc_error)
+        return fit, BatchScores(*(self._arrays[f"{name} {key}"] for key in ("scores", "score weights")))
 
 
-class OpenFold(Protocol):
-    """A function that returns the fold of a number."""
-
-    def __call__(self, number: int, path: Path, score: Scorer, *, ahead: bool = True) -> PathFold: ...
-
-
-def open_path_fold(number: int, path: Path, score: Scorer, *, ahead: bool = True) -> PathFold:
-    """Return a fold of which nothing is saved."""
-    return PathFold(path, score, ahead=ahead)
-
-
-EndOfPath = Callable[[Sequence[PathPoint]], bool]
-"""Returns whether a path ends after some points."""
-
-
-def follow_path(
-    learners: Sequence[Learner],
-    *,
-    first: float | None = None,
-    count: int,
-    step: float,
-    kkt_tol: float,
-    ends: EndOfPath,
-    n_threads: int = 1,
-    open_fold: OpenFold = open_path_fold,
-) -> Iterator[PathPoint]:
-    """Yield fields at falling values of l1, each ``step`` times the last.
+class FoldGrid:
+    """Fits of folds at values of l1, each of which is learned once.
 
     Parameters
     ----------
-    learners : one for each fold
-        All are fitted at the same values of l1, and their scores are pooled.
-    first : the first value; None takes the smallest that selects nothing in the first fold
-    count : number of values at most
-    ends : called after each point with all points so far
-    n_threads : number of threads that share the folds; the result does not depend on it
-    open_fold : returns the fold of a number, which may continue an interrupted selection
+    first : the first fold, after `Fold.begin`; others start from its weights
+    n_folds : number of folds
+    open_fold : ``open_fold(k)`` returns another fold
+    values : (values,), falling
+    threads : for the other folds, or None
+    hear : called with the first fold's points, and with those of all folds
     """
-    tolerance = max(kkt_tol, PATH_KKT_TOLERANCE)
-    folds = [open_fold(k, *learner(tolerance)) for k, learner in enumerate(learners)]
-    points: list[PathPoint] = []
 
-    def begin(k: int) -> float:
-        return folds[k].begin()
+    def __init__(
+        self,
+        first: Fold,
+        n_folds: int,
+        open_fold: Callable[[int], Fold],
+        values: np.ndarray,
+        threads: ThreadPoolExecutor | None,
+        hear: Callable[[PathPoint], None],
+    ) -> None:
+        self._folds, self._open_fold, self._values, self._threads = {0: first}, open_fold, values, threads
+        self._hear = hear
+        self._fits: list[dict[int, tuple[FitResult, BatchScores]]] = [{} for _ in range(n_folds)]
+        self._last: list[int | None] = [-1] + [None] * (n_folds - 1)
+        """Index of each fold's last fit; -1 where only `Fold.begin` was called."""
 
-    def proceed(k: int, l1: float) -> tuple[FitResult, BatchScores]:
-        return folds[k].proceed(l1)
+    def __len__(self) -> int:
+        return len(self._values)
 
-    with open_pool(min(n_threads, len(folds)) - 1) as pool:
-        l1_max = for_each_fold(begin, len(folds), pool)[0]
-        for l1 in path_values(l1_max if first is None else first, count, step).tolist():
-            fits, found = zip(*for_each_fold(partial(proceed, l1=l1), len(folds), pool), strict=True)
-            scores, weights = (np.concatenate([getattr(f, name) for f in found]) for name in ("values", "weights"))
-            points.append(PathPoint(l1, scores, fits[0], weights))
-            yield points[-1]
-            if ends(points):
-                return
+    def lead(self, index: int) -> PathPoint:
+        """Return the first fold's point at a value."""
+        if index not in self._fits[0]:
+            self._fit(0, index)
+            self._hear(self._point([0], index))
+        return self._point([0], index)
+
+    def pool(self, indices: Iterable[int]) -> None:
+        """Fit all folds at some values."""
+        new = [index for index in sorted(indices) if index not in self.pooled()]
+        for index in new:
+            self.lead(index)
+        if len(self._fits) > 1 and new:
+            if len(self._folds) == 1:
+                self._folds |= {k: self._open_fold(k) for k in range(1, len(self._fits))}
+            for_each_fold(lambda k: [self._fit(k, index) for index in new], len(self._fits), self._threads)
+            for index in new:
+                self._hear(self.point(index))
+
+    def pooled(self) -> list[int]:
+        """Return the values at which all folds have been fitted, falling."""
+        return sorted(set.intersection(*(set(fits) for fits in self._fits)))
+
+    def point(self, index: int) -> PathPoint:
+        """Return the point of all folds that have been fitted at a value."""
+        return self._point([k for k, fits in enumerate(self._fits) if index in fits], index)
+
+    def value(self, index: int) -> float:
+        """Return the l1 of an index."""
+        return float(self._values[index])
+
+    def path(self) -> tuple[PathPoint, ...]:
+        """Return the points of all values that were tried."""
+        pooled = self.pooled() or list(self._fits[0])
+        return tuple(self.point(k) if k in pooled else self._estimate(k, pooled) for k in sorted(self._fits[0]))
+
+    def _estimate(self, index: int, pooled: Sequence[int]) -> PathPoint:
+        near = min(pooled, key=lambda k: abs(k - index))
+        own, there, everything = self.lead(index), self.lead(near), self.point(near)
+        scores = everything.scores + (own.score - there.score)
+        return PathPoint(own.l1, np.concatenate([own.scores, scores[len(own.scores) :]]), own.fit, everything.weights)
+
+    def _point(self, folds: Iterable[int], index: int) -> PathPoint:
+        batches = [self._fits[k][index][1] for k in folds]
+        scores, weights = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        return PathPoint(float(self._values[index]), scores, self._fits[0][index][0], weights)
+
+    def _fit(self, fold: int, index: int) -> None:
+        if index in self._fits[fold]:
+            return
+        start, l1 = self._start(fold, index), float(self._values[index])
+        exact = fold > 0 and not self._fits[fold]
+        self._fits[fold][index] = self._folds[fold].proceed(l1, None if start is None else start.field, exact=exact)
+        self._last[fold] = index
+
+    def _start(self, fold: int, index: int) -> FitResult | None:
+        """Return the fit to start from; None goes on from the last one, which had a larger l1.
+
+        That is the fold's own fit at the nearest value or, where it has none, that of the first fold.
+        """
+        last, fits = self._last[fold], self._fits[fold] or self._fits[0]
+        if last is not None and last < index:
+            return None
+        return fits[min(fits, key=lambda k: (abs(k - index), k))][0]
 
 
 def open_pool(n_threads: int) -> AbstractContextManager[ThreadPoolExecutor | None]:
@@ -273,44 +335,13 @@ def for_each_fold(function: Callable[[int], Result], count: int, pool: ThreadPoo
     those that have not begun.
     """
     waiting = {} if pool is None else {k: pool.submit(function, k) for k in range(1, count)}
-    found = {0: function(0)}
+    results = {0: function(0)}
     for k in reversed(range(1, count)):
         if k not in waiting or waiting[k].cancel():
-            found[k] = function(k)
-    return [found[k] if k in found else waiting[k].result() for k in range(count)]
+            results[k] = function(k)
+    return [results[k] if k in results else waiting[k].result() for k in range(count)]
 
 
 def path_values(first: float, count: int, step: float) -> np.ndarray:
     """Return values of l1, (count,), that fall by equal factors; a single one for independent columns."""
     return first * step ** np.arange(count) if first > 0.0 else np.ones(1)
-
-
-def ebic(state: State, gamma: float) -> float:
-    """Return the extended Bayesian information criterion of the current field; smaller is better.
-
-    It is the sum over states of the EBIC of one regression each: 2 x loss, and a cost for each end of a feature.
-    Where edges are penalized as groups, almost all of whose weights are small, an edge counts as many features as its
-    weights amount to: (sum of sizes)^2 / sum of squares, of weights x penalty factors.
-    """
-    working_set = state.working_set
-    n, arcs, counted = working_set.n_biases, working_set.arcs, working_set.active.astype(np.float64)
-    if working_set.grouped:
-        sizes = np.abs(working_set.theta[n:]) * working_set.penalty_factors
-        penalty = NonsmoothPenalty(np.ones(len(sizes)), working_set.numbered_edges())
-        total, squares = penalty.sum_groups(sizes), penalty.sum_groups(np.square(sizes))
-        counted = np.divide(sizes * total, squares, out=np.zeros(len(sizes)), where=squares > 0.0)
-    ends = np.bincount(arcs.target, counted[arcs.feature], minlength=n)
-    costs = ebic_costs(state.layout, state.missing.observed_weights(), gamma)
-    return float(2.0 * state.missing.observed_loss() + ends @ costs)
-
-
-def ebic_costs(layout: Layout, weights: np.ndarray, gamma: float) -> np.ndarray:
-    """Return the cost of one end of a feature at each state, (states,): ln(weight) + 2 gamma ln(possible columns).
-
-    ``weights`` (states,) is the weight of the rows in which the variable of each state is observed.
-    """
-    parts = []
-    for schema, width in zip(layout.schemas, layout.widths, strict=True):
-        own = np.repeat(np.diff(schema.target_offsets), np.diff(schema.target_offsets))
-        parts.append(2.0 * gamma * np.log(np.maximum(int(width) - own, 1)))
-    return np.log(np.maximum(weights, 1.0)) + np.concatenate(parts)

@@ -97,7 +97,7 @@ def _show_options(field: AnyField) -> None:
         show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
     if record.criterion is not None:
         from sparsefield.solver import SELECTIONS
-        from sparsefield.solver.selection_folds import PATH_LENGTH
+        from sparsefield.solver.folds import PATH_LENGTH
 
         tried, by = len(record.path), SELECTIONS[record.criterion].description
         extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""

@@ -1,4 +1,4 @@
-"""This module chooses l1: it compares the scores of fields along the regularization path."""
+"""Choice of l1 along the path, by held-out data or by EBIC."""
 
 from __future__ import annotations
 
@@ -17,60 +17,39 @@ from sparsefield.errors import SelectionWarning
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import PathRow
 from sparsefield.objectives import DenseEvaluator
-from sparsefield.solver.l1_search import FoldGrid, SearchResult, search_l1
-from sparsefield.solver.path import (
-    EMPTY_FIELD_L1,
-    Learner,
-    OpenFold,
-    Path,
-    PathFold,
-    Scorer,
-    ebic_costs,
-    follow_path,
-    open_path_fold,
-    open_pool,
-    path_values,
-)
-from sparsefield.solver.score_comparison import standard_error
-from sparsefield.solver.selection_folds import (
-    PATH_LENGTH,
+from sparsefield.solver.checkpoint import SelectionCheckpoint
+from sparsefield.solver.folds import (
+    EXTENSION,
     PATIENCE,
-    SelectionFold,
+    STEP,
     SelectionOptions,
     SelectionPlan,
+    ebic_costs,
     make_folds,
 )
+from sparsefield.solver.l1_search import SearchResult, is_better, search_l1, standard_error
+from sparsefield.solver.path import Fold, FoldGrid, Path, open_pool, path_values
 from sparsefield.solver.solver_options import EBIC, SelectionCriterion
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State
+
+PATH_KKT_TOLERANCE, SEARCH_KKT_TOLERANCE = 0.05, 0.2
+"""Violation, as a share of l1, that is allowed for a field on a path, and for one that is only compared on held-out
+data: its score differs from that of the exact field by far less than a standard error of the comparison."""
+
+EMPTY_STANDARD_ERRORS, EMPTY_MARGIN = 2.0, 4.0 / 3.0
+"""How much worse than the best the empty field may be if cells are missing, in standard errors; otherwise one. Such
+rows say less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some
+tables. The smallest l1 that selects nothing is raised by the margin: with other completions it would select something.
+"""
+
+EMPTY_FIELD_L1 = 1e12
+"""An l1 at which the field has no pairs."""
 
 
 class MakePath(Protocol):
     """A function that returns a path; callbacks hear of the iterations of the first fold."""
 
     def __call__(self, dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path: ...
-
-
-SMALLEST_RATIO = 1e-4
-"""The last value of l1 as a share of the first; each value is three quarters of the one before."""
-STEP = SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1))
-EXTENSION = 16
-"""Values of l1 at most that follow, by the same factor, while the score still rises at the end of the path."""
-LONG_PATIENCE = 8
-"""Patience for a view of the path beyond the choice."""
-
-SEARCH_KKT_TOLERANCE = 0.2
-"""Violation, as a share of l1, that is allowed for a field that is only compared on held-out data. Its score differs
-from that of the exact field by far less than a standard error of the comparison."""
-
-EMPTY_STANDARD_ERRORS = 2.0
-"""How much worse than the best the empty field may be if cells are missing, in standard errors; otherwise one. Such
-rows say less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some
-tables."""
-
-EMPTY_MARGIN = 4.0 / 3.0
-"""Factor on the smallest l1 that selects nothing, if it is chosen: with other completions it would select something."""
-
-MAX_PRUNINGS = 5
 
 
 @dataclass(frozen=True)
@@ -100,14 +79,14 @@ class PathSelection:
 
 
 def select_l1(
-    sample: Dataset,
+    dataset: Dataset,
     make: MakePath,
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
     callbacks: FitCallbacks | None = None,
     groups: np.ndarray | None = None,
-    open_fold: OpenFold = open_path_fold,
+    checkpoint: SelectionCheckpoint | None = None,
 ) -> PathSelection:
     """Choose l1 on the regularization path.
 
@@ -116,63 +95,49 @@ def select_l1(
     make : ``make(dataset, l1, kkt_tol, first)`` returns a path; ``first`` is true for the first fold
     callbacks : ``on_path_point`` is called after each value of l1
     groups : (rows,) numbers of groups, whose rows are held out together
-    open_fold : returns a fold, as `SelectionCheckpoint.open_fold` does for one that can be continued
+    checkpoint : where finished points are saved
     """
-    plan = make_folds(sample, inference, engine, options, groups)
-    learners = [partial(_learn, fold, make, first=k == 0) for k, fold in enumerate(plan.folds)]
+    plan = make_folds(dataset, inference, engine, options, groups)
+    count, held_out = options.path_length + EXTENSION, plan.criterion.name == "heldout"
+    kkt_tol = SEARCH_KKT_TOLERANCE if held_out else PATH_KKT_TOLERANCE
 
     def hear(point: PathPoint) -> None:
         if callbacks is not None:
             callbacks.path_point(replace(point, l1=point.l1 * plan.scale))
 
-    if plan.criterion.name == "heldout":
-        weight, tolerated = max(sample.total_weights), EMPTY_STANDARD_ERRORS if sample.has_missing else 1.0
-        found = _search(learners, plan, options, open_fold, hear, weight, tolerated)
-    else:
-        found = _follow(learners, plan, options, open_fold, hear)
-    scale = plan.scale if len(found.path) > 1 else 1.0  # all columns are independent, at any l1
-    l1 = found.path[found.selected].l1 * scale
-    if found.rises_at_the_end:
+    def open_fold(k: int, kkt_tol: float = kkt_tol, ahead: bool = not held_out, saved: bool = True) -> Fold:
+        part = plan.folds[k]()
+        path = make(part.dataset, EMPTY_FIELD_L1, max(options.kkt_tol, kkt_tol), first=k == 0)
+        file = checkpoint.file(str(k)) if saved and checkpoint is not None else None
+        return Fold(path, part.score, ahead=ahead, file=file)
+
+    first, n_folds = open_fold(0), len(plan.folds)
+    with open_pool(min(options.n_threads, n_folds) - 1) as pool:
+        if held_out:
+            values = _lattice(first.begin(), max(dataset.total_weights) / plan.scale, count)
+            grid = FoldGrid(first, n_folds, open_fold, values, pool, hear)
+            tolerated = EMPTY_STANDARD_ERRORS if dataset.has_missing else 1.0
+            result = search_l1(grid, tolerated, plan.criterion.min_improvement)
+            if options.patience != PATIENCE:  # a longer view of the path is wanted
+                view = partial(open_fold, kkt_tol=PATH_KKT_TOLERANCE, ahead=True, saved=False)
+                chosen = int(np.searchsorted(-values, -result.path[result.selected].l1))
+                first = view(0)
+                first.begin()
+                grid = FoldGrid(first, n_folds, view, path_values(values[0], count, STEP), pool, lambda point: None)
+                result = replace(result, path=_follow(grid, plan, options, hear, chosen + 1), selected=chosen)
+        else:
+            values = path_values(first.begin(), count, STEP)
+            path = _follow(FoldGrid(first, 1, open_fold, values, None, lambda point: None), plan, options, hear)
+            tried = path[: _length(path, PATIENCE, plan.criterion)]
+            best = int(np.argmax([point.score for point in tried]))
+            result = SearchResult(path, best, len(path) == count and _rises_at_the_end(path, plan.criterion))
+    scale = plan.scale if len(result.path) > 1 else 1.0  # all columns are independent, at any l1
+    l1 = result.path[result.selected].l1 * scale
+    if result.rises_at_the_end:
         _warn_still_rising(l1)
-    if found.selected == 0 and sample.has_missing:
+    if result.selected == 0 and dataset.has_missing:
         l1 *= EMPTY_MARGIN
-    return PathSelection(l1, found.selected, found.path, plan.criterion.name, scale)
-
-
-def _learn(
-    make_fold: Callable[[], SelectionFold], make: MakePath, kkt_tol: float, *, first: bool
-) -> tuple[Path, Scorer]:
-    fold = make_fold()
-    return make(fold.dataset, EMPTY_FIELD_L1, kkt_tol, first=first), fold.score
-
-
-# -- held-out data -----------------------------------------------------------------------------------------------------
-
-
-def _search(
-    learners: Sequence[Learner],
-    plan: SelectionPlan,
-    options: SelectionOptions,
-    open_fold: OpenFold,
-    hear: Callable[[PathPoint], None],
-    weight: float,
-    empty_standard_errors: float,
-) -> SearchResult:
-    """Search the path for the best score of held-out data; a longer view of the path follows where it is asked for."""
-
-    def open_number(k: int) -> PathFold:
-        return open_fold(k, *learners[k](max(options.kkt_tol, SEARCH_KKT_TOLERANCE)), ahead=False)
-
-    first = open_number(0)
-    values = _lattice(first.begin(), weight / plan.scale, options.path_length + EXTENSION)
-    with open_pool(min(options.n_threads, len(learners)) - 1) as pool:
-        grid = FoldGrid(first, len(learners), open_number, values, pool, hear)
-        found = search_l1(grid, empty_standard_errors, plan.criterion.min_improvement)
-    if options.patience == PATIENCE:
-        return found
-    selected = int(np.searchsorted(-values, -found.path[found.selected].l1))
-    path = _view(learners, plan.criterion, options, hear, float(values[0]), selected + 1)
-    return replace(found, path=path, selected=selected)
+    return PathSelection(l1, result.selected, result.path, plan.criterion.name, scale)
 
 
 def _lattice(l1_max: float, unit: float, count: int) -> np.ndarray:
@@ -187,47 +152,21 @@ def _lattice(l1_max: float, unit: float, count: int) -> np.ndarray:
     return path_values(unit * STEP**first, count, STEP)
 
 
-# -- the whole path ----------------------------------------------------------------------------------------------------
-
-
 def _follow(
-    learners: Sequence[Learner],
+    grid: FoldGrid,
     plan: SelectionPlan,
     options: SelectionOptions,
-    open_fold: OpenFold,
     hear: Callable[[PathPoint], None],
-) -> SearchResult:
-    """Follow the path, and choose the best score of EBIC."""
-    path = _view(learners, plan.criterion, options, hear, open_fold=open_fold)
-    best = int(np.argmax([point.score for point in path[: _length(path, PATIENCE, plan.criterion)]]))
-    at_the_end = len(path) == options.path_length + EXTENSION and _rises_at_the_end(path, plan.criterion)
-    return SearchResult(path, best, at_the_end)
-
-
-def _view(
-    learners: Sequence[Learner],
-    criterion: SelectionCriterion,
-    options: SelectionOptions,
-    hear: Callable[[PathPoint], None],
-    first: float | None = None,
     min_length: int = 1,
-    open_fold: OpenFold = open_path_fold,
 ) -> tuple[PathPoint, ...]:
-    """Return the points of all folds, value by value, until scores fall; ``first`` is the first value, if given."""
-    path = []
-    points = follow_path(
-        learners,
-        first=first,
-        count=options.path_length + EXTENSION,
-        step=STEP,
-        kkt_tol=options.kkt_tol,
-        ends=partial(_ends, criterion=criterion, options=options, min_length=min_length),
-        n_threads=options.n_threads,
-        open_fold=open_fold,
-    )
-    for point in points:
-        path.append(point)
-        hear(point)
+    """Return the points of all folds, value by value, until scores fall."""
+    path: list[PathPoint] = []
+    for k in range(len(grid)):
+        grid.pool([k])
+        path.append(grid.point(k))
+        hear(path[-1])
+        if _ends(path, plan.criterion, options, min_length):
+            break
     return tuple(path)
 
 
@@ -251,7 +190,7 @@ def _length(path: Sequence[PathPoint], patience: int, criterion: SelectionCriter
     """Return after how many points ``patience`` in a row were no better than the best before; None if never."""
     best, worse = path[0], 0
     for k, point in enumerate(path):
-        better = k == 0 or point.score > best.score + criterion.min_improvement * abs(best.score)
+        better = k == 0 or is_better(point, best, criterion.min_improvement)
         best, worse = (point, 0) if better else (best, worse + 1)
         if worse >= patience:
             return k + 1
@@ -267,9 +206,6 @@ def _warn_still_rising(l1: float) -> None:
     )
 
 
-# -- pruning -----------------------------------------------------------------------------------------------------------
-
-
 def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResult:
     """Refit the active features without L1, and drop those that EBIC does not support, repeatedly.
 
@@ -281,7 +217,7 @@ def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResu
         raise TypeError("weights of a sparse table have no Wald statistics")
     refitted = path.refit_without_l1(working_set.active, l2)
     costs = ebic_costs(state.layout, state.missing.observed_weights(), gamma)
-    for _ in range(MAX_PRUNINGS):
+    for _ in range(5):
         weights, arcs = working_set.theta[working_set.n_biases :], working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])

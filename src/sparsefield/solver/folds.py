@@ -1,4 +1,4 @@
-"""This module holds out data for the choice of l1, fold by fold, and scores fields that are learned without them."""
+"""Folds of a choice of l1: data that are held out, and the scores of fields that are learned without them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sparsefield.data import (
     CovariateDataset,
     Dataset,
     DenseDataset,
+    Layout,
     LocalDataset,
     deduplicate_rows,
     hold_out_cells,
@@ -23,8 +24,10 @@ from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
 from sparsefield.model import Field, condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
-from sparsefield.solver.path import BatchScores, Path, Scorer, ebic
+from sparsefield.solver.path import BatchScores, Path, Scorer
+from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
+from sparsefield.solver.state import State
 
 MIN_ROWS = 50
 """Plain tables with fewer rows, and linked tables, hold out cells instead of rows."""
@@ -33,9 +36,14 @@ BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
 the standard error of their comparison."""
 
-PATH_LENGTH = 33
-PATIENCE = 3
-"""Values of l1 in a row without a better score that end the path, as they almost always do."""
+PATH_LENGTH, SMALLEST_RATIO, EXTENSION = 33, 1e-4, 16
+"""Values of l1, the last of them as a share of the first, and values at most that follow, by the same factor, while the
+score still rises."""
+
+STEP = SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1))
+
+PATIENCE, LONG_PATIENCE = 3, 8
+"""Values of l1 in a row without a better score that end the path, as they almost always do; and for a longer view."""
 
 
 @dataclass(frozen=True)
@@ -275,3 +283,34 @@ class _CellScorer:
                 np.add.at(total, batches[v, rows], truth)
                 np.add.at(count, batches[v, rows], 1.0)
         return BatchScores(total[count > 0] / count[count > 0], count[count > 0])
+
+
+def ebic(state: State, gamma: float) -> float:
+    """Return the extended Bayesian information criterion of the current field; smaller is better.
+
+    It is the sum over states of the EBIC of one regression each: 2 x loss, and a cost for each end of a feature.
+    Where edges are penalized as groups, almost all of whose weights are small, an edge counts as many features as its
+    weights amount to: (sum of sizes)^2 / sum of squares, of weights x penalty factors.
+    """
+    working_set = state.working_set
+    n, arcs, counted = working_set.n_biases, working_set.arcs, working_set.active.astype(np.float64)
+    if working_set.grouped:
+        sizes = np.abs(working_set.theta[n:]) * working_set.penalty_factors
+        penalty = NonsmoothPenalty(np.ones(len(sizes)), working_set.numbered_edges())
+        total, squares = penalty.sum_groups(sizes), penalty.sum_groups(np.square(sizes))
+        counted = np.divide(sizes * total, squares, out=np.zeros(len(sizes)), where=squares > 0.0)
+    ends = np.bincount(arcs.target, counted[arcs.feature], minlength=n)
+    costs = ebic_costs(state.layout, state.missing.observed_weights(), gamma)
+    return float(2.0 * state.missing.observed_loss() + ends @ costs)
+
+
+def ebic_costs(layout: Layout, weights: np.ndarray, gamma: float) -> np.ndarray:
+    """Return the cost of one end of a feature at each state, (states,): ln(weight) + 2 gamma ln(possible columns).
+
+    ``weights`` (states,) is the weight of the rows in which the variable of each state is observed.
+    """
+    parts = []
+    for schema, width in zip(layout.schemas, layout.widths, strict=True):
+        own = np.repeat(np.diff(schema.target_offsets), np.diff(schema.target_offsets))
+        parts.append(2.0 * gamma * np.log(np.maximum(int(width) - own, 1)))
+    return np.log(np.maximum(weights, 1.0)) + np.concatenate(parts)
