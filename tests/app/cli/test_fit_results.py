@@ -11,7 +11,7 @@ import pytest
 
 from sparsefield import findings, load
 from sparsefield.analysis.hold_out import hold_out
-from sparsefield.app.cli.fit_results import SHOWN_COLUMNS
+from sparsefield.app.cli.fit import SHOWN_COLUMNS
 
 NOTHING = "No dependence between columns could be found in these 200 rows: "
 NO_GAIN = "held-out cells are predicted no better than by column frequencies"

@@ -1,4 +1,4 @@
-"""--max-order and --expand, and features of three columns in plain words."""
+"""``--set max_order=3``, and features of three columns in plain words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def csv(tmp_path: Path) -> Path:
 
 def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--expand", "all", "--l1", 20)
+    done = run(
+        "fit", csv, "-o", path, "--no-check", "--set", "max_order=3", "--set", "max_order.expand=all", "--l1", 20
+    )
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 conjunction of three or more columns" in done.out
@@ -41,9 +43,9 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--max-order", 1], "--max-order"),
-        (["--expand", "some"], "expand must be one of 'active', 'all'"),
-        (["--max-order", 3, "--induction", "full"], "needs induction='cfi' or 'grafting'"),
+        (["--set", "max_order=1"], "--set max_order=1"),
+        (["--set", "max_order.expand=some"], "expand must be one of 'active', 'all'"),
+        (["--set", "max_order=3", "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(run, csv: Path, tmp_path: Path, words, told) -> None:

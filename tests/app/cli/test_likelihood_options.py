@@ -35,7 +35,7 @@ def test_fit_learns_by_the_likelihood(run, answers: Path, tmp_path: Path, option
 
 def test_another_word_for_refit_is_refused(run, answers: Path, tmp_path: Path) -> None:
     done = run("fit", answers, "--refit", "maybe", "-o", tmp_path / "m.safetensors")
-    done.one_error("--refit must be 'no', 'yes' or 'ml', got 'maybe'")
+    done.one_error("--refit maybe: refit must be yes, no or 'ml', got 'maybe'")
 
 
 def test_evaluate_shows_the_joint_likelihood_of_held_out_cells(run, answers: Path) -> None:

@@ -51,7 +51,7 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     cells = math.ceil(distinct / config.IDENTIFIER_SHARE)
     lines = [f"v{k % distinct},{k % 2}\n" for k in range(cells)]
     (tmp_path / "t.csv").write_text("a,b\n" + "".join(lines))
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--max-iter", 3, "--l1", 0.1)
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--set", "solver.max_iter=3", "--l1", 0.1)
     assert done.code == 0, done.err
     assert "Note: No check: With 10% of the cells held out: Column 'a'" in done.err
     assert (tmp_path / "m").is_file()
@@ -62,13 +62,13 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     [
         (("--observed", "a"), "observed = [...] under [tables.NAME]"),
         (("--missing", "a"), "missing = [...] at the top"),
-        (("--no-header",), "header = false under [tables.NAME]"),
+        (("--set", "read.header=no"), "header = false under [tables.NAME]"),
     ],
 )
 def test_options_for_one_table_have_their_place_in_the_schema_file(
     run, school: Path, tmp_path: Path, words, place
 ) -> None:
-    run("fit", school, "-o", tmp_path / "m", *words).one_error(f"{words[0]} is for one table", place)
+    run("fit", school, "-o", tmp_path / "m", *words).one_error("is for one table", place)
 
 
 def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_p
     MarkovField(l1=2.0, observed=["day"]).fit(table).save(tmp_path / "w.safetensors")
     table.head(50).write_csv(tmp_path / "t.csv")
     rings, picture = tmp_path / "c.csv", tmp_path / "n.svg"
-    assert run("centrality", tmp_path / "w.safetensors", tmp_path / "t.csv", "-o", rings).code == 0
+    assert run("analyze", "centrality", tmp_path / "w.safetensors", tmp_path / "t.csv", "-o", rings).code == 0
     assert pl.read_csv(rings).filter(column="day")["predictability"].to_list() == [None]
     done = run("plot", tmp_path / "w.safetensors", "-o", picture, "--rings", rings)
     assert done.code == 0, done.err
@@ -123,6 +123,6 @@ def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
     refused.one_error("bad.csv", "columns column and community, with a row for each column", "has no column", "name")
     run("plot", weather, "-o", picture, "--signed").one_error("--adjacency")
     run("plot", weather, "-o", picture, "--width-mm", 3).one_error("width_mm")
-    run("plot", weather, "-o", picture, "--edges", tmp_path / "e.txt").one_error("e.txt", ".csv")
+    run("plot", weather, "-o", picture, "--edges", tmp_path / "e.doc").one_error("e.doc", ".csv")
     run("plot", weather, "-o", picture, "--layout", tmp_path / "none.csv").one_error("none.csv")
     assert not picture.exists()

@@ -58,7 +58,7 @@ report text -o new.html
 sample m -o new.csv --given absent.csv
 sample m -o new.csv --given other.csv
 sample truncated -o new.csv
-stability m absent.csv
+analyze stability m absent.csv
 predict chain other.csv -o new.csv
 report chain -o new.html
 info chain

@@ -1,4 +1,4 @@
-"""This package defines the command ``sparsefield``.
+"""The command ``sparsefield``.
 
 Commands import heavy modules only when they run, so that help and usage errors appear at once.
 """
@@ -15,24 +15,7 @@ import typer
 import typer.main
 
 import sparsefield
-from sparsefield.app.cli import (
-    centrality,
-    compare,
-    confidence,
-    demo,
-    evaluate,
-    explore,
-    export,
-    fit,
-    impute,
-    info,
-    inspect,
-    plot,
-    predict,
-    report,
-    sample,
-    stability,
-)
+from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, plot, predict, sample
 from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError
 from sparsefield.interrupts import interrupts_as_such
@@ -40,7 +23,7 @@ from sparsefield.interrupts import interrupts_as_such
 __all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export")
+WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "plot", "export")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -53,22 +36,18 @@ app = typer.Typer(
     help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
     "impute, to sample, and to see which columns depend on each other.",
 )
-app.command("demo")(demo.demo)
+app.command("demo")(pages.demo)
 app.command("inspect")(inspect.inspect)
 app.command("fit")(fit.fit)
-app.command("stability")(stability.stability)
-app.command("centrality")(centrality.centrality)
-app.command("confidence")(confidence.confidence)
-app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
-app.command("impute")(impute.impute)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
-app.command("report")(report.report)
+app.command("report")(pages.report)
+app.command("explore")(pages.explore)
 app.command("plot")(plot.plot)
-app.command("explore")(explore.explore)
-app.command("export")(export.export)
+app.add_typer(analyze.app, name="analyze")
+app.command("export")(plot.export)
 
 
 def _version(wanted: bool) -> None:

@@ -94,7 +94,7 @@ def _read_columns(frame: Any, place: str, wanted: Sequence[str]) -> list[list[An
         remedy = "rename its columns"
         if {"community", "value or predictability"} & set(absent):
             option = "--communities auto" if "community" in absent else "DATA"
-            remedy += f", or let “sparsefield centrality MODEL {option} -o FILE” write such a table"
+            remedy += f", or let “sparsefield analyze centrality MODEL {option} -o FILE” write such a table"
         raise DataError(
             f"{place}: the table needs the columns {listed}, with a row for each column of the data, but has no "
             f"{', '.join(absent)} (its columns are {shown}): {remedy}."

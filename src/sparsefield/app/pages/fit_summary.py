@@ -26,7 +26,7 @@ LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
 
 NOT_ABOUT_CHANCE = (
-    "This is about the optimizer, not about chance: \u201csparsefield stability\u201d shows which features are "
+    "This is about the optimizer, not about chance: \u201csparsefield analyze stability\u201d shows which features are "
     "selected again from resampled rows."
 )
 

@@ -17,13 +17,10 @@ from sparsefield.estimators import FieldEstimator, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
-from sparsefield.parameters import command_line_options
+from sparsefield.parameters import EVERYDAY
 
-FLAGS = {option.name: option.flag for option in command_line_options()} | {
-    "max_order__max_order": "--max-order",
-    "random_state": "--seed",
-}
-"""Options of the command line by the names of parameters."""
+FLAGS = {name: f"--{name}" for name in EVERYDAY} | {"random_state": "--seed"}
+"""Options of the command line by the names of parameters; ``--set`` has all others."""
 
 BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
@@ -93,10 +90,10 @@ def as_command(fitted: FitDescription) -> str | None:
     words = ["sparsefield", "fit", data_name, "-o", "model.safetensors"]
     for name, value in changed.items():
         for option, setting in _command_line_values(name, value).items():
-            if option not in FLAGS or isinstance(setting, (tuple, list)):
-                return None
-            flag = FLAGS[option] if setting is not False else FLAGS[option].replace("--", "--no-", 1)
-            words += [flag] if isinstance(setting, bool) else [flag, str(setting)]
+            parts = setting if isinstance(setting, (tuple, list)) else [setting]
+            text = ",".join({True: "yes", False: "no"}[p] if isinstance(p, bool) else str(p) for p in parts)
+            name_of = option.replace("__", ".")
+            words += [FLAGS[option], text] if option in FLAGS else ["--set", f"{name_of}={text}"]
     for name, states in (changed.get("latent") or {}).items():
         words += ["--latent", f"{name}={states}"]
     for template in changed.get("templates") or ():

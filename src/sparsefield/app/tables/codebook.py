@@ -313,7 +313,7 @@ def _other_marks(columns: Sequence[ColumnEntry], decimal: str) -> list[ColumnEnt
 def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
     """Return the option that reads columns with another decimal mark; empty if none is needed."""
     marks = {finding.readable for entry in entries if (finding := entry.finding("numbers as text"))} - {decimal}
-    return f" --decimal {marks.pop()}" if marks else ""
+    return f" --set read.decimal={marks.pop()}" if marks else ""
 
 
 def _has_unclear_dates(entry: ColumnEntry) -> bool:
@@ -345,8 +345,8 @@ def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
             yield from _say([entry], "has", "", rest)
     dates = _having(columns, "dates as text")
     unclear = [entry for entry in dates if _has_unclear_dates(entry)]
-    rest = " dates in which the day or the month may come first; if it is not the day (--dates day-first)"
-    yield from _say(unclear, "has", "have", rest, "--dates month-first", is_conditional=True)
+    rest = " dates in which the day or the month may come first; if it is not the day (--set read.dates=day-first)"
+    yield from _say(unclear, "has", "have", rest, "--set read.dates=month-first", is_conditional=True)
     rest = " dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates"
     yield from _say([entry for entry in dates if entry not in unclear and not entry.other_texts], "has", "have", rest)
     yield from _orders(_having(columns, "ordered levels"))

@@ -70,8 +70,8 @@ def find_encoding(data: bytes, name: str) -> str:
             line = data.count(b"\n", 0, error.start) + 1
             raise DataError(
                 f"{name}: line {line:,} is not UTF-8 (byte 0x{data[error.start]:02x}), "
-                "although most of the file is: correct the line, or give the encoding of the file, such as --encoding "
-                "cp1252."
+                "although most of the file is: correct the line, or give the encoding of the file, such as --set "
+                "read.encoding=cp1252."
             ) from None
     return guess_code_page(sample)
 
@@ -96,7 +96,7 @@ def to_utf8(data: bytes, encoding: str, name: str) -> bytes:
         line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
         raise DataError(
             f"{name}: line {line:,} is not text in {encoding_title(encoding)} (byte 0x{data[error.start]:02x}): give "
-            "the encoding of the file, such as --encoding cp1252, or save the file as UTF-8."
+            "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
         ) from None
 
 

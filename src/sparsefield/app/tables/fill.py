@@ -210,7 +210,7 @@ def _times_of(variable: Variable, values: pl.Series, order: str | None) -> pl.Se
     if len(formats) > 1:
         raise DataError(
             f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: give "
-            "--dates day-first or --dates month-first."
+            "--set read.dates=day-first or --set read.dates=month-first."
         )
     times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
     return times.cast(pl.Datetime("us"))

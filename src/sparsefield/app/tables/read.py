@@ -243,7 +243,7 @@ def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
     options = ("header", "separator", "encoding", "decimal", "dates", "sheet", "table")
     odd = [option for option in options if getattr(reading, option) is not None and option not in has]
     if odd:
-        words = " and ".join("--no-header" if option == "header" else f"--{option}" for option in odd)
+        words = " and ".join(f"--set read.{option}" for option in odd)
         these = "this option" if len(odd) == 1 else "these options"
         raise DataError(f"{name}: remove {words}: a file of the kind {TITLES[kind]} does not have {these}.")
 

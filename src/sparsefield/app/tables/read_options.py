@@ -83,16 +83,18 @@ class ReadOptions:
         Examples
         --------
         >>> ReadOptions(missing=("-99", "k.A."), separator=";", header=False).as_words()
-        "--missing -99 --missing k.A. --no-header --separator ';'"
+        "--missing -99 --missing k.A. --set read.header=no --set 'read.separator=;'"
         """
-        words: list[str] = []
-        for option, values in (("--missing", self.missing), ("--missing-only", self.missing_only)):
-            words += [part for value in values for part in (option, value)]
-        if self.header is False:
-            words.append("--no-header")
+        words = [part for value in self.missing for part in ("--missing", value)]
+        settings = {
+            "missing_only": ",".join(self.missing_only) or None,
+            "header": None if self.header is None else "no",
+        }
         for name in ("separator", "encoding", "decimal", "dates", "sheet", "table"):
             value = getattr(self, name)
-            words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
+            settings[name] = None if value is None else SEPARATOR_WORDS.get(value, value)
+        for name, value in settings.items():
+            words += [] if value is None else ["--set", f"read.{name}={value}"]
         return shlex.join(words)
 
 

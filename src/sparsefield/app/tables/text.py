@@ -96,7 +96,7 @@ def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat
         if {len(row) for row in _split(lines, fitting, quote)} - {1} == {len(_split(lines[:1], fitting, quote)[0])}:
             raise DataError(
                 f"{name}: no line has the separator {separator!r}, but all have equally many cells with {fitting!r}: "
-                f"give --separator {shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
+                f"give --set read.separator={shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
             )
     decimal = reading.decimal or _find_decimal(rows, separator)
     header = _has_header(rows, decimal) if reading.header is None else reading.header
@@ -198,7 +198,7 @@ def check_header(names: Sequence[str], file: str) -> None:
         shown = ", ".join(repr(name) for name in twice[:5])
         raise DataError(
             f"{file}: several columns are named {shown}: make the names unique. (If the file has no header, use "
-            "--no-header on the command line or header = false in a schema file.)"
+            "--set read.header=no on the command line or header = false in a schema file.)"
         )
 
 
@@ -242,5 +242,5 @@ def _describe_ragged(ragged: Sequence[tuple[int, int]], n_rows: int, found: File
     return (
         f"{len(ragged):,} row(s) do not have the {width:,} cells of the {first}: {shown}{more}; correct them, and put "
         f"cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the cells, give "
-        "--separator.)"
+        "--set read.separator=...)"
     )
