@@ -1,4 +1,4 @@
-"""``centrality``: columns by strength, communities from options or files, and predictability with a table."""
+"""``analyze centrality``: columns by strength, communities from options or files, and predictability with a table."""
 
 from __future__ import annotations
 

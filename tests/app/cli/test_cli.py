@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import sparsefield
-from sparsefield import CRFClassifier, IdealParent, MarkovField, load
+from sparsefield import EM, CRFClassifier, IdealParent, MarkovField, load
 from sparsefield.app.cli import app, build_commands
 from sparsefield.app.cli.options import parse_value
 from sparsefield.parameters import EVERYDAY
@@ -272,10 +272,8 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
 
 def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
     done = run("evaluate", csv, *ROLES, "--folds", 2, "--json", "--l1", 1)
-    found = json.loads(done.out)
-    assert found["options"]["l1"] == 1.0
-    (result,) = found["results"]
-    assert result["induction"] == "cfi"
+    result = json.loads(done.out)
+    assert (result["options"]["l1"], result["options"]["induction"]) == (1.0, "cfi")
     assert len(result["folds"]) == 2
     assert set(result["summary"]["ap"]) == {"mean", "sd"}
     assert result["summary"]["cll"]["mean"] > result["summary"]["frequency_cll"]["mean"]
@@ -415,10 +413,35 @@ def test_options_of_the_command_line_have_the_defaults_of_the_estimator() -> Non
         assert parse_value(shown[name]) == defaults[name], name
 
 
+def test_rare_options_are_parameters_of_the_estimator(run, csv: Path, tmp_path: Path) -> None:
+    fit = ("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK)
+    done = run(*fit, "--set", "solver.tolerance=1", "--set", "solver.tol=small", "--set", "l2=-1", "--refit", "maybe")
+    done.one_error(
+        "--set solver.tolerance=1: solver has no option 'tolerance'; its options are: tol, kkt_tol",
+        "--set solver.tol=small: tol must be a number that is not negative, got 'small'",
+        "--set l2=-1: l2 must be",
+        "--refit maybe: refit must be yes, no or 'ml'",
+    )
+    run(*fit, "--set", "solve.tol=1").one_error("there is no option 'solve'; names are read, induction, objective")
+    run(*fit, "--set", "read.sep=;").one_error("write read.NAME=VALUE; names are missing,", "separator, encoding")
+    run(*fit, "--set", "l2").one_error("write l2=VALUE. Strength of the L2 penalty")
+    run(*fit, "--set", "solver.tol").one_error("write solver.tol=VALUE. An optimization ends when the objective")
+    run("info", tmp_path / "m", "--set", "l2=1").one_error("--set")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_rule_may_be_given_after_its_options(run, csv: Path, tmp_path: Path) -> None:
+    words = ("--set", "induction.threshold=0.1,0.3", "--set", "missing.max_copies=16", "--set", "missing=em")
+    assert run("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK, *words, "--induction", "ideal-parent").code == 0
+    params = load(tmp_path / "m").get_params()
+    assert (params["induction"], params["missing"]) == (IdealParent(threshold=(0.1, 0.3)), EM(max_copies=16))
+
+
 @pytest.mark.parametrize(
     ("words", "command"),
     [
         (("fit",), "sparsefield fit"),
+        (("analyze", "stability"), "sparsefield analyze stability"),
         (("nothing",), "sparsefield"),
     ],
 )

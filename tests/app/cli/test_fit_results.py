@@ -87,7 +87,7 @@ def test_a_fit_to_independent_columns_says_that_nothing_was_found(run, coins: Pa
 def test_an_evaluation_of_independent_columns_says_that_nothing_was_found(run, coins: Path) -> None:
     words = ("--folds", 2, "--l1", 0.5)
     assert f"{NOTHING}{NO_GAIN}" in run("evaluate", coins, *words).out
-    (result,) = json.loads(run("evaluate", coins, *words, "--json").out)["results"]
+    result = json.loads(run("evaluate", coins, *words, "--json").out)
     assert result["gain"]["value"] < result["gain"]["error"]
     assert not result["gain"]["shows_dependence"]
     assert {"gain", "gain_error"} <= set(result["columns"][0])

@@ -193,7 +193,7 @@ def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
     assert lines[1][-2:] == ["in", "90%"]
     assert lines[2][-1] == "off"
     assert lines[2].count("levels") == 2
-    (result,) = json.loads(run("evaluate", people, *words, "--json").out)["results"]
+    result = json.loads(run("evaluate", people, *words, "--json").out)
     first = result["columns"][0]
     assert first["name"] == "age"
     assert lines[1][3:5] == [f"{first['loss']:.3f}", f"{first['baseline_loss']:.3f}"]

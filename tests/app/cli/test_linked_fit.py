@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparsefield import config
 
 
-def strict(text: str) -> object:
+def strict(text: str) -> Any:
     """JSON as the standard has it: no NaN, no infinity."""
 
     def refuse(word: str) -> None:
@@ -74,8 +75,7 @@ def test_options_for_one_table_have_their_place_in_the_schema_file(
 def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
     """Without yes/no columns there is no area for yes."""
     (tmp_path / "t.csv").write_text("a,b\n" + "x,u\ny,v\nz,w\n" * 10)
-    found = strict(run("evaluate", tmp_path / "t.csv", "--folds", 2, "--json").out)
-    (result,) = found["results"]  # pyright: ignore
+    result = strict(run("evaluate", tmp_path / "t.csv", "--folds", 2, "--json").out)
     assert result["summary"]["ap_positive"] == {"mean": None, "sd": None}
     assert result["summary"]["ap"]["mean"] > 0
 

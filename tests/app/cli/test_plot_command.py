@@ -47,29 +47,11 @@ def test_tables_are_written_beside_the_figure(run, weather: Path, tmp_path: Path
 def test_communities_and_rings_are_read_from_tables(run, weather: Path, tmp_path: Path) -> None:
     (tmp_path / "communities.csv").write_text("column,community\nrain,sky\nsun,sky\nwet,ground\n")
     (tmp_path / "rings.csv").write_text("column,value\nrain,0.5\n")
-    words = [
-        "--communities",
-        tmp_path / "communities.csv",
-        "--rings",
-        tmp_path / "rings.csv",
-        "--ring-title",
-        "R\u00b2",
-    ]
-    done = run(
-        "plot",
-        weather,
-        "-o",
-        tmp_path / "n.svg",
-        *words,
-        "--ring-title",
-        "R\u00b2",
-        "--edge-labels",
-        "--names",
-        "beside",
-    )
+    files = ("--communities", tmp_path / "communities.csv", "--rings", tmp_path / "rings.csv")
+    done = run("plot", weather, "-o", tmp_path / "n.svg", *files, "--edge-labels", "--names", "beside")
     assert done.code == 0, done.err
     picture = (tmp_path / "n.svg").read_text(encoding="utf-8")
-    assert all(f">{word}</text>" in picture for word in ("sky", "ground", "R\u00b2", "rain"))
+    assert all(f">{word}</text>" in picture for word in ("sky", "ground", "predictability", "rain"))
 
 
 def test_rings_of_centrality_leave_out_columns_that_are_not_predicted(run, tmp_path: Path) -> None:

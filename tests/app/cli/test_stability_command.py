@@ -1,4 +1,4 @@
-"""``stability``: how often features are selected, kept in the model and shown by reports."""
+"""``analyze stability``: how often features are selected, kept in the model and shown by reports."""
 
 from __future__ import annotations
 

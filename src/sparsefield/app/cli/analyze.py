@@ -64,10 +64,7 @@ def stability(
     model: opt.Model,
     data: opt.Data,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File for the model with its selection frequencies. Default: MODEL."
-        ),
+        Path | None, opt.output_option("File for the model with its selection frequencies. Default: MODEL.")
     ] = None,
     resamples: Annotated[
         int, typer.Option("--resamples", min=2, help="Number of halves to learn from; an even number.")
@@ -189,10 +186,7 @@ def intervals(
     weight: opt.Weight = None,
     missing: opt.Missing = None,
     settings: opt.ReadSet = None,
-    checkpoint: Annotated[
-        Path | None,
-        opt.running_option(metavar="FOLDER", help="Folder from which an interrupted bootstrap continues."),
-    ] = None,
+    checkpoint: opt.CheckpointFolder = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:

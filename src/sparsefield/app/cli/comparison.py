@@ -11,7 +11,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver
 from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, read_data
-from sparsefield.app.cli.models import open_model, options_like, remember_reading
+from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_folder, check_table_output
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.errors import DataError
@@ -41,15 +41,6 @@ def comparison(
         bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
     ] = False,
     as_json: opt.Json = False,
-    like: Annotated[
-        Path | None,
-        opt.column_option(
-            "--like",
-            metavar="MODEL",
-            help="Model that 'fit' learned from this table: read it alike, with the same ids, observed columns and "
-            "kinds.",
-        ),
-    ] = None,
     observed: opt.Observed = None,
     identifiers: opt.Identifiers = None,
     numeric: opt.Numeric = None,
@@ -57,19 +48,12 @@ def comparison(
     nominal: opt.Nominal = None,
     top_levels: opt.TopLevels = None,
     strict: opt.Strict = False,
-    weight: Annotated[str | None, typer.Option("--weight", hidden=True)] = None,  # refused with the reason
     missing: opt.Missing = None,
     l1: opt.L1 = "auto",
     selection: opt.Selection = "heldout",
     induction: opt.Induction = "cfi",
     settings: opt.AnySet = None,
-    checkpoint: Annotated[
-        Path | None,
-        opt.running_option(
-            metavar="FOLDER",
-            help="Save the state of the tests here; after an interruption, the same command continues from it.",
-        ),
-    ] = None,
+    checkpoint: opt.CheckpointFolder = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -77,27 +61,17 @@ def comparison(
 
     Fits the field of each group by itself. Tests permute the groups of rows: the difference of global strength (the sum
     of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
-    edges that differ most. With '--like MODEL', options for reading the table need not be given again; options for
-    learning are those of this command.
+    edges that differ most.
     """
-    if weight is not None:
-        raise DataError(
-            f"A comparison of groups counts each row once, so rows have no weights: remove --weight {weight}. Weights "
-            "are often made within groups, and rows that are permuted would carry them into the other group."
-        )
     if is_linked(data) or is_matrix(data):
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     check_table_output(output)
     if models is not None:
         check_folder(models)
-    refuse_overwriting_inputs([output], [data, like])
+    refuse_overwriting_inputs([output], [data])
     reading = opt.reading_options(missing, settings, learning=True)
     learning = opt.learning_settings(settings, l1=l1, selection=selection, induction=induction)
     columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, group=group)
-    if like is not None:
-        model = open_model(like, data)
-        model.require("MarkovField", "CRFClassifier", what="says how one table is read")
-        reading, columns = options_like(model, reading, columns)
     given = read_data(data, reading, columns)
     without = given.groups.is_null().arg_true()
     if len(without) and not drop_missing_groups:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import mean, stdev
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, deliver, new_table, note
-from sparsefield.app.cli.fit import describe_if_nothing_learned, name_baseline
+from sparsefield.app.cli.fit import describe_error, describe_if_nothing_learned, name_baseline
 from sparsefield.app.cli.info import plain_option
 from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
 from sparsefield.errors import DataError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sparsefield.analysis.label_evaluation import LabelFolds
     from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
+
+    Progress = Callable[[Any], None]
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 LABEL_MEASURES = {
@@ -45,13 +47,6 @@ def evaluate(
     folds: Annotated[
         int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")
     ] = 10,
-    likelihood: Annotated[
-        bool,
-        typer.Option(
-            "--likelihood",
-            help="Also show the log-likelihood of the held-out cells of a row together, given its other cells.",
-        ),
-    ] = False,
     whole_rows: Annotated[
         bool,
         typer.Option(
@@ -74,14 +69,7 @@ def evaluate(
     selection: opt.Selection = "heldout",
     penalty: opt.Penalty = "l1",
     objective: opt.Objective = "pl",
-    induction: Annotated[
-        list[str] | None,
-        opt.learning_option(
-            "--induction",
-            help="Rule that adds features: cfi (the default), cfi-paper, grafting, ideal-parent or full. Repeat it to "
-            "compare rules.",
-        ),
-    ] = None,
+    induction: opt.Induction = "cfi",
     refit: opt.Refit = "no",
     latent: opt.Latent = None,
     template: opt.Templates = None,
@@ -97,119 +85,52 @@ def evaluate(
     nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse). With
     --weight, rows have weights in fits and in scores.
 
-    With --likelihood, a line follows with the mean over rows of the natural log of the joint probability of their
-    held-out cells given all others. It is exact where the missing and held-out cells of a row depend on each other
-    narrowly, and otherwise estimated by annealed importance sampling, with its standard error.
-
     With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
     labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
     decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
-    if whole_rows and likelihood:
-        raise typer.BadParameter("--likelihood is about held-out cells, and --whole-rows holds out rows: leave one out")
     reading = opt.reading_options(missing, settings, learning=True)
     columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight)
-    everyday = {"l1": l1, "selection": selection, "penalty": penalty, "objective": objective, "refit": refit}
-    rules = induction or ["cfi"]
-    learning = {rule: opt.learning_settings(settings, **everyday, induction=rule) for rule in rules}
+    learning = opt.learning_settings(
+        settings, l1=l1, selection=selection, penalty=penalty, objective=objective, induction=induction, refit=refit
+    )
     given = read_data(data, reading, columns)
     if whole_rows:
         _refuse_rows_without_inputs(given, latent)
-    evaluations: dict[str, Any] = {}
-    likelihoods: dict[str, JointLikelihood] = {}
-    options: dict[str, Any] = {}
-    for rule in rules:
-        field = opt.make_estimator(given, learning[rule], templates=template, latent=latent, jobs=jobs, seed=seed)
-        options = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
-        if whole_rows:
-            evaluations[rule] = _evaluate_rows(field, rule, given, folds, seed)
-            continue
-        if likelihood:
-            likelihoods[rule] = JointLikelihood(given)
-        evaluations[rule] = _evaluate_cells(field, rule, given, folds, seed, likelihoods.get(rule))
+    field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
+    about = {"data": str(data), "seed": seed, "observed": given.observed, "weight": weight}
+    about["options"] = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
+    about["options"]["kinds"] = given.kinds
+    done: list[Any] = []
+    with StatusLine(f"{induction}, {folds} folds") as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one note below replaces a warning per fold
 
-    def content() -> dict[str, Any]:
-        results = [{"induction": rule, **evaluation.as_dict()} for rule, evaluation in evaluations.items()]
-        for result in results if likelihoods else ():
-            result["joint_log_likelihood"] = likelihoods[result["induction"]].as_dict()
-        about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed, "weight": weight}
-        return {**about, "options": options | {"kinds": given.kinds}, "results": results}
+        def progress(fold: Any) -> None:
+            done.append(fold)
+            watch.update(f"{len(done)} done")
 
-    describe = _describe_rows if whole_rows else _describe_cells
-    deliver(lambda: describe(evaluations, given, likelihoods), content, as_json=as_json)
+        evaluation: Any = (_evaluate_rows if whole_rows else _evaluate_cells)(field, given, folds, seed, progress)
+    if not whole_rows:
+        _note_early_ends(field, done)
+    parts = partial(_describe_rows, evaluation) if whole_rows else partial(_describe_cells, evaluation, given)
+    deliver(parts, lambda: about | evaluation.as_dict(), as_json=as_json)
 
 
-class JointLikelihood:
-    """Collects ln p(held-out cells of a row | its other cells), the mean over rows, fold by fold.
-
-    It is called with the fitted estimator of each fold and the incomplete table.
-    """
-
-    def __init__(self, given: InputData) -> None:
-        self._given = given
-        self.values: list[float] = []
-        self.errors: list[float] = []
-        self.exact = True
-
-    def __call__(self, field: Any, incomplete: Any) -> None:
-        import numpy as np
-
-        from sparsefield.analysis.hidden_cells import joint_log_likelihood
-
-        result = joint_log_likelihood(field, self._given.X, incomplete)
-        if self._given.linked:
-            n_rows = sum(source.n_rows for source in self._given.X.sources.values())
-            self.values.append(float(result.value) / n_rows)
-            self.errors.append(float(result.standard_error) / n_rows)
-        else:
-            self.values.append(float(np.average(result.value, weights=self._given.weight)))
-            self.errors.append(float(result.standard_error.mean()))
-        self.exact &= result.method == "exact"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        spread = {"mean": mean(self.values), "sd": stdev(self.values)}
-        method = "exact" if self.exact else "ais"
-        return {"method": method, "folds": self.values, "standard_errors": self.errors, **spread}
-
-    def describe(self) -> str:
-        """Return the mean and standard deviation over folds in a sentence."""
-        how = "exact"
-        if not self.exact:
-            how = f"by annealed importance sampling, with a standard error of up to {max(self.errors):.2g} in a fold"
-        spread = f"{mean(self.values):.4f} ({stdev(self.values):.4f})"
-        return f"joint log-likelihood of held-out cells, per row: {spread}, {how}"
-
-
-def _evaluate_cells(
-    field: AnyField, rule: str, given: InputData, folds: int, seed: int, watched: JointLikelihood | None
-) -> Evaluation:
+def _evaluate_cells(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> Evaluation:
     from sparsefield.analysis.hold_out import evaluate as cross_validate
 
-    done: list[Fold] = []
-    with StatusLine(f"{rule}, {folds} folds") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one note below replaces a warning per fold
-        options: dict[str, Any] = {"sample_weight": given.weight, "on_fit": watched}
-        progress = _counter(done, watch)
-        evaluation = cross_validate(given.X, field, folds, given.observed, seed, progress, **options)
-    early = [fold for fold in done if not fold.converged]
+    return cross_validate(given.X, field, folds, given.observed, seed, progress, sample_weight=given.weight)
+
+
+def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
+    """Print how many fits stopped before they converged, and the remedy."""
+    early = [fold for fold in folds if not fold.converged]
     if early:
         params = field.get_params()
         limited = any(fold.iterations >= params["solver__max_iter"] for fold in early)
         certified = "give a larger --l1 or l2" if params["solver__certify"] else "add --set solver.certify=yes"
         remedy = "raise --set solver.max_iter" if limited else certified
-        note(f"{rule}: {len(early)} of {folds} fits stopped before they converged; {remedy}.")
-    return evaluation
-
-
-def _counter(done: list[Any], watch: StatusLine) -> Callable[[Any], None]:
-    """Return a function that collects folds and shows how many are done."""
-
-    def progress(fold: Any) -> None:
-        done.append(fold)
-        watch.update(f"{len(done)} done")
-
-    return progress
+        note(f"{len(early)} of {len(folds)} fits stopped before they converged; {remedy}.")
 
 
 def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> None:
@@ -237,7 +158,7 @@ def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> N
         )
 
 
-def _evaluate_rows(field: AnyField, rule: str, given: InputData, folds: int, seed: int) -> LabelFolds:
+def _evaluate_rows(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> LabelFolds:
     """Cross-validate a classifier with the parameters of a field, and its kinds of columns, over whole rows."""
     from sparsefield import CRFClassifier
     from sparsefield.analysis.label_evaluation import cross_validate_labels
@@ -248,51 +169,36 @@ def _evaluate_rows(field: AnyField, rule: str, given: InputData, folds: int, see
     known = CRFClassifier().get_params(deep=False)
     params: dict[str, Any] = {name: value for name, value in field.get_params(deep=False).items() if name in known}
     model = CRFClassifier().set_params(**params | {"kinds": kinds})
-    labels = [column for column in given.X.columns if column not in given.observed]
-    with StatusLine(f"{rule}, {folds} folds") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of each fold
-        options: dict[str, Any] = {"folds": folds, "seed": seed, "sample_weight": given.weight}
-        options["progress"] = _counter([], watch)
-        return cross_validate_labels(given.X[given.observed], given.X[labels], model, **options)
+    X, y = given.X[given.observed], given.X.drop(given.observed)
+    return cross_validate_labels(X, y, model, folds=folds, seed=seed, progress=progress, sample_weight=given.weight)
 
 
-def _describe_cells(
-    evaluations: Mapping[str, Evaluation], given: InputData, likelihoods: Mapping[str, JointLikelihood]
-) -> Iterator[str | Table]:
+def _describe_cells(evaluation: Evaluation, given: InputData) -> Iterator[str | Table]:
     """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
-    first = next(iter(evaluations.values()))
-    measures = [name for name in MEASURES if not math.isnan(first.spread(name).mean)]
+    measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
     table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
-    for rule, evaluation in evaluations.items():
-        scores = [_spread(evaluation.spread(measure)) for measure in measures]
-        costs = [_spread(evaluation.spread("seconds"), "{:.2f}") + " s"]
-        costs += [_spread(evaluation.spread(measure), "{:,.0f}") for measure in ("induced", "active")]
-        table.add_row(rule, *scores, *costs)
-    baseline = [_spread(first.spread(f"frequency_{name}")) for name in measures]
+    costs = [_spread(evaluation.spread("seconds"), "{:.2f}") + " s"]
+    costs += [_spread(evaluation.spread(measure), "{:,.0f}") for measure in ("induced", "active")]
+    table.add_row("this field", *(_spread(evaluation.spread(name)) for name in measures), *costs)
+    baseline = (_spread(evaluation.spread(f"frequency_{name}")) for name in measures)
     table.add_row(name_baseline(numbers="rmse" in measures), *baseline)
     yield table
-    for rule, evaluation in evaluations.items():
-        yield f"\nBy column{f', {rule}' if len(evaluations) > 1 else ''}:"
-        yield from _describe_columns(evaluation.columns)
-        nothing = describe_if_nothing_learned(evaluation, given)
-        if nothing:
-            yield f"\n{nothing}"
-    for rule, watched in likelihoods.items():
-        yield f"\n{rule}: {watched.describe()}"
+    yield "\nBy column:"
+    yield from _describe_columns(evaluation.columns)
+    nothing = describe_if_nothing_learned(evaluation, given)
+    if nothing:
+        yield f"\n{nothing}"
 
 
-def _describe_rows(evaluations: Mapping[str, LabelFolds], *_: object) -> Iterator[str | Table]:
+def _describe_rows(evaluation: LabelFolds) -> Iterator[str | Table]:
     """Yield the measures of both decodings, mean and standard deviation over folds, and those of labels."""
-    first = next(iter(evaluations.values()))
-    measures = [name for name in LABEL_MEASURES if not math.isnan(first.spread("marginal", name).mean)]
-    table = new_table("", "labels decoded", *(LABEL_MEASURES[name] for name in measures), left=2)
-    for rule, folds in evaluations.items():
-        for decoding, words in (("marginal", "one by one"), ("joint", "jointly")):
-            table.add_row(rule, words, *(_spread(folds.spread(decoding, measure)) for measure in measures))
+    measures = [name for name in LABEL_MEASURES if not math.isnan(evaluation.spread("marginal", name).mean)]
+    table = new_table("labels decoded", *(LABEL_MEASURES[name] for name in measures))
+    for decoding, words in (("marginal", "one by one"), ("joint", "jointly")):
+        table.add_row(words, *(_spread(evaluation.spread(decoding, measure)) for measure in measures))
     yield table
-    for rule, folds in evaluations.items():
-        yield f"\nBy label{f', {rule}' if len(evaluations) > 1 else ''}:"
-        yield from _describe_columns(folds.columns)
+    yield "\nBy label:"
+    yield from _describe_columns(evaluation.columns)
 
 
 def _spread(spread: Any, form: str = "{:.3f}") -> str:
@@ -303,17 +209,10 @@ def _describe_columns(columns: Sequence[ColumnEvaluation]) -> Iterator[str | Tab
     table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
     for column in columns[:MOST_COLUMNS]:
         losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
-        errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
+        errors = (describe_error(column, error) for error in (column.error, column.baseline_error))
         is_number = column.kind == "numeric"
         calibration = f"{column.coverage:.0%} in 90%" if is_number else f"{column.calibration_error:.1%} off"
         table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
     yield table
     if len(columns) > MOST_COLUMNS:
         yield f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all."
-
-
-def _describe_error(column: ColumnEvaluation, error: float) -> str:
-    from sparsefield.data.number_text import write_number
-
-    number = f"{write_number(error, 3)} {column.unit}".rstrip()
-    return {"nominal": f"{error:.1%}", "ordinal": f"{error:.2f} levels", "numeric": number}[column.kind]

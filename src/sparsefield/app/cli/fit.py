@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, deliver, inform, new_table, note
 from sparsefield.app.cli.info import describe_estimator, describe_features, model_content
@@ -53,9 +51,7 @@ READING_HINT = (
 
 def fit(
     data: opt.Data,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
-    ],
+    output: Annotated[Path, opt.output_option("File for the model, such as m.safetensors.", "MODEL")],
     observed: opt.Observed = None,
     identifiers: opt.Identifiers = None,
     numeric: opt.Numeric = None,
@@ -87,22 +83,13 @@ def fit(
         ),
     ] = True,
     as_json: opt.Json = False,
-    checkpoint: Annotated[
-        Path | None,
-        opt.running_option(
-            "--checkpoint",
-            metavar="FOLDER",
-            help="Save the state of the fit here every few iterations; after an interruption, the same command "
-            "continues from it.",
-        ),
-    ] = None,
+    checkpoint: opt.CheckpointFolder = None,
     cluster: Annotated[
         str | None,
         opt.running_option(
             "--cluster",
             metavar="ADDRESS",
-            help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. DATA are read here and "
-            "sent to the workers.",
+            help="Fit on the Dask cluster whose scheduler has this address, such as host:8786.",
         ),
     ] = None,
     jobs: opt.Jobs = None,
@@ -273,17 +260,19 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
         if hidden > 0 and place == half:
             table.add_row(f"... {hidden:,} more ...")
         if hidden <= 0 or not half <= place < half + hidden:
-            errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
+            errors = (describe_error(column, error) for error in (column.error, column.baseline_error))
             gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
             table.add_row(column.name, f"{column.cells:,}", *errors, gain)
     yield table
     yield f"\n{describe_gains(columns, than=baseline.replace(',', ' and'))}"
 
 
-def _describe_error(column: ColumnEvaluation, error: float) -> str:
-    """Return an error rate, a distance in levels, or a root mean squared error in standard deviations."""
+def describe_error(column: ColumnEvaluation, error: float) -> str:
+    """Return an error rate, a distance in levels, or a root mean squared error in the unit of the column."""
+    from sparsefield.data.number_text import write_number
+
     if column.kind == "numeric":
-        return f"{error / column.scale:.2f} SD"
+        return f"{write_number(error, 3)} {column.unit}".rstrip()
     return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
 
 

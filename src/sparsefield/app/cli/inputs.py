@@ -64,8 +64,6 @@ class ColumnOptions:
     """Whether columns that cannot be learned are refused instead of left out."""
     weight: str | None = None
     group: str | None = None
-    like: NamedColumns | None = None
-    """Roles and kinds of the columns that the options do not name."""
 
     def as_options(self) -> str:
         """Return the options as words of the command line."""
@@ -92,20 +90,7 @@ class ColumnOptions:
                 both = [name for name in names if name in own]
                 if both:
                     raise DataError(f"Column {both[0]!r} is {role} and cannot also {what}: remove one option.")
-        named = NamedColumns(ids, observed, kinds, weight, group)
-        return named if self.like is None else self._with_others(named, self.like, columns)
-
-    def _with_others(self, named: NamedColumns, like: NamedColumns, columns: Sequence[str]) -> NamedColumns:
-        """Return the roles and kinds with those of the columns that the options do not name."""
-        taken = {*named.not_learned, *named.observed, *named.kinds}
-        ids = [name for name in like.not_learned if name in columns and name not in taken]
-        free = {*columns} - taken - {*ids}
-        return replace(
-            named,
-            identifiers=named.identifiers + ids,
-            observed=named.observed + [name for name in like.observed if name in free],
-            kinds=named.kinds | {name: kind for name, kind in like.kinds.items() if name in free},
-        )
+        return NamedColumns(ids, observed, kinds, weight, group)
 
 
 def find_columns(words: Sequence[str], columns: Sequence[str], option: str) -> list[str]:

@@ -29,10 +29,7 @@ PAGES = (".html", ".htm")
 def inspect(
     data: opt.OneTable,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Also write an HTML page with a distribution of each column."
-        ),
+        Path | None, opt.output_option("Also write an HTML page with a distribution of each column.")
     ] = None,
     all_columns: Annotated[
         bool, typer.Option("--all", help="Show all columns of a wide table, instead of those with findings first.")

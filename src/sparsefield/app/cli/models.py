@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.inputs import (
-    ColumnOptions,
     InputData,
-    NamedColumns,
     find_columns,
     is_linked,
     is_matrix,
@@ -193,31 +191,6 @@ def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, w
         note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
         return None
     return read_weights(table, of_fit)
-
-
-def options_like(model: OpenModel, reading: ReadOptions, columns: ColumnOptions) -> tuple[ReadOptions, ColumnOptions]:
-    """Return the options for reading a table as that of a model was read; options that are given stay.
-
-    Columns that the fit left out are left out again, and so are its columns of weights and of groups.
-    """
-    source = model.source
-    if source is None:
-        raise DataError(
-            f"{model.path}: does not say how its table was read; only models of 'sparsefield fit' do. Leave --like "
-            "out, and give the options for the table."
-        )
-    if source.weight is not None:
-        note(f"Rows are not weighted: the weights {source.weight!r} of the fit are left out.")
-    kinds = model.extra["params"].get("kinds", "auto")
-    like = NamedColumns(
-        [*source.identifiers, *source.left_out],
-        [variable.name for variable in model.field_.schema.observed],
-        {} if kinds == "auto" else dict(kinds),
-        source.weight,
-        source.group,
-    )
-    top_levels = source.top_levels if columns.top_levels is None else columns.top_levels
-    return source.options_for(reading), replace(columns, top_levels=top_levels, like=like)
 
 
 def remember_reading(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     AnyField = MarkovField | RelationalField
 
 TABLE_HELP = "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
-MAY_BE_REPEATED = "May be repeated, or put commas between names."
 READ = "read"
 """The part of a name of ``--set`` that stands for `ReadOptions`."""
 
@@ -32,6 +31,23 @@ column_option = functools.partial(typer.Option, rich_help_panel="Columns")
 reading_option = functools.partial(typer.Option, rich_help_panel="Reading the table")
 learning_option = functools.partial(typer.Option, rich_help_panel="Learning")
 running_option = functools.partial(typer.Option, rich_help_panel="Running")
+
+
+def _columns(flag: str, help: str) -> Any:
+    """Return an option that names columns."""
+    return column_option(flag, metavar="COLUMN", help=f"{help} May be repeated, or put commas between names.")
+
+
+def _everyday(name: str) -> Any:
+    """Return the option of a parameter, with the help and the placeholder that are beside its default."""
+    about = EVERYDAY[name].metadata
+    return learning_option(f"--{name}", metavar=about["metavar"], help=about["help"])
+
+
+def output_option(help: str, metavar: str = "FILE") -> Any:
+    """Return the option of an output."""
+    return typer.Option("--output", "-o", metavar=metavar, help=help)
+
 
 OneTable = Annotated[Path, typer.Argument(metavar="DATA", help=TABLE_HELP)]
 Data = Annotated[
@@ -43,90 +59,61 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
 TableOutput = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard "
-        "output. For linked tables, a folder.",
+    output_option(
+        "File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard output. "
+        "For linked tables, a folder."
     ),
 ]
 ResultOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Also write the whole table, to .csv, .parquet, .xlsx, ..."),
+    Path | None, output_option("Also write the whole table to this file, such as .csv, .parquet or .xlsx.")
 ]
-Json = Annotated[bool, running_option("--json", help="Print JSON with everything instead of tables and sentences.")]
 
 Observed = Annotated[
-    list[str] | None,
-    column_option(
-        "--observed",
-        metavar="COLUMN",
-        help=f"Column that is conditioned on and never predicted. {MAY_BE_REPEATED}",
-    ),
+    list[str] | None, _columns("--observed", "Column that is conditioned on and never predicted, a covariate.")
 ]
 Identifiers = Annotated[
-    list[str] | None,
-    column_option(
-        "--id",
-        metavar="COLUMN",
-        help=f"Column to leave out, such as a name; 'predict' copies it to its output. {MAY_BE_REPEATED}",
-    ),
+    list[str] | None, _columns("--id", "Column to leave out, such as a name; 'predict' copies it to its output.")
 ]
 Numeric = Annotated[
     list[str] | None,
-    column_option(
+    _columns(
         "--numeric",
-        metavar="COLUMN",
-        help="Column of numbers; 'income=normal-scores' replaces values by normal quantiles of their ranks in "
-        "features, 'income=linear-scores' does not. By default, columns with fractions or with more than ten whole "
-        f"numbers are numeric. {MAY_BE_REPEATED}",
+        "Column of numbers, by default one with fractions or more than ten whole numbers; 'income=normal-scores' "
+        "learns from normal quantiles of ranks, 'income=linear-scores' does not.",
     ),
 ]
 Ordinal = Annotated[
     list[str] | None,
-    column_option(
+    _columns(
         "--ordinal",
-        metavar="COLUMN",
-        help="Column of ordered states: sorted ones, or in the given order, such as 'answer=never<rarely<often', or "
-        "'one=another=never<often' for columns of the same states. By default, columns with three to ten whole numbers "
-        f"are ordinal. {MAY_BE_REPEATED}",
+        "Column of ordered states, by default one with three to ten whole numbers; 'answer=never<rarely<often' gives "
+        "the order, 'one=another=never<often' that of two columns.",
     ),
 ]
 Nominal = Annotated[
-    list[str] | None,
-    column_option(
-        "--nominal",
-        metavar="COLUMN",
-        help=f"Column of states without an order, even if they are numbers, such as a postal code. {MAY_BE_REPEATED}",
-    ),
+    list[str] | None, _columns("--nominal", "Column of states without an order, such as a postal code.")
 ]
 TopLevels = Annotated[
     int | None,
     column_option(
         "--top-levels",
         min=1,
-        help="Keep this many of the most frequent levels of each nominal column of text, and group the others as "
-        "'(other)'; 'predict' treats unknown values of such a column as '(other)', too.",
+        help="Keep this many frequent levels of each nominal column of text, and group the others as '(other)'.",
     ),
 ]
 Strict = Annotated[
-    bool,
-    column_option(
-        "--strict", help="Refuse a table with identifiers, free text or empty columns, instead of leaving them out."
-    ),
+    bool, column_option("--strict", help="Refuse identifiers, free text and empty columns instead of leaving them out.")
 ]
 Weight = Annotated[
-    str | None,
-    column_option("--weight", metavar="COLUMN", help="Column with the weights of the rows, which is not learned."),
+    str | None, column_option("--weight", metavar="COLUMN", help="Column with the weights of rows; it is not learned.")
 ]
 Group = Annotated[
     str | None,
     column_option(
         "--group",
         metavar="COLUMN",
-        help="Column that says which rows belong together, such as a patient. It is not learned; rows with the same "
-        "value are held out together when l1 is selected.",
+        help="Column that says which rows belong together, such as a patient, and are held out together; it is not "
+        "learned.",
     ),
 ]
 
@@ -135,18 +122,20 @@ Missing = Annotated[
     reading_option(
         "--missing",
         metavar="TEXT",
-        help="Word for a missing value, such as -99, in addition to empty cells, NA, N/A, NaN, null, ?, . and errors "
-        "of Excel. May be repeated, or put commas between words.",
+        help="Word for a missing value, such as -99, besides empty cells, NA, N/A, NaN, null, ?, . and errors of "
+        "Excel. May be repeated, or put commas between words.",
     ),
 ]
+READ_NAMES = (
+    "read.separator, read.encoding, read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, "
+    "read.table, read.missing_only"
+)
 ReadSet = Annotated[
     list[str] | None,
     reading_option(
         "--set",
-        metavar="read.NAME=VALUE",
-        help="How a file is read, where this is not found out: read.separator, read.encoding, read.decimal, "
-        "read.dates=day-first|month-first|text, read.header=no, read.sheet, read.table, read.missing_only. May be "
-        "repeated.",
+        metavar="NAME=VALUE",
+        help=f"How a file is read, where this is not found out: {READ_NAMES}. May be repeated.",
     ),
 ]
 AnySet = Annotated[
@@ -154,19 +143,11 @@ AnySet = Annotated[
     learning_option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other option, by its name in Python: l2=0.5, solver.tol=1e-8, induction.threshold=0.1, "
-        "missing=mean-field; and how a file is read, where this is not found out: read.separator, read.encoding, "
-        "read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, read.table, "
-        "read.missing_only. A name without a value prints what it means. May be repeated.",
+        help="Any other option, by its name in Python, such as l2=0.5, solver.tol=1e-8, induction.threshold=0.1 or "
+        "missing=mean-field; a name without a value prints what it means. Also how a file is read, where this is not "
+        f"found out: {READ_NAMES}. May be repeated.",
     ),
 ]
-
-
-def _everyday(name: str) -> Any:
-    """Return the option of a parameter, with the help and the placeholder that are beside its default."""
-    about = EVERYDAY[name].metadata
-    return learning_option(f"--{name}", metavar=about["metavar"], help=about["help"])
-
 
 L1 = Annotated[str, _everyday("l1")]
 Selection = Annotated[str, _everyday("selection")]
@@ -180,7 +161,7 @@ Templates = Annotated[
         "--template",
         metavar="TEMPLATE",
         help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-        "'swapped from to'. May be repeated. Default: those of the schema file, or within tables and across links.",
+        "'swapped from to'; by default those of the schema file. May be repeated.",
     ),
 ]
 Latent = Annotated[
@@ -188,15 +169,23 @@ Latent = Annotated[
     learning_option(
         "--latent",
         metavar="NAME=STATES",
-        help="Latent variable and its number of states, such as topic=8; 'predict' adds it as a column. May be "
-        "repeated.",
+        help="Latent variable and its number of states, such as topic=8; 'predict' adds a column. May be repeated.",
     ),
 ]
+Json = Annotated[bool, running_option("--json", help="Print JSON with everything instead of tables and sentences.")]
 Jobs = Annotated[
     int | None,
-    running_option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it."),
+    running_option("--jobs", min=1, help="Number of threads, which does not change results; by default all."),
 ]
 Seed = Annotated[int, running_option("--seed", min=0, help="Random seed; the same seed gives the same result.")]
+CheckpointFolder = Annotated[
+    Path | None,
+    running_option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the state here every now and then; after an interruption, the same command continues from it.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -208,16 +197,6 @@ class Setting:
     text: str
     option: str
     """The words of the command line, for messages."""
-
-    @property
-    def key(self) -> str:
-        """Name that `set_params` takes."""
-        return self.name.replace(".", "__")
-
-    @property
-    def value(self) -> Any:
-        """The text as None, a bool, a number, a tuple where it has commas, or itself."""
-        return parse_value(self.text)
 
 
 def parse_value(text: str) -> Any:
@@ -257,11 +236,12 @@ def reading_options(
             continue
         if part != READ or name not in known or not setting.text:
             problems.append(f"{setting.option}: write {READ}.NAME=VALUE; names are {', '.join(known)}.")
-        elif name == "header" and not isinstance(setting.value, bool):
+        elif name == "header" and not isinstance(parse_value(setting.text), bool):
             problems.append(f"{setting.option}: write yes or no.")
+        elif name == "header":
+            values[name] = parse_value(setting.text)
         else:
-            value = setting.value if name == "header" else setting.text
-            values[name] = _split_words([setting.text]) if name.startswith("missing") else value
+            values[name] = _split_words([setting.text]) if name.startswith("missing") else setting.text
     if problems:
         raise DataError(" ".join(problems))
     return ReadOptions(**values)
@@ -322,7 +302,7 @@ def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
 
     problems = []
     for setting in sorted(settings, key=lambda setting: "." in setting.name):  # a rule comes before its options
-        known, key, value = field.get_params(), setting.key, setting.value
+        known, key, value = field.get_params(), setting.name.replace(".", "__"), parse_value(setting.text)
         part, _, name = key.rpartition("__")
         rule = RULES.get(name)
         if key not in known:

@@ -50,7 +50,7 @@ def demo(
 
 def report(
     model: opt.Model,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write the report to this HTML file.")],
+    output: Annotated[Path, opt.output_option("Write the report to this HTML file.")],
     data: Annotated[
         Path | None,
         typer.Option(

@@ -26,13 +26,9 @@ GRAPHML, UAI = ".graphml", ".uai"
 
 def plot(
     model: opt.Model,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the figure to this file (.svg, .pdf or .png)."),
-    ],
+    output: Annotated[Path, opt.output_option("Write the figure to this file (.svg, .pdf or .png).")],
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Draw a title above the network.")] = None,
     width_mm: Annotated[float | None, typer.Option(metavar="MM", help="Width in print, in millimeters.")] = None,
-    height_mm: Annotated[float | None, typer.Option(metavar="MM", help="Height in print, in millimeters.")] = None,
     dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.")] = 300,
     layout: Annotated[
         Path | None,
@@ -57,7 +53,6 @@ def plot(
             "'analyze centrality' writes it.",
         ),
     ] = None,
-    ring_title: Annotated[str, typer.Option(metavar="TEXT", help="What the rings show.")] = "predictability",
     names: Annotated[
         Literal["auto", "inside", "beside"], typer.Option(help="Put names inside the circles or beside them.")
     ] = "auto",
@@ -101,8 +96,8 @@ def plot(
 
     drawn = plot_network(
         field,
-        title=title, layout=layout, communities=named, rings=rings, ring_title=ring_title, names=names,
-        edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
+        title=title, layout=layout, communities=named, rings=rings, names=names,
+        edge_labels=edge_labels, width_mm=width_mm, max_edges=max_edges, legend=legend, seed=seed,
     )  # fmt: skip
     drawn.save(output, dpi=dpi)
     absent = [name for name in drawn.network.labels if name not in named] if isinstance(named, dict) else []
@@ -125,13 +120,7 @@ def plot(
 def export(
     model: opt.Model,
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file: .graphml for Gephi, Cytoscape, yEd and igraph; .uai for inference solvers.",
-        ),
+        Path, opt.output_option("File to write: .graphml for Gephi, Cytoscape and igraph; .uai for inference solvers.")
     ],
     given: Annotated[
         list[str] | None,

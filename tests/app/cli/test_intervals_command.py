@@ -1,4 +1,4 @@
-"""``confidence`` prints and writes intervals, differences, and the stability of centrality."""
+"""``analyze intervals`` prints and writes intervals, differences, and the stability of centrality."""
 
 from __future__ import annotations
 
