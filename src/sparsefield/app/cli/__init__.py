@@ -83,40 +83,33 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
 
     Errors become a line of text here, and nowhere else.
     """
-    given = list(sys.argv[1:] if args is None else args)
-    kept = [word for word in given if word not in ("--debug", *QUIET)]
-    debug, quiet = "--debug" in given, any(word in given for word in QUIET)
+    all_words = list(sys.argv[1:] if args is None else args)
+    words = [word for word in all_words if word not in ("--debug", *QUIET)]
+    debug, quiet = "--debug" in all_words, any(word in all_words for word in QUIET)
     try:
         with (
             warnings_as_notes(),
             interrupts_as_such(),
-            silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
+            silenced(messages=quiet, results=quiet and bool(words) and words[0] in WRITE_FILES),
         ):
-            code = build_commands(app)(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
+            code = build_commands(app)(words or ["--help"], prog_name=name, standalone_mode=False) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
-        line, code = _explain(error, _command_path(app, name, kept))
+        line, code = _explain(error, name)
         print_message(f"Error: {line}")
     if code == INTERRUPTED:
         print_message("Interrupted; no result was written.")
     return code
 
 
-def _command_path(app: typer.Typer, name: str, words: Sequence[str]) -> str:
-    """Return the program and the command of its words, such as "sparsefield fit"; the program where there is none."""
-    commands = {command.name for command in app.registered_commands}
-    return f"{name} {words[0]}" if words and words[0] in commands else name
-
-
-def _explain(error: Exception, command: str) -> tuple[str, int]:
+def _explain(error: Exception, program: str) -> tuple[str, int]:
     """Return one line for an error of a command, and its exit code."""
     if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
         line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
-        found = getattr(getattr(error, "ctx", None), "command_path", "")  # some errors do not know their command
-        command = found if len(found) > len(command) else command
+        command = getattr(getattr(error, "ctx", None), "command_path", program)
         return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

@@ -98,46 +98,39 @@ def stability(
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
         select_again(field, X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
-    deliver(
-        lambda: _describe_stability(field.field_),
-        lambda: {"model": str(target), **_stability_content(field.field_)},
-        as_json=as_json,
-        written=[target],
-    )
+    _deliver_stability(field.field_, target, as_json)
 
 
-def _stability_content(field: Field) -> dict[str, Any]:
-    """Return the selection frequencies as values that JSON can express."""
+def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
+    import polars as pl
+
     from sparsefield.analysis.feature_sentences import list_features
     from sparsefield.app.pages.stability_text import describe_stability, often_left_out, stability_column
 
     features, how = list_features(field), field.record.stability
-    share = stability_column(field, features)
-    return {
-        **({} if how is None else {name: getattr(how, name) for name in RECORDED}),
-        "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
-        "left_out": [{**feature.as_dict(), "selected": found} for feature, found in often_left_out(field)],
-        "summary": describe_stability(field, features),
-    }
+    share, summary = stability_column(field, features), describe_stability(field, features)
 
-
-def _describe_stability(field: Field) -> Iterator[str | ResultTable]:
-    import polars as pl
-
-    from sparsefield.analysis.feature_sentences import list_features
-    from sparsefield.app.pages.stability_text import describe_stability, stability_column
-
-    features, how = list_features(field), field.record.stability
-    share = stability_column(field, features)
-    if how is not None:
-        yield f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
-    if features:
+    def parts() -> Iterator[str | ResultTable]:
+        if how is not None:
+            yield f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
         rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
-        yield ResultTable(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
-        yield ""
-    else:
+        if rows:
+            yield ResultTable(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
+            yield ""
+        yield "\n".join(summary)
+
+    def content() -> dict[str, Any]:
+        return {
+            "model": str(target),
+            **({} if how is None else {name: getattr(how, name) for name in RECORDED}),
+            "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
+            "left_out": [{**feature.as_dict(), "selected": part} for feature, part in often_left_out(field)],
+            "summary": summary,
+        }
+
+    if not features:
         note("The model has no features of two columns.")
-    yield "\n".join(describe_stability(field, features))
+    deliver(parts, content, as_json=as_json, written=[target])
 
 
 @app.command()
@@ -312,9 +305,6 @@ def centrality(
             "commas between. May be repeated.",
         ),
     ] = None,
-    standardized: Annotated[
-        bool, typer.Option("--standardized", help="Give measures in standard deviations from their means.")
-    ] = False,
     output: opt.ResultOutput = None,
     as_json: opt.Json = False,
     missing: opt.Missing = None,
@@ -346,7 +336,7 @@ def centrality(
     from sparsefield import centrality as measure
 
     with StatusLine("Computing centrality"):
-        frame = as_polars(measure(field, rows, named, standardized=standardized))
+        frame = as_polars(measure(field, rows, named))
     frame = frame.sort("strength", descending=True, maintain_order=True).with_columns(cs.float().fill_nan(None))
 
     def parts() -> Iterator[str | ResultTable]:

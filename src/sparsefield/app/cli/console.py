@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +85,8 @@ def show(what: str | Table = "") -> None:
 
 def show_json(value: Any) -> None:
     """Print a result as JSON, with rows for frames and null for numbers that are not finite."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+    text = json.dumps(_plain(value), indent=2, allow_nan=False)
+    print(text, file=sys.stderr if _silence.results_on_stderr else sys.stdout)
 
 
 def _plain(value: Any) -> Any:
@@ -104,22 +106,20 @@ class ResultTable:
     frame: pl.DataFrame
     headings: Mapping[str, str] | None = None
     """{column to print: its heading}; by default all columns, under their names."""
-    formats: Mapping[str, str] | None = None
-    """{column: format of its cells}, where that of `format_cell` will not do."""
     most: int = SHOWN_ROWS
 
     def show(self) -> None:
         """Print the first rows; columns of text are left-aligned, and columns without a value are left out."""
         import polars as pl
 
-        frame, formats = self.frame, self.formats or {}
+        frame = self.frame
         headings = self.headings or {name: name.replace("_", " ") for name in frame.columns}
         names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
         table = new_table(*(headings[name] for name in names), left=0)
         for column, name in zip(table.columns, names, strict=True):
             column.justify = "left" if frame[name].dtype == pl.String else "right"
-        for row in frame.head(self.most).select(names).iter_rows(named=True):
-            table.add_row(*(formats[n].format(row[n]) if n in formats else format_cell(row[n]) for n in names))
+        for row in frame.head(self.most).select(names).iter_rows():
+            table.add_row(*map(format_cell, row))
         show(table)
         if frame.height > self.most:
             show(f"... and {frame.height - self.most:,} more: --json lists all.")

@@ -136,16 +136,16 @@ def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
 def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> None:
     """Refuse data in which rows have nothing to predict their labels from, or that are not one complete table."""
     if given.linked or not hasattr(given.X, "columns"):
-        raise typer.BadParameter("--whole-rows is for one table in memory")
+        raise DataError("--whole-rows is for one table in memory.")
     if latent:
-        raise typer.BadParameter("--whole-rows and --latent exclude each other")
+        raise DataError("--whole-rows and --latent exclude each other.")
     if not given.observed:
-        raise typer.BadParameter(
+        raise DataError(
             "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed"
         )
     labels = [name for name in given.X.columns if name not in given.observed]
     if not labels:
-        raise typer.BadParameter(
+        raise DataError(
             "every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed"
         )
     missing = {name: given.X[name].is_null() for name in labels if given.X[name].null_count()}

@@ -12,7 +12,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, deliver, new_table
 from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, with_column_options
-from sparsefield.app.cli.outputs import check_output
+from sparsefield.app.cli.outputs import PAGES, check_output
 from sparsefield.app.cli.table_checks import describe_columns
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import STANDARD_INPUT, read_source
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sparsefield.app.tables.codebook import Codebook
-
-PAGES = (".html", ".htm")
 
 
 def inspect(

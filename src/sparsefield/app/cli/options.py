@@ -282,9 +282,9 @@ def make_estimator(
     from sparsefield.data import resolve_templates
 
     if templates and not given.linked:
-        raise typer.BadParameter("--template is for linked tables; DATA is one table")
+        raise DataError("--template is for linked tables; DATA is one table.")
     if latent and given.linked:
-        raise typer.BadParameter("--latent is for one table; DATA describes linked tables")
+        raise DataError("--latent is for one table; DATA describes linked tables.")
     if given.linked:
         resolve_templates(given.X, templates)  # reports a mistake in them before any work is done
         field = RelationalField(templates=templates)
@@ -348,8 +348,8 @@ def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
     for word in words or ():
         name, _, count = word.rpartition("=")
         if not name or not count.isdecimal():
-            raise typer.BadParameter(f"--latent takes a name and a number of states, such as topic=8; got {word!r}")
+            raise DataError(f"--latent takes a name and a number of states, such as topic=8; got {word!r}.")
         if name in found:
-            raise typer.BadParameter(f"--latent names {name!r} twice")
+            raise DataError(f"--latent names {name!r} twice.")
         found[name] = int(count)
     return found or None

@@ -11,6 +11,8 @@ from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, f
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import is_standard_output, is_stream
 
+PAGES = (".html", ".htm")
+
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation.

@@ -22,7 +22,7 @@ from sparsefield.app.cli.models import (
     read_to_fill,
     read_weights_for_model,
 )
-from sparsefield.app.cli.outputs import check_output
+from sparsefield.app.cli.outputs import PAGES, check_output
 from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
@@ -30,8 +30,6 @@ from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from sparsefield.app.pages.table_rows import TableRows
-
-PAGES = (".html", ".htm")
 
 
 def demo(

@@ -64,16 +64,6 @@ def plot(
         Path | None, typer.Option(metavar="CSV", help="Also write the positions of the columns.")
     ] = None,
     edges: Annotated[Path | None, typer.Option(metavar="CSV", help="Also write the edges, strongest first.")] = None,
-    adjacency: Annotated[
-        Path | None,
-        typer.Option(metavar="CSV", help="Also write the adjacency matrix: strengths, 0 where there is no edge."),
-    ] = None,
-    signed: Annotated[
-        bool,
-        typer.Option(
-            "--signed", help="Write sign times strength into the adjacency matrix; edges without a sign are empty."
-        ),
-    ] = False,
 ) -> None:
     """Draw the network of a model as a figure for print.
 
@@ -81,12 +71,10 @@ def plot(
     ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
     'report' writes an interactive page.
     """
-    tables = [positions, edges, adjacency]
+    tables = [positions, edges]
     check_output(output, PICTURES)
     for path in tables:
         check_table_output(path)
-    if signed and adjacency is None:
-        raise DataError("--signed is for the adjacency matrix: add --adjacency FILE, or remove it.")
     files = [Path(word) for word in communities or () if is_file(Path(word))]
     refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
     named = read_communities(communities)
@@ -112,8 +100,6 @@ def plot(
         write_table(drawn.positions, positions)
     if edges is not None:
         write_table(drawn.edges(), edges)
-    if adjacency is not None:
-        write_table(drawn.adjacency(signed=signed), adjacency)
     show(f"Wrote {', '.join(str(path) for path in (output, *tables) if path is not None)}.")
 
 
