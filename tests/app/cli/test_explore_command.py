@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -149,10 +148,3 @@ def test_without_a_server_the_error_names_the_remedy(plain_model: Path, run, mon
     real = importlib.util.find_spec
     monkeypatch.setattr("sparsefield.app.cli.pages.find_spec", lambda name: None if name == "uvicorn" else real(name))
     run("explore", plain_model).one_error('pip install "sparsefield[explore]"')
-
-
-def test_other_commands_do_not_import_a_server() -> None:
-    code = f"import sys; sys.argv = ['x', 'explore', '--help']\ntry:\n  exec({CODE!r})\nexcept SystemExit: pass\n"
-    code += "print('starlette' in sys.modules, 'uvicorn' in sys.modules, 'numba' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
-    assert run.stdout.splitlines()[-1] == "False False False"

@@ -56,7 +56,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-app.command("comparison")(comparison)
 
 
 @app.command()
@@ -349,6 +348,9 @@ def centrality(
     if unsigned:
         note(f"{count(unsigned, 'edge')} without a sign, of states without an order: expected influence lacks them.")
     deliver(parts, lambda: {"model": str(model), "columns": frame}, as_json=as_json, output=output, frame=frame)
+
+
+app.command()(comparison)
 
 
 def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
