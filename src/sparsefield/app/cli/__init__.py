@@ -110,7 +110,8 @@ def _explain(error: Exception, program: str) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
         line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
         command = getattr(getattr(error, "ctx", None), "command_path", program)
-        return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
+        end = "" if line.endswith("?") else "."
+        return f"{line.rstrip('.')}{end} Try '{command} --help'.", BAD_USAGE
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}.", BAD_USAGE

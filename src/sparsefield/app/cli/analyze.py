@@ -53,7 +53,6 @@ PREDICTABILITY = LEFT | {
 
 app = typer.Typer(
     help="Ask of a model how sure its edges are, which columns are central, and whether groups of rows differ.",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 

@@ -164,7 +164,8 @@ def deliver(
     for part in parts():
         part.show() if isinstance(part, ResultTable) else show(part)
     if written:
-        show(f"\nWrote {', '.join(map(str, written))}.")
+        names = ["to standard output" if str(path) == "-" else str(path) for path in written]
+        show(f"\nWrote {', '.join(names)}.")
 
 
 def print_message(line: str) -> None:
