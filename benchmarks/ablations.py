@@ -21,7 +21,7 @@ from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.objectives import PseudoLikelihood
-from sparsefield.solver import Trainer, TrainingOptions
+from sparsefield.solver import Features, Path, TrainingOptions
 
 __all__ = ["run_ablations"]
 
@@ -54,7 +54,7 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
     for decision, setting, batch_size, options in settings:
         started = time.perf_counter()
         with Threads() as engine:
-            learned = Trainer(
+            learned = Path(
                 DenseDataset.single(table),
                 rule=CFI(batch_size=batch_size),
                 objective=PseudoLikelihood(),
@@ -87,7 +87,7 @@ def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:
         ("reference state, biases free", "the most frequent", words, False),
     ]
     for decision, setting, frame, penalized in settings:
-        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_biases=penalized), folds=10)
+        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, features=Features(penalize_biases=penalized)), folds=10)
         ap, cll, seconds = (float(np.round(result.spread(name).mean, 4)) for name in ("ap", "cll", "seconds"))
         yield _row(decision, setting, ap=ap, cll=cll, seconds=round(seconds, 2))
 

@@ -20,6 +20,7 @@ from benchmarks.ising import draw_ising
 from sparsefield.app.cli.console import print_message
 from sparsefield.errors import ClusterError
 from sparsefield.estimators import MarkovField
+from sparsefield.solver import Solver
 
 __all__ = ["default_l1", "run_cluster"]
 
@@ -66,7 +67,7 @@ def run_cluster(
     for count in sorted(workers):
         report(f"{count} worker(s) ...")
         with _local_cluster(count) as client:
-            found.append(_measure(f"{count} worker(s)", data, l1, repeats, engine=client, n_jobs=1))
+            found.append(_measure(f"{count} worker(s)", data, l1, repeats, solver=Solver(engine=client), n_jobs=1))
     base, saved = found[0]
     return [row | {"times_threads": row["seconds"] / base["seconds"], "same_bytes": one == saved} for row, one in found]
 
@@ -89,7 +90,7 @@ def _measure(method: str, data: np.ndarray, l1: float, repeats: int, **options: 
         "seconds": min(seconds),
         "iterations": field.n_iter_,
         "pairs": len(field.field_.pairs),
-        "kb_per_iteration": traffic / field.n_iter_ / 1e3 if "engine" in options else None,
+        "kb_per_iteration": traffic / field.n_iter_ / 1e3 if "solver" in options else None,
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "field.safetensors"

@@ -207,7 +207,7 @@ def _field_row(method: Method, parts: Sequence[Pictures], options: dict[str, Any
 
 
 def _fit(method: Method, train: Pictures, l1: float, l2: float, options: dict[str, Any]) -> RelationalField:
-    settings = {"penalize_biases": False, "inference": MeanField(tolerance=1e-3), "n_jobs": 1, **options}
+    settings = {"inference": MeanField(tolerance=1e-3), "n_jobs": 1, **options}
     kinds = {"pixel": dict.fromkeys(method.observed, "nominal")}
     field = RelationalField(l1=l1, l2=l2, refit=method.refit, kinds=kinds, **settings)
     return field.fit(link_pixels(make_frame(train), method.observed, linked=method.linked))

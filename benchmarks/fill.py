@@ -65,7 +65,6 @@ def run_fill(
     *,
     nodes: int = 100,
     l2: float = 1.0,
-    penalize_biases: bool = False,
 ) -> list[Row]:
     """Make cells of training and test rows missing at random, and compare what each method imputes.
 
@@ -91,8 +90,6 @@ def run_fill(
         Columns of "ising".
     l2 : float
         L2 penalty of the field, besides the L1 that is chosen.
-    penalize_biases : bool
-        Whether the field penalizes biases.
 
     Returns
     -------
@@ -119,7 +116,7 @@ def run_fill(
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
-            filler = _filler(gaps, method, seed, l2=l2, penalize_biases=penalize_biases)
+            filler = _filler(gaps, method, seed, l2=l2)
             table.append(_row(gaps, filler, missing, seed))
             report(describe(table[-1]))
     return table

@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, print_rows
 from benchmarks.measure import climb
+from sparsefield import Features
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_dataset
 from sparsefield.estimators import MarkovField
-from sparsefield.induction.higher_order import HigherOrder
 
 __all__ = ["run_heldout", "score_boosting"]
 
@@ -72,8 +72,7 @@ def run_heldout(
             return MarkovField(
                 l1=l1,
                 l2=l2,
-                penalize_biases=penalize_biases,
-                max_order=HigherOrder(max_order=max_order, order_penalty=order_penalty),
+                features=Features(max_order=max_order, order_penalty=order_penalty, penalize_biases=penalize_biases),
                 n_jobs=n_jobs,
             ).fit(train)
 

@@ -16,6 +16,7 @@ from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
+from sparsefield.solver import Features
 
 __all__ = ["fit_ours", "link_words", "read_chain", "viterbi"]
 
@@ -43,7 +44,12 @@ def fit_ours(
 
     Belief propagation is exact on a chain; the exact search uses the learned weights."""
     field = RelationalField(
-        l1=l1, l2=l2, penalize_biases=penalize_biases, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
+        l1=l1,
+        l2=l2,
+        features=Features(penalize_biases=penalize_biases),
+        inference=MeanField(tolerance=1e-3),
+        n_jobs=1,
+        **options,
     ).fit(link_words(train))
     label = {"mean field": _by_belief, "bp": _by_propagation, "gibbs": _by_draws, "viterbi": _by_search}[decoding]
     return Model(partial(label, field), len(field.features_) + len(field.biases_))

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 METHODS = {"cfi-paper": "CFI", "grafting": "Grafting", "full": "Full-L1", "cfi": "CFI with margins"}
 """CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term, as this library does by default."""
 
-PAPER = {"l1": 2.0, "l2": 1.0, "solver__tol": 1e-4, "solver__max_iter": 100_000, "penalize_biases": True}
+PAPER = {"l1": 2.0, "l2": 1.0, "solver__tol": 1e-4, "solver__max_iter": 100_000, "features__penalize_biases": True}
 """Penalties of the paper, on every weight, and the ending that `python -m reproduction table1` uses."""
 
 BURN_IN, THIN, CHAINS = 2000, 200, 10

@@ -30,6 +30,7 @@ from benchmarks.measure import (
 from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrize
 from benchmarks.planted import draw_planted
 from sparsefield.app.cli.console import print_message
+from sparsefield.solver import Features
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -346,7 +347,7 @@ def _peer(name: str) -> Method:
 
 
 def _ours(threads: int, l2: float, penalize_biases: bool) -> Method:
-    fit = partial(_fit_ours, l2=l2, penalize_biases=penalize_biases, n_jobs=threads)
+    fit = partial(_fit_ours, l2=l2, features=Features(penalize_biases=penalize_biases), n_jobs=threads)
     name = f"sparsefield, {threads} thread{'s' if threads > 1 else ''}"
     return Method(name, "sparsefield", fit, _read_ours, one_field=True, threads=threads)
 

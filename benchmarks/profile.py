@@ -25,7 +25,7 @@ from benchmarks.measure import in_child
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
-from sparsefield.solver.candidate_selection import Candidates
+from sparsefield.solver import candidates, fit, path
 
 __all__ = ["FitProfile", "StackSampler", "count_calls", "count_operations", "profile_fit", "warm_up"]
 
@@ -40,8 +40,8 @@ FUNCTIONS = {
     "compile_adjacency": COMPILING,
     "arcs": COMPILING,
     "gradient_factors": SCORING,
+    "score": SCORING,
     "_score": SCORING,
-    "violators": SCORING,
 }
 """Functions that belong to a part wherever they are defined."""
 
@@ -157,7 +157,7 @@ def count_operations(function: Callable[[], Any]) -> dict[str, float]:
     candidate and row, since both of its columns have errors. Terms of all pairs count, whatever a rule leaves out.
     """
     counted = {EVALUATION: 0.0, SCORING: 0.0}
-    methods = DenseEvaluator.evaluate, DenseEvaluator.gradient, Candidates.score
+    methods = DenseEvaluator.evaluate, DenseEvaluator.gradient, candidates.score
 
     def rows_of(evaluator: Any) -> int:
         return sum(evaluator.source.rows.map(lambda part: part.block.n_rows))
@@ -173,14 +173,16 @@ def count_operations(function: Callable[[], Any]) -> dict[str, float]:
         counted[EVALUATION] += 2.0 * arcs_of(graphs) * rows_of(self)
         return methods[1](self, graphs, size)
 
-    def score(self: Any, *arguments: Any, **options: Any) -> Any:
-        counted[SCORING] += 2.0 * self.evaluator.layout.n_columns**2 * rows_of(self.evaluator)
-        return methods[2](self, *arguments, **options)
+    def score(state: Any, *arguments: Any, **options: Any) -> Any:
+        counted[SCORING] += 2.0 * state.layout.n_columns**2 * rows_of(state.problem)
+        return methods[2](state, *arguments, **options)
 
     with (
         mock.patch.object(DenseEvaluator, "evaluate", evaluate),
         mock.patch.object(DenseEvaluator, "gradient", gradient),
-        mock.patch.object(Candidates, "score", score),
+        mock.patch.object(candidates, "score", score),
+        mock.patch.object(fit, "score", score),
+        mock.patch.object(path, "score", score),
     ):
         function()
     return counted

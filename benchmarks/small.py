@@ -21,7 +21,7 @@ from sparsefield.app.datasets import load_dataset, load_mixed
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
-from sparsefield.solver import Solver
+from sparsefield.solver import Features, Solver
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +117,7 @@ def _options(l1: float, inference: MeanField) -> dict[str, Any]:
         "solver": Solver(tol=1e-4),
         "missing": inference,
         "inference": inference,
-        "coding": "reference",
+        "features": Features(coding="reference"),
         "n_jobs": 1,
     }
 

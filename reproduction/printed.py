@@ -19,11 +19,11 @@ from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.likelihood_training import objective_of_structure
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.model import Field
-from sparsefield.solver import FitCallbacks, TrainingOptions
-from sparsefield.solver.fit_state import FitResult, WarmStart
-from sparsefield.solver.trainer import Trainer
+from sparsefield.solver import FitCallbacks, FitResult, Path, TrainingOptions, WarmStart
+from sparsefield.solver.candidates import score
+from sparsefield.solver.fit import batch_size
 
-__all__ = ["SEVERAL", "Changes", "End", "PrintedOptions", "PrintedTrainer", "as_printed"]
+__all__ = ["SEVERAL", "Changes", "End", "PrintedOptions", "PrintedPath", "as_printed"]
 
 SEVERAL = 3
 """The paper's "several consecutive iterations"."""
@@ -90,8 +90,8 @@ class Changes:
         return self._count
 
 
-class PrintedTrainer(Trainer):
-    """A trainer whose loop is the paper's; ``ends`` are its states at the tolerances, from loose to tight."""
+class PrintedPath(Path):
+    """A fit whose loop is the paper's; ``ends`` are its states at the tolerances, from loose to tight."""
 
     def __init__(self, *args: Any, how: PrintedOptions, started: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,67 +99,65 @@ class PrintedTrainer(Trainer):
         self.ends: list[End] = []
         self.waited = 0
         """Steps before the first pair was added."""
-        if how.start == "zero":
-            biases = np.zeros(self.layout.n_target_columns)
-            self._warm_start = WarmStart(biases, np.empty((0, 2), dtype=np.int64), np.empty(0))
+
+    def begin(self) -> None:
+        """Set the biases of the start."""
+        biases = np.zeros(self.layout.n_target_columns)
+        zero = WarmStart(biases, np.empty((0, 2), dtype=np.int64), np.empty(0))
+        self.state.begin(zero if self.how.start == "zero" else None)
 
     def run(self) -> FitResult:
         """Fit from the start up to the smallest tolerance."""
-        self._initialize()
+        self.begin()
         if self.how.stages == 2:
             self._optimize_alone("biases")
-            self.waited = len(self.log.records)
+            self.waited = len(self.state.records)
         pairs = self.rule.start(self.layout)
         if len(pairs):
-            self.problem.add_features(pairs)
+            self.state.working_set.add_features(pairs)
         waiting = [Changes(tolerance, *self._place()) for tolerance in sorted(self.how.tolerances, reverse=True)]
-        while waiting and self._iterations_left():
-            self._iterate()
-            reached = [one for one in waiting if one.small_for(*self._place()) >= SEVERAL]
-            waiting = [one for one in waiting if one not in reached]
+        while waiting and self.state.iterations_left:
+            self.iterate()
+            reached = [changes for changes in waiting if changes.small_for(*self._place()) >= SEVERAL]
+            waiting = [changes for changes in waiting if changes not in reached]
             self._note(reached, met=True)
         self._note(waiting, met=False)
-        self.state.converged = not waiting
-        result = self.problem.field, tuple(self.log.records), self.problem.point.value
-        return FitResult(*result, np.nan, self.state.converged, self.missing.error)
+        return self.state.result(converged=not waiting)
 
-    def _iterate(self) -> None:
+    def iterate(self) -> None:
         """Infer hidden cells, add the best candidates, and take a step, or, with ``converge``, as many as it takes."""
-        self.missing.replace()
-        if not self.fixed_candidates:
-            found = self._score(self.rule, self._sizes.of_rule, l1=0.0)
-            if len(found):
-                self.problem.add_features(found.features)
+        self.state.missing.refresh()
+        if not self.state.fixed:
+            proposals = score(self.state, self.rule, batch_size(self.state, self.rule), l1=0.0)
+            if len(proposals):
+                self.state.working_set.add_features(proposals.features)
         if self.how.converge:
             self._optimize_alone("induce")
         else:
-            self._one_step("induce")
+            self.state.step("induce")
 
     def _optimize_alone(self, phase: str) -> None:
         """Optimize the features of the working set until changes are small."""
         changes = Changes(self.how.inner, *self._place())
-        while self._iterations_left():
-            self._one_step(phase)
+        while self.state.iterations_left:
+            self.state.step(phase)
             if changes.small_for(*self._place()) >= SEVERAL:
                 return
-            self.missing.replace()
-
-    def _one_step(self, phase: str) -> None:
-        self.problem.step()
-        self.log.add(phase, self.problem)
+            self.state.missing.refresh()
 
     def _place(self) -> tuple[float, float]:
         """Return objective and norm."""
-        return float(self.problem.point.value), float(np.abs(self.problem.theta).sum())
+        working_set = self.state.working_set
+        return float(working_set.point.value), float(np.abs(working_set.theta).sum())
 
     def _note(self, changes: Sequence[Changes], *, met: bool) -> None:
         """Record the present state as the end for some tolerances."""
         if not changes:
             return
-        noted = time.process_time()
-        seconds, field, problem = noted - self._started, self.problem.field, self.problem
-        facts = seconds, self.log.scoring_seconds, len(self.log.records), len(problem.working_set)
-        self.ends += [End(one.tolerance, met, field, problem.point.value, *facts) for one in changes]
+        noted, state, working_set = time.process_time(), self.state, self.state.working_set
+        facts = noted - self._started, state.scoring_seconds, len(state.records), len(working_set)
+        field, value = working_set.field, working_set.point.value
+        self.ends += [End(change.tolerance, met, field, value, *facts) for change in changes]
         self._started += time.process_time() - noted
 
 
@@ -168,31 +166,31 @@ class _AsPrinted:
 
     how: PrintedOptions
     started: float
-    trainer: PrintedTrainer
+    path: PrintedPath
     _open_training_data: Callable[..., Any]
 
     def fit(self, X: Any, y: Any = None, **roles: Any) -> Any:
         check_parameters(self)  # pyright: ignore[reportArgumentType]
         with self._open_training_data(X, y, **roles) as data:
-            train(self, data, self._make_trainer)  # pyright: ignore[reportArgumentType]
+            train(self, data, self._make_path)  # pyright: ignore[reportArgumentType]
         return self
 
-    def _make_trainer(
+    def _make_path(
         self, estimator: FieldEstimator, dataset: Any, options: TrainingOptions, engine: Any, *_: Any
-    ) -> PrintedTrainer:
+    ) -> PrintedPath:
         rule = estimator.resolve("induction")
-        self.trainer = PrintedTrainer(
+        self.path = PrintedPath(
             dataset,
             rule=rule,
-            objective=objective_of_structure(estimator.objective, dataset, rule),
+            objective=objective_of_structure(estimator.resolve("objective"), dataset, rule),
             missing=estimator.resolve("missing"),
             options=options,
             engine=engine,
-            callbacks=estimator.callbacks or FitCallbacks(),
+            callbacks=estimator.resolve("solver").callbacks or FitCallbacks(),
             how=self.how,
             started=self.started,
         )
-        return self.trainer
+        return self.path
 
 
 class _PrintedField(_AsPrinted, MarkovField):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -206,13 +204,13 @@ class _PrintedRelationalField(_AsPrinted, RelationalField):  # pyright: ignore[r
 def as_printed(estimator: MarkovField | RelationalField, how: PrintedOptions) -> Any:
     """Return an estimator with the same parameters that fits as printed; its clock starts now.
 
-    After a fit, ``trainer.ends`` has the states at all tolerances, and ``field_`` the last one.
+    After a fit, ``path.ends`` has the states at all tolerances, and ``field_`` the last one.
 
     Examples
     --------
     >>> rain = np.random.default_rng(0).integers(0, 2, 100)
     >>> field = as_printed(MarkovField(l1=2.0), PrintedOptions((0.1, 0.01)))
-    >>> [end.tolerance for end in field.fit(np.column_stack([rain, rain])).trainer.ends]
+    >>> [end.tolerance for end in field.fit(np.column_stack([rain, rain])).path.ends]
     [0.1, 0.01]
     """
     kind = _PrintedRelationalField if isinstance(estimator, RelationalField) else _PrintedField

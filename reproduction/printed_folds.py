@@ -52,11 +52,11 @@ def records_as_printed(
             cells.infer(first, incomplete)
         estimator = as_printed(make(), how)
         cells.fit(estimator, incomplete)
-        for end in estimator.trainer.ends:
+        for end in estimator.path.ends:
             scores = _score(cells, at_end(estimator, end), incomplete, held_out)
             edges = {} if true_edges is None else compare_edges(strengths_of(end.field), true_edges)
             facts = {"fold": number, "cells": sum(int(mask.sum()) for mask in held_out)}
-            records.append({**facts, **_facts(end), "waited": estimator.trainer.waited, **scores, **edges})
+            records.append({**facts, **_facts(end), "waited": estimator.path.waited, **scores, **edges})
     return records
 
 

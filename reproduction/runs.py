@@ -164,7 +164,8 @@ def made(nodes: int, seed: int, settings: Settings) -> SyntheticField:
 
 def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = None) -> Any:
     """Return the estimator of a run."""
-    changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_biases": settings.penalize_biases}
+    changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1}
+    changes |= {"features__penalize_biases": settings.penalize_biases}
     changes |= {"induction__threshold": run.threshold} if run.method in CFI else {}
     changes |= {"induction__batch_size": run.batch} if run.batch else {}
     changes |= {"induction__steps_per_batch": "converge"} if run.converge else {}

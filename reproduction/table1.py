@@ -42,10 +42,10 @@ PAPER = {
     "induction__batch_size": 50,
     "solver__certify": False,
     "solver__tol": 1e-4,
-    "penalize_biases": True,
+    "features__penalize_biases": True,
     "missing": "mean-field",
     "inference": "mean-field",
-    "coding": "reference",
+    "features__coding": "reference",
 }
 """Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, biases ones too."""
 
@@ -123,7 +123,7 @@ def configure(estimator: Any, params: Mapping[str, Any]) -> Any:
     return estimator.set_params(**{name: value for name, value in params.items() if "__" in name and name in known})
 
 
-_FREE = {"penalize_biases": False}
+_FREE = {"features__penalize_biases": False}
 _BOTH = ("animals", "nations")
 _CHAINS = {"chains": 10, "sweeps": 1000}
 SETTINGS = (

@@ -248,8 +248,8 @@ def true_violation(model: Any, table: CodedTable, field: Any = None) -> float:
     gradient is too long for the penalty; of a group, the largest part of that.
     """
     field, options = field or model.field_, model.get_params()
-    order, expand = field.features.shape[1], options.get("max_order__expand", "active")
-    order = max(order, options.get("max_order__max_order", 2))
+    order, expand = field.features.shape[1], options.get("features__expand", "active")
+    order = max(order, options.get("features__max_order", 2))
     theta = {(s,): float(w) for s, w in enumerate(field.biases)}
     for feature, weight in zip(field.features.tolist(), field.theta[len(field.biases) :], strict=True):
         theta[tuple(c for c in feature if c >= 0)] = float(weight)
@@ -274,10 +274,10 @@ def true_violation(model: Any, table: CodedTable, field: Any = None) -> float:
 def penalties(model: Any, table: CodedTable, features: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray, list]:
     """Return l1 and l2 of each feature, biases included, and the lists of features that are penalized together."""
     factors, options = pair_factors(table), model.get_params()
-    order_penalty, label_penalty = options.get("max_order__order_penalty", 2.0), options.get("label_penalty", 1.0)
+    order_penalty, label_penalty = options.get("features__order_penalty", 2.0), options.get("label_penalty", 1.0)
     by_likelihood = model.objective in ("ml", "bethe")
     l1, l2 = np.full(len(features), float(model.l1_)), np.full(len(features), float(model.l2))
-    free = ~table.unseen() & (not model.penalize_biases)
+    free = ~table.unseen() & (not model.resolve("features").penalize_biases)
     l1[: table.n][free] = l2[: table.n][free] = 0.0
     edges: dict[tuple[int, ...], list[int]] = {}
     for k, feature in enumerate(features):

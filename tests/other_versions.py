@@ -29,7 +29,7 @@ TESTS = (
     "tests/data/test_column_summaries.py",
     "tests/app/tables/test_database.py",
     "tests/app/tables/test_files.py",
-    "tests/app/tables/test_graphml.py",
+    "tests/app/tables/test_graph_export.py",
     "tests/app/tables/test_matrix_files.py",
     "tests/app/tables/test_nasty_files.py",
     "tests/model/test_saved_kinds.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield import FitCallbacks, MarkovField
+from sparsefield import FitCallbacks, MarkovField, Solver
 
 ROWS = [[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 0]] * 20
 
@@ -17,7 +17,7 @@ def interrupt_like_compiled_code(record: object) -> None:
 
 
 def test_an_interruption_of_compiled_code_is_one_of_the_fit() -> None:
-    field = MarkovField(l1=1.0, callbacks=FitCallbacks(on_iteration=interrupt_like_compiled_code))
+    field = MarkovField(l1=1.0, solver=Solver(callbacks=FitCallbacks(on_iteration=interrupt_like_compiled_code)))
     with pytest.raises(KeyboardInterrupt):
         field.fit(ROWS)
 
@@ -27,4 +27,4 @@ def test_other_system_errors_stay() -> None:
         raise SystemError("a bug")
 
     with pytest.raises(SystemError, match="a bug"):
-        MarkovField(l1=1.0, callbacks=FitCallbacks(on_iteration=fail)).fit(ROWS)
+        MarkovField(l1=1.0, solver=Solver(callbacks=FitCallbacks(on_iteration=fail))).fit(ROWS)

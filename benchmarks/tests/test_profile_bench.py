@@ -46,12 +46,12 @@ def test_a_fit_has_parts_functions_and_phases() -> None:
     assert found.certified
     assert found.largest_working_set >= found.weights > 0
     evaluations = found.calls["objectives/dense_evaluator: DenseEvaluator.evaluate"]
-    rounds = found.calls["solver/candidate_selection: Candidates.score"]
+    rounds = found.calls["solver/candidates: _score"]
     assert 0 < found.operations[profile.EVALUATION] < 300 * evaluations * (8 + 4) * found.largest_working_set
     assert found.operations[profile.SCORING] == 2 * 40**2 * 300 * rounds
     assert sum(row["percent"] for row in found.part_rows()) == pytest.approx(100.0)
     assert len(found.function_rows(2)) == 2
-    assert any(name.startswith("solver/trainer: ") for name in found.calls)
+    assert any(name.startswith("solver/fit: ") for name in found.calls)
 
 
 def test_a_case_without_its_files_is_skipped(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,9 @@ def table() -> Any:
     return pl.DataFrame({"size": size, "word": word, "level": rng.integers(0, 4, 60), "bit": rng.integers(0, 2, 60)})
 
 
-def make_field(folder: Path | None = None, **options: Any) -> MarkovField:
+def make_field(folder: Path | None = None, callbacks: FitCallbacks | None = None) -> MarkovField:
     """Return an estimator with a checkpoint in a folder."""
-    return MarkovField(l1=2.0, n_jobs=1, random_state=0, solver=Solver(checkpoint=folder), **options)
+    return MarkovField(l1=2.0, n_jobs=1, random_state=0, solver=Solver(checkpoint=folder, callbacks=callbacks))
 
 
 @cache

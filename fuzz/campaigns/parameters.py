@@ -17,8 +17,8 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 NAMES = (
-    "induction", "objective", "l1", "penalty", "l2", "selection", "refit", "penalize_biases", "max_order", "missing",
-    "inference", "kinds", "coding", "solver", "n_jobs", "random_state", "verbose", "callbacks",
+    "induction", "objective", "l1", "penalty", "l2", "selection", "refit", "features", "missing",
+    "inference", "kinds", "solver", "n_jobs", "random_state", "verbose",
 )  # fmt: skip
 
 ARGUMENTS = ("observed", "sample_weight", "states")

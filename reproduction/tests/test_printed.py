@@ -42,15 +42,15 @@ def fitted(run: Run, how: PrintedOptions, *, hidden: bool = False, nodes: int = 
 
 
 def at_start(run: Run, nodes: int, l1: float = 2.0) -> Any:
-    """A trainer before its first iteration."""
-    return fitted(run, PrintedOptions(()), nodes=nodes, l1=l1).trainer
+    """A path before its first iteration."""
+    return fitted(run, PrintedOptions(()), nodes=nodes, l1=l1).path
 
 
-def slow_scores(trainer: Any, threshold: float, *, exact: bool) -> dict[tuple[int, int], float]:
+def slow_scores(path: Any, threshold: float, *, exact: bool) -> dict[tuple[int, int], float]:
     """h of all pairs, row by row as Algorithm 1 has it; ``exact`` multiplies errors with expectations, for Grafting."""
-    factors = trainer.evaluator.gradient_factors()
+    factors = path.state.problem.gradient_factors()
     means, found = factors.means[0], {}
-    for pair in all_pairs(trainer.layout).tolist():
+    for pair in all_pairs(path.layout).tolist():
         total = 0.0
         for part in factors.local_blocks[0]:
             for row in range(part.errors.shape[1]):
@@ -85,26 +85,26 @@ def test_both_objective_and_norm_have_to_change_little_several_times_in_a_row() 
 
 def test_ends_are_where_the_log_says() -> None:
     for tolerance in (0.1, 0.003):
-        trainer = fitted(Run("grafting", "pl", nodes=NODES), PrintedOptions((tolerance,))).trainer
-        steps = [(one.objective, one.l1_norm) for one in trainer.log.records]
+        path = fitted(Run("grafting", "pl", nodes=NODES), PrintedOptions((tolerance,))).path
+        steps = [(one.objective, one.l1_norm) for one in path.state.records]
         small = [
             all(abs(new - old) < tolerance * max(abs(new), 1.0) for old, new in zip(*pair, strict=True))
             for pair in pairwise(steps)
         ]
         assert small[-SEVERAL:] == [True] * SEVERAL
         assert not any(all(small[k : k + SEVERAL]) for k in range(len(small) - SEVERAL))
-        assert trainer.ends[0].iterations == len(steps)
+        assert path.ends[0].iterations == len(steps)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 def test_a_loose_end_is_a_prefix_of_a_tight_one(method, objective) -> None:
     run = Run(method, objective, nodes=NODES)
-    whole = fitted(run, PrintedOptions((1e-1, 1e-2, 1e-3)), hidden=True).trainer
+    whole = fitted(run, PrintedOptions((1e-1, 1e-2, 1e-3)), hidden=True).path
     assert [end.tolerance for end in whole.ends] == [1e-1, 1e-2, 1e-3]
     assert all(end.met for end in whole.ends)
     for end in whole.ends:
-        (alone,) = fitted(run, PrintedOptions((end.tolerance,)), hidden=True).trainer.ends
+        (alone,) = fitted(run, PrintedOptions((end.tolerance,)), hidden=True).path.ends
         assert (alone.iterations, alone.induced, alone.objective) == (end.iterations, end.induced, end.objective)
         assert np.array_equal(alone.field.weights, end.field.weights)
         assert np.array_equal(alone.field.biases, end.field.biases)
@@ -113,7 +113,7 @@ def test_a_loose_end_is_a_prefix_of_a_tight_one(method, objective) -> None:
 def test_a_fit_that_runs_out_of_iterations_says_so() -> None:
     estimator = estimator_of(Run("full", "pl", nodes=NODES), SMALL, made(NODES, 0, SMALL))
     field = as_printed(estimator.set_params(solver__max_iter=4), PrintedOptions((10.0, 1e-9)))
-    ends = field.fit(made(NODES, 0, SMALL).samples, states=made(NODES, 0, SMALL).field.states_).trainer.ends
+    ends = field.fit(made(NODES, 0, SMALL).samples, states=made(NODES, 0, SMALL).field.states_).path.ends
     assert [(end.met, end.iterations) for end in ends] == [(True, 3), (False, 4)]
 
 
@@ -124,11 +124,11 @@ def test_a_fit_that_runs_out_of_iterations_says_so() -> None:
 @pytest.mark.parametrize(("method", "threshold"), [("grafting", 0.0), ("cfi-paper", 0.0), ("cfi-paper", 0.2)])
 def test_a_batch_is_the_top_of_the_scores_without_a_cut_at_l1(method, threshold, objective) -> None:
     run = Run(method, objective, nodes=14, threshold=threshold)  # 91 pairs
-    trainer = at_start(run, 14, l1=1000.0)  # no gradient is as large
-    known = slow_scores(trainer, threshold, exact=method == "grafting")
+    path = at_start(run, 14, l1=1000.0)  # no gradient is as large
+    known = slow_scores(path, threshold, exact=method == "grafting")
     positive = {pair: score for pair, score in known.items() if score > 1e-6}
-    trainer._iterate()
-    admitted = {tuple(pair) for pair in trainer.problem.working_set.features[:, :2].tolist()}
+    path.iterate()
+    admitted = {tuple(pair) for pair in path.state.working_set.features[:, :2].tolist()}
     assert len(admitted) == min(50, len(positive)) > 10
     left_out = [score for pair, score in known.items() if pair not in admitted]
     assert max(left_out, default=0.0) <= min(known[pair] for pair in admitted) + 1e-4
@@ -136,15 +136,17 @@ def test_a_batch_is_the_top_of_the_scores_without_a_cut_at_l1(method, threshold,
 
 def test_each_iteration_adds_a_batch_and_takes_a_step() -> None:
     run = Run("grafting", "pl", nodes=NODES, batch=3)
-    records = fitted(run, PrintedOptions((1e-3,)), hidden=True).trainer.log.records
+    records = fitted(run, PrintedOptions((1e-3,)), hidden=True).path.state.records
     assert [one.features for one in records] == [min(3 * k, 28) for k in range(1, len(records) + 1)]
 
 
 def test_biases_start_at_zero_unless_told() -> None:
     zero = at_start(Run("grafting", "pl", nodes=NODES), NODES)
-    assert not zero.problem.theta.any()
+    assert not zero.state.working_set.theta.any()
     how = PrintedOptions((0.1,), start="log-odds")
-    assert fitted(Run("grafting", "pl", nodes=NODES), replace(how, tolerances=(1e9,))).trainer.problem.theta.any()
+    assert fitted(
+        Run("grafting", "pl", nodes=NODES), replace(how, tolerances=(1e9,))
+    ).path.state.working_set.theta.any()
 
 
 # -- the limit -------------------------------------------------------------------------------------------------------
@@ -158,24 +160,24 @@ def test_with_a_tight_tolerance_the_objective_is_that_of_the_optimum(method, var
         solver__certify=True, solver__tol=1e-9, solver__kkt_tol=1e-7
     )
     exact.fit(network.samples, states=network.field.states_)
-    (end,) = fitted(Run(method, "pl", nodes=NODES), PrintedOptions((1e-8,), **variant)).trainer.ends
+    (end,) = fitted(Run(method, "pl", nodes=NODES), PrintedOptions((1e-8,), **variant)).path.ends
     assert end.met
     assert end.objective == pytest.approx(exact.field_.record.objective, rel=1e-5)
     assert end.objective >= exact.field_.record.objective - 1e-6
 
 
 def test_two_stages_add_pairs_only_after_the_biases() -> None:
-    trainer = fitted(Run("cfi", "pl", nodes=NODES), PrintedOptions((1e-2,), stages=2)).trainer
-    phases = [(one.phase, one.features > 0) for one in trainer.log.records]
-    assert trainer.waited > SEVERAL
-    assert phases[: trainer.waited] == [("biases", False)] * trainer.waited
-    assert set(phases[trainer.waited :]) == {("induce", True)}
+    path = fitted(Run("cfi", "pl", nodes=NODES), PrintedOptions((1e-2,), stages=2)).path
+    phases = [(one.phase, one.features > 0) for one in path.state.records]
+    assert path.waited > SEVERAL
+    assert phases[: path.waited] == [("biases", False)] * path.waited
+    assert set(phases[path.waited :]) == {("induce", True)}
 
 
 def test_convergence_after_each_batch_takes_several_steps_for_each() -> None:
     run = Run("grafting", "pl", nodes=NODES, batch=5)
-    trainer = fitted(run, PrintedOptions((1e-2,), converge=True)).trainer
-    sizes = [one.features for one in trainer.log.records]
+    path = fitted(run, PrintedOptions((1e-2,), converge=True)).path
+    sizes = [one.features for one in path.state.records]
     assert all(sizes.count(size) >= SEVERAL for size in set(sizes))
 
 
@@ -192,7 +194,7 @@ def test_cells_are_held_out_and_scored_as_the_library_does(objective) -> None:
     evaluate(network.samples, plain, 2, states=states, on_fit=lambda _, incomplete: fields.append(incomplete))
     for fold, incomplete in enumerate(fields):
         field = as_printed(plain, PrintedOptions((1e-1, 1e-2))).fit(incomplete, states=states)
-        for end, record in zip(field.trainer.ends, records[2 * fold :], strict=False):
+        for end, record in zip(field.path.ends, records[2 * fold :], strict=False):
             at_end(field, end)
             hidden = np.isnan(incomplete)
             chances = np.column_stack(

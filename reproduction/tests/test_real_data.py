@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from sparsefield import CFI, MarkovField, Solver
+from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.hold_out import evaluate
 from sparsefield.app.datasets import load_dataset
 
@@ -31,6 +31,6 @@ def test_animal_is_predicted_nearly_as_well_as_in_the_paper(objective, cll) -> N
 @pytest.mark.parametrize(("name", "l1", "floor"), [("nltcs", 0.5, -4.955), ("dna", 8.0, -57.1)])
 def test_held_out_rows_are_predicted_at_least_as_well_as_by_separate_regressions(name, l1, floor) -> None:
     splits = load_dataset(name)
-    field = MarkovField(l1=l1, l2=0.0, penalize_biases=False).fit(splits.train)
+    field = MarkovField(l1=l1, l2=0.0, features=Features(penalize_biases=False)).fit(splits.train)
     assert field.converged_
     assert field.score(splits.test) >= floor

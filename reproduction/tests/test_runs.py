@@ -55,7 +55,7 @@ def test_words_tell_runs_apart() -> None:
 
 
 def test_a_run_is_the_papers_unless_told() -> None:
-    known = {"l1": 2.0, "l2": 1.0, "penalize_biases": True, "solver__certify": False}
+    known = {"l1": 2.0, "l2": 1.0, "features__penalize_biases": True, "solver__certify": False}
     known |= {"induction__threshold": 0.2, "induction__batch_size": 50}
     estimator = estimator_of(Run("cfi", "cd", nodes=8), Settings())
     assert known.items() <= estimator.get_params().items()
@@ -64,7 +64,7 @@ def test_a_run_is_the_papers_unless_told() -> None:
     other = estimator_of(
         Run("cfi", "pl", threshold=0.6, batch=30, stages=2), replace(SMALL, l1=3.0, penalize_biases=False)
     )
-    known = {"l1": 3.0, "penalize_biases": False, "solver__stages": 2}
+    known = {"l1": 3.0, "features__penalize_biases": False, "solver__stages": 2}
     known |= {"induction__threshold": 0.6, "induction__batch_size": 30}
     assert known.items() <= other.get_params().items()
 

@@ -10,7 +10,7 @@ import pytest
 from oracle import SlowField
 
 from reproduction.signals import EDGES, _blocks, _gradient_factors, share_looked_at, spread_of
-from sparsefield import MarkovField, RelationalField, Solver
+from sparsefield import Features, MarkovField, RelationalField, Solver
 from sparsefield.data import Relational
 
 
@@ -44,9 +44,8 @@ def fitted(request: pytest.FixtureRequest) -> tuple[MarkovField, np.ndarray]:
         objective=request.param,
         l1=0.05,
         solver=Solver(certify=False),
-        penalize_biases=True,
+        features=Features(penalize_biases=True, coding="reference"),
         kinds={1: "nominal"},
-        coding="reference",
         n_jobs=1,
     ).fit(X)
     assert len(field.field_.weights)

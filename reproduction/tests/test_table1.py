@@ -126,7 +126,7 @@ def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
     assert all(setting.changes or setting.open_world for setting in others)
     assert len({setting.label for setting in SETTINGS}) == len(SETTINGS)
     field = paper.estimator(table1.DATA["nations"], "Grafting", "cd")
-    assert (field.l1, field.l2, field.objective, field.penalize_biases) == (2.0, 1.0, "cd", True)
+    assert (field.l1, field.l2, field.objective, field.resolve("features").penalize_biases) == (2.0, 1.0, "cd", True)
     assert field.induction == Grafting(batch_size=50)
     assert (field.solver.tol, field.solver.certify) == (1e-4, False)
     field = paper.estimator(table1.DATA["nations"], "CFI", "cd")
@@ -245,7 +245,7 @@ def test_penalties_of_the_row_are_those_of_its_setting() -> None:
     [setting] = [one for one in SETTINGS if one.name == "penalties"]
     field = setting.estimator(table1.DATA["animals"], "CFI", "pl", 5)
     assert isinstance(field, ChosenPenalties)
-    assert (field.penalize_biases, field.random_state) == (False, 5)
+    assert (field.resolve("features").penalize_biases, field.random_state) == (False, 5)
     assert field.get_params()["solver__certify"]
 
 

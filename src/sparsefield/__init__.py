@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.case_dropping import centrality_stability
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
+    from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.hidden_cells import conditional_log_likelihood
     from sparsefield.analysis.imputations import Imputations
     from sparsefield.analysis.label_evaluation import evaluate_labels
@@ -22,28 +23,24 @@ if TYPE_CHECKING:
     from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
-    from sparsefield.analysis.weight_intervals import confidence_intervals
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
-    from sparsefield.app.tables.baskets import Baskets, read_baskets
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
-    from sparsefield.app.tables.field_factors import to_pgmpy
+    from sparsefield.app.tables.factors import to_pgmpy, write_uai
     from sparsefield.app.tables.graph_export import to_networkx
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
-    from sparsefield.app.tables.uai import read_uai, write_uai
     from sparsefield.chain.conll import read_conll
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
-    from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.objectives import EM
-    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
+    from sparsefield.solver import EBIC, Features, FitCallbacks, HeldOut, Solver
 
 __all__ = [
     "AIS",
@@ -51,12 +48,12 @@ __all__ = [
     "EBIC",
     "EM",
     "AutomaticInference",
-    "Baskets",
     "BeliefPropagation",
     "CRFClassifier",
     "ChainCRF",
     "Codebook",
     "ExactInference",
+    "Features",
     "FitCallbacks",
     "FixedGraph",
     "ForeignKey",
@@ -65,7 +62,6 @@ __all__ = [
     "Grafting",
     "GroupComparison",
     "HeldOut",
-    "HigherOrder",
     "IdealParent",
     "Imputations",
     "MarkovField",
@@ -92,12 +88,10 @@ __all__ = [
     "plot_network",
     "pool",
     "predictability",
-    "read_baskets",
     "read_conll",
     "read_database",
     "read_schema",
     "read_triples",
-    "read_uai",
     "regularization_path",
     "stability",
     "to_networkx",
@@ -114,13 +108,12 @@ _NAMES_OF_MODULE = {
     "analysis.multiple_imputation": ("impute",),
     "analysis.predictability": ("predictability",),
     "analysis.stability": ("regularization_path", "stability"),
-    "analysis.weight_intervals": ("confidence_intervals",),
+    "analysis.confidence_intervals": ("confidence_intervals",),
     "app.pages.findings": ("findings",),
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
-    "app.tables.field_factors": ("to_pgmpy",),
+    "app.tables.factors": ("to_pgmpy", "write_uai"),
     "app.tables.graph_export": ("to_networkx",),
-    "app.tables.uai": ("read_uai", "write_uai"),
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),
@@ -130,15 +123,13 @@ _NAMES_OF_MODULE = {
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
-    "induction.higher_order": ("HigherOrder",),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.baskets": ("Baskets", "read_baskets"),
     "app.tables.database": ("read_database",),
     "app.tables.schema_file": ("read_schema",),
     "app.tables.triples": ("read_triples",),
     "chain.conll": ("read_conll",),
     "objectives": ("EM",),
-    "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
+    "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),
 }
 
 __getattr__ = lazy_names("sparsefield", _NAMES_OF_MODULE)

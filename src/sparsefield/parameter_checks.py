@@ -90,13 +90,6 @@ def attributes(wanted: str, types: tuple[type, ...] = (), methods: tuple[str, ..
     return Rule(test, wanted)
 
 
-def objective_names() -> tuple[str, ...]:
-    """Return the names of all objectives; the registries import this file, and are imported when they are needed."""
-    from sparsefield.objectives import LIKELIHOODS, OBJECTIVES
-
-    return (*OBJECTIVES, *LIKELIHOODS)
-
-
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or value in (0, 1)
 
@@ -118,7 +111,6 @@ RANDOM_STATE = Rule(
 )
 RULES: dict[str, Rule] = {
     # of estimators
-    "objective": choice(objective_names),
     "l1": number(words=("auto",)),
     "penalty": choice(lambda: ("l1", "group")),
     "l2": NOT_NEGATIVE,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sparsefield.induction import HigherOrder, InductionRule
+    from sparsefield.induction import InductionRule
     from sparsefield.inference import InferenceMethod
     from sparsefield.objectives import EM
-    from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
+    from sparsefield.solver import Features, SelectionCriterion, Solver
 
 THRESHOLD = 0.2
 """Absolute value above which `CFI` takes errors and signals into account."""
@@ -92,10 +92,7 @@ class FieldParameters:
         "no|yes|ml",
         flag=True,
     )
-    penalize_biases: bool = _parameter(False, "Apply the penalties to the weights of single states, too.")
-    max_order: int | HigherOrder = _parameter(
-        2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions."
-    )
+    features: Features | None = None
     missing: str | EM | InferenceMethod = _parameter(
         "auto",
         "How missing cells are treated in learning: em averages over completions of incomplete rows; mean-field (or "
@@ -110,18 +107,10 @@ class FieldParameters:
         "auto|mean-field|bp|exact|gibbs",
     )
     kinds: str | Mapping[Any, Any] = "auto"
-    coding: str = _parameter(
-        "symmetric",
-        "Columns of nominal variables with more than two states: every state has features, or all but the most "
-        "frequent one, as in the paper.",
-        "symmetric|reference",
-    )
     solver: Solver | None = None
-    engine: Any = None
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
-    callbacks: FitCallbacks | None = None
 
 
 EVERYDAY = {part.name: part for part in fields(FieldParameters) if part.metadata.get("flag")}

@@ -10,10 +10,9 @@ import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import MarkovField, confidence_intervals
-from sparsefield.analysis import bootstrap, resampled_selection
+from sparsefield.analysis import bootstrap
 from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
-from sparsefield.analysis.godambe import minimize
-from sparsefield.analysis.refit_rows import compile_refit
+from sparsefield.analysis.refit import compile_refit, minimize
 from sparsefield.kernels.elementary import exp_nonpositive_narrow
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
@@ -26,7 +25,7 @@ def mixed() -> MarkovField:
 
 def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
     _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
-    estimate = minimize(problem, mixed.field_.theta, problem.block.weight)
+    estimate = minimize(problem, mixed.field_.theta, problem.rows.weight)
     draw = resampled_rows(problem.n_rows, 3)
     found = Resampling(problem, estimate, draw).draw(5, 1)
     exact = [minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(5)]
@@ -57,7 +56,7 @@ def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable
     X, count = make(), 32
     field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)
     _, problem, _ = compile_refit(field, X, None, None)
-    estimate, draw = minimize(problem, field.field_.theta, problem.block.weight), resampled_rows(problem.n_rows, 5)
+    estimate, draw = minimize(problem, field.field_.theta, problem.rows.weight), resampled_rows(problem.n_rows, 5)
     found = Resampling(problem, estimate, draw).draw(count, 1)
     exact = np.array([minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(count)])
     error = np.abs(found - exact) / exact.std(axis=0)
@@ -99,7 +98,7 @@ def test_an_interrupted_bootstrap_continues_with_the_same_result(
 ) -> None:
     monkeypatch.setattr(bootstrap, "BATCHES_BETWEEN_SAVES", 1)
     monkeypatch.setattr(bootstrap, "BATCH", 8)
-    monkeypatch.setattr(resampled_selection, "FITS_BETWEEN_SAVES", 2)
+    monkeypatch.setattr(bootstrap, "FITS_BETWEEN_SAVES", 2)
     X = two_by_two()[0]
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)
     options = {"method": "bootstrap", "n": 20, "selections": 5, "checkpoint": tmp_path}

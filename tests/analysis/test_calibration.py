@@ -15,7 +15,6 @@ from sparsefield.analysis.calibration import (
     ColumnScore,
     Gain,
     calibrate,
-    count_signals_and_errors,
     overall,
     pool_gains,
     score_columns,
@@ -92,19 +91,6 @@ def test_calibration_counts_statements(asked) -> None:
             assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
     missing = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
     assert found.error == pytest.approx(sum(missing) / found.count.sum())
-
-
-def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
-    data, _, sample, answers, beliefs = asked
-    edges, errors, signals = count_signals_and_errors(sample, answers, bins=20)
-    assert (edges[0], edges[-1]) == (-1.0, 1.0)
-    n_columns = data["a"].count() * 3 + data["b"].count()  # every state of a, and all but one of b
-    assert errors.sum() == signals.sum() == n_columns
-    known = data["b"].is_not_null().to_numpy()
-    of_b = beliefs["b"][known, 1] - data["b"].drop_nulls().to_numpy()
-    large = int((np.abs(of_b) > 0.5).sum())
-    outside = errors[:5].sum() + errors[15:].sum()
-    assert large <= outside <= large + 2 * data["a"].count()
 
 
 def test_numbers_count_by_their_quarters() -> None:

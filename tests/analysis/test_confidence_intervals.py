@@ -10,7 +10,7 @@ from scipy.stats import kstest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField, centrality_stability, confidence_intervals
-from sparsefield.analysis import godambe
+from sparsefield.analysis import refit
 from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.app.datasets import make_markov_field
@@ -139,7 +139,7 @@ def test_weights_that_the_penalty_determines_are_named() -> None:
 def test_estimates_that_did_not_converge_are_said(
     field: MarkovField, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(godambe, "MAX_STEPS", 1)
+    monkeypatch.setattr(refit, "MAX_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="estimates without L1 did not converge"):
         confidence_intervals(field, samples)
 

@@ -7,9 +7,7 @@ import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import CRFClassifier, MarkovField, confidence_intervals
-from sparsefield.analysis.godambe import minimize, sandwich, solve
-from sparsefield.analysis.refit_problem import RefitProblem
-from sparsefield.analysis.refit_rows import compile_refit
+from sparsefield.analysis.refit import RefitProblem, compile_refit, minimize, sandwich, solve
 from sparsefield.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
@@ -43,28 +41,28 @@ def test_the_weight_of_two_binary_columns_is_the_log_odds_ratio_with_its_standar
 def test_loss_gradient_and_hessian_belong_together(problem: RefitProblem) -> None:
     rng = np.random.default_rng(1)
     theta, weight = rng.normal(scale=0.3, size=len(problem.l2)), rng.random(problem.n_rows)
-    gradient = problem.gradient(theta, weight)
-    assert gradient == pytest.approx(numeric_gradient(lambda t: problem.loss(t, weight), theta), abs=1e-4)
+    gradient = problem.evaluate(theta, weight)[1]
+    assert gradient == pytest.approx(numeric_gradient(lambda t: problem.evaluate(t, weight)[0], theta), abs=1e-4)
     hessian = problem.hessian(theta, weight) + np.diag(problem.l2)
-    assert hessian == pytest.approx(numeric_gradient(lambda t: problem.gradient(t, weight), theta), abs=1e-4)
+    assert hessian == pytest.approx(numeric_gradient(lambda t: problem.evaluate(t, weight)[1], theta), abs=1e-4)
     batch = problem.batch_gradient(np.column_stack([theta, theta]), np.column_stack([weight, weight]).astype("f4"))
     assert batch == pytest.approx(np.column_stack([gradient, gradient]), abs=2e-3)
 
 
 def test_the_covariance_is_that_of_a_sandwich_from_finite_differences(problem: RefitProblem) -> None:
-    weight = problem.block.weight
+    weight = problem.rows.weight
     estimate = minimize(problem, np.zeros(len(problem.l2)), weight)
     assert estimate.converged
-    hessian = numeric_gradient(lambda t: problem.gradient(t, weight), estimate.theta)
+    hessian = numeric_gradient(lambda t: problem.evaluate(t, weight)[1], estimate.theta)
     scores = []
     for row in range(problem.n_rows):
         alone = np.zeros(problem.n_rows)
         alone[row] = 1.0
-        scores.append(problem.gradient(estimate.theta, alone) - problem.l2 * estimate.theta)
+        scores.append(problem.evaluate(estimate.theta, alone)[1] - problem.l2 * estimate.theta)
     inverse = np.linalg.pinv(hessian, rcond=1e-8)
     expected = inverse @ np.cov(np.array(scores).T) @ inverse * problem.n_rows
     features = slice(problem.n_biases, None)
-    found = sandwich(problem, estimate, weight)[features, features]
+    found = sandwich(problem, estimate)[features, features]
     assert found == pytest.approx(expected[features, features], rel=1e-3, abs=1e-6)
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once
-from sparsefield.analysis.permutation_tests import CandidateEdges, GroupStatistics
-from sparsefield.analysis.refit_problem import RefitProblem
+from sparsefield.analysis.permutation_tests import CandidateEdges
+from sparsefield.analysis.refit import RefitProblem, code_rows
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction.candidates import all_pairs
-from sparsefield.kernels.coded_regressions import CodedRows, newton_system
+from sparsefield.kernels.coded_regressions import newton_system
 
 
 def mixed_rows(n_rows: int = 300) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_statistics_of_permutations_are_those_of_far_more_exact_fits(problem) ->
             slow = [refits.fit(part, 4.0, 0.0 * start.theta, None, precision=300.0) for part in (half, ~half)]
             assert all(fit.converged for fit in (*fast, *slow))
             weights = [np.array([fit.theta[refits.n_biases :] for fit in fits]) for fits in (fast, slow)]
-            found.append([GroupStatistics.of(edges, part).as_vector() for part in weights])
+            found.append([edges.statistics(part) for part in weights])
     fast, slow = np.array(found).transpose(1, 0, 2)
     spread = slow.std(axis=0)
     assert (np.abs(fast - slow)[:, spread > 0.0] < 0.02 * spread.max()).all()
@@ -81,16 +81,14 @@ def test_hessians_are_those_of_all_regressions(problem) -> None:
     rng, chosen = np.random.default_rng(2), np.flatnonzero(np.random.default_rng(2).random(len(refits.pairs)) < 0.2)
     block, layout, n = refits.rows.block, refits.layout, refits.n_biases
     theta = 0.1 * rng.normal(size=n + len(chosen))
-    first, second = np.ascontiguousarray(refits.pairs[chosen].T)
-    schema = layout.schemas[0]
-    rows = CodedRows(block.codes, block.beliefs, block.weight, schema.target_offsets, schema.coding)
+    rows, arcs = code_rows(layout, layout.arcs(refits.pairs[chosen]), block)
     free = np.zeros(n, dtype=bool)  # with penalties on all biases nothing is minimized out
-    system = newton_system(rows, first, second, theta, free, 0.0)
+    system = newton_system(rows, arcs, theta, free, 0.0)
     found = np.zeros((len(theta), len(theta)))
     for v, start in enumerate(system.starts):
         mine = system.parameter_of[system.arc_offsets[v] : system.arc_offsets[v + 1]]
         found[np.ix_(mine, mine)] += system.blocks[start : start + len(mine) ** 2].reshape(len(mine), -1)
-    exact = RefitProblem(layout, layout.arcs(refits.pairs[chosen]), block, np.zeros(len(theta)))
+    exact = RefitProblem(layout, rows, arcs, np.zeros(len(theta)))
     np.testing.assert_allclose(found, exact.hessian(theta, block.weight), rtol=1e-4, atol=1e-3)
     assert len(X) == block.n_rows
 

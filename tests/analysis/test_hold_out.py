@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
     found = evaluate(weather(), MarkovField(l1=2.0), folds=5)
     assert len(found.folds) == 5
     assert sum(fold.cells for fold in found.folds) == 4 * 120
-    mean = {name: spread.mean for name, spread in found.summary.items()}
+    mean = {field.name: found.spread(field.name).mean for field in fields(Fold)}
     assert mean["ap"] > mean["frequency_ap"]
     assert mean["cll"] > mean["frequency_cll"]
     assert mean["error_rate"] < mean["frequency_error_rate"]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.stats import f
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, centrality_stability, confidence_intervals, impute, pool
-from sparsefield.analysis.imputed_estimates import ImputedEstimates
+from sparsefield.analysis.pooling import ImputedEstimates
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.errors import DataError, PenaltyWarning, UnknownStateWarning
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from benchmarks.r_scripts import has_packages
 from sparsefield import pool
-from sparsefield.analysis.pooling import coefficients_of, pool_results
+from sparsefield.analysis.pooling import pool_results
 
 ESTIMATES, ERRORS = [1.0, 2.0, 3.0, 2.0], [0.5, 0.6, 0.5, 0.4]
 
@@ -67,11 +67,11 @@ def test_frames_have_a_row_for_each_imputation() -> None:
     values, errors = np.array([[1.0, 2.0], [1.5, 2.5], [2.0, 2.0]]), np.full((3, 2), 0.1)
     errors[:, 1] = 0.2
     frame = pd.DataFrame({"a": values[:, 0], "b": values[:, 1]})
-    swapped = pd.DataFrame({"b": errors[:, 1], "a": errors[:, 0]})
+    others = pd.DataFrame({"a": errors[:, 0], "b": errors[:, 1]})
     expected = pool(values, errors, names=["a", "b"]).to_frame()
-    assert pool(frame, swapped).to_frame("polars").equals(expected)
+    assert pool(frame, others).to_frame("polars").equals(expected)
     assert pool(frame, variances=np.square(errors)).to_frame("polars").equals(expected)
-    with pytest.raises(ValueError, match="lack 'a'"):
+    with pytest.raises(ValueError, match="columns of the estimates, a, b"):
         pool(frame, pd.DataFrame({"b": [0.1] * 3, "c": [0.1] * 3}))
 
 
@@ -85,24 +85,13 @@ def test_frames_come_back_in_the_library_that_was_given() -> None:
     assert isinstance(pool(ESTIMATES, ERRORS).to_frame("pandas"), pd.DataFrame)
 
 
-def test_fitted_models_pairs_and_covariances_are_results_of_an_analysis() -> None:
-    model = SimpleNamespace(params=np.array([1.0, 2.0]), bse=np.array([0.1, 0.2]))
-    assert coefficients_of(model) == ({"x0": 1.0, "x1": 2.0}, pytest.approx({"x0": 0.01, "x1": 0.04}))
-    model.model = SimpleNamespace(exog_names=["const", "age"])
-    assert list(coefficients_of(model)[0]) == ["const", "age"]
-    assert coefficients_of(({"age": 2.0}, {"age": 0.5})) == ({"age": 2.0}, {"age": 0.25})
-    covariance = np.array([[0.01, 0.5], [0.5, 0.04]])
-    assert list(coefficients_of(([1.0, 2.0], covariance))[1].values()) == [0.01, 0.04]
-    assert coefficients_of((3.0, 0.5)) == ({"estimate": 3.0}, {"estimate": 0.25})
-    series = pd.Series({"b": 2.0, "a": 1.0}), pd.DataFrame(covariance)
-    assert coefficients_of(series) == ({"b": 2.0, "a": 1.0}, {"b": 0.01, "a": 0.04})
-
-
-def test_results_of_analyses_are_pooled_by_name() -> None:
-    results = [({"a": 1.0, "b": 2.0}, {"a": 0.1, "b": 0.2}), ({"b": 2.5, "a": 1.5}, {"a": 0.1, "b": 0.3})]
-    pooled = pool_results(results, complete_df=20)
+def test_fitted_models_and_pairs_are_results_of_an_analysis() -> None:
+    results = [({"a": 1.0, "b": 2.0}, [0.1, 0.2]), ({"a": 1.5, "b": 2.5}, [0.1, 0.3])]
     expected = pool([[1.0, 2.0], [1.5, 2.5]], [[0.1, 0.2], [0.1, 0.3]], complete_df=20, names=["a", "b"])
-    assert pooled.to_frame().equals(expected.to_frame())
+    assert pool_results(results, complete_df=20).to_frame().equals(expected.to_frame())
+    models = [SimpleNamespace(params=pd.Series(params), bse=bse, df_resid=20) for params, bse in results]
+    assert pool_results(models).to_frame().equals(expected.to_frame())
+    assert pool_results([(3.0, 0.5), (2.0, 0.5)]).names == ("estimate",)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +102,11 @@ def test_results_of_analyses_are_pooled_by_name() -> None:
         (lambda: pool([1.0, 2.0], [0.1, 0.1, 0.1]), "shape"),
         (lambda: pool([1.0, 2.0], [0.1, 0.1], complete_df=0), "complete_df"),
         (lambda: pool([1.0, 2.0], [0.1, 0.1], confidence=95), "confidence"),
-        (lambda: pool_results([({"a": 1.0}, {"a": 0.1}), ({"b": 1.0}, {"b": 0.1})]), "lack 'a'"),
+        (lambda: pool_results([({"a": 1.0}, {"a": 0.1}), ({"b": 1.0}, {"b": 0.1})]), "same names"),
         (lambda: pool([1.0, 2.0]), "standard_errors or variances"),
         (lambda: pool(3.0, 0.1), "a number or a row for each imputation"),
         (lambda: pool(["high", "low"], [0.1, 0.1]), "of numbers"),
-        (lambda: coefficients_of(3.0), "params and bse"),
+        (lambda: pool_results([3.0, 3.0]), "params and bse"),
     ],
 )
 def test_bad_estimates_are_refused(call, message: str) -> None:

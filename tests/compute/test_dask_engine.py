@@ -64,7 +64,7 @@ def village() -> Relational:
 WAYS = {
     "missing": ({}, MISSING),
     "cd": ({"objective": "cd"}, MISSING),
-    "order 3": ({"max_order": 3}, FULL),
+    "order 3": ({"features__max_order": 3}, FULL),
     "latent": ({"latent": {"topic": 2}}, MISSING),
     "ideal parent": ({"induction": "ideal-parent"}, FULL),
     "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
@@ -79,7 +79,7 @@ def saved(model, folder: Path) -> bytes:
 
 def assert_same_bytes(model, X, engine, folder: Path) -> None:
     alone = clone(model).fit(X)
-    away = clone(model).set_params(engine=engine)
+    away = clone(model).set_params(solver__engine=engine)
     in_time(lambda: away.fit(X))
     assert saved(alone, folder) == saved(away, folder)
     assert set(alone.history_["traffic"]) == {0}
@@ -152,12 +152,12 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
 
 @pytest.mark.slow
 def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tmp_path) -> None:
-    model = MarkovField(l1=3.0, engine=here.client)
+    model = MarkovField(l1=3.0, solver=Solver(engine=here.client))
     assert clone(model).engine is here.client
-    assert clone(clone(model)).get_params()["engine"] is here.client
+    assert clone(clone(model)).get_params()["solver__engine"] is here.client
     assert pickle.loads(pickle.dumps(model)).engine is None
-    address = MarkovField(l1=2.0, engine=here.address)
-    assert pickle.loads(pickle.dumps(address)).engine == here.address
+    address = MarkovField(l1=2.0, solver=Solver(engine=here.address))
+    assert pickle.loads(pickle.dumps(address)).solver.engine == here.address
     in_time(lambda: model.fit(FULL))
     assert model.engine is here.client
     again = pickle.loads(pickle.dumps(model))
@@ -171,4 +171,4 @@ def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tm
 @pytest.mark.parametrize("engine", [3, object(), ["dask://host"], Threads])
 def test_an_engine_of_another_kind_is_refused(engine) -> None:
     with pytest.raises(ValueError, match=r"engine must be None, a distributed\.Client, or the address"):
-        MarkovField(l1=2.0, engine=engine).fit(FULL)
+        MarkovField(l1=2.0, solver=Solver(engine=engine)).fit(FULL)

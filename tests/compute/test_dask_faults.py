@@ -22,7 +22,7 @@ from dask_processes import (
 )
 from threadpoolctl import threadpool_info
 
-from sparsefield import FitCallbacks, MarkovField, config
+from sparsefield import FitCallbacks, MarkovField, Solver, config
 from sparsefield.errors import ClusterError, DataError
 
 pytest.importorskip("distributed")
@@ -75,13 +75,13 @@ def assert_same(
 ) -> list[int]:
     """A fit, in the middle of which things happen ({iteration: what}), ends with the bytes of one on threads; tells the
     iterations that were heard of."""
-    model, left, heard = MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine, **more), dict(at or {}), []
+    model, left, heard = MarkovField(l1=2.0).set_params(**OPTIONS, solver__engine=engine, **more), dict(at or {}), []
 
     def hear(step) -> None:
         heard.append(step.iteration)
         left.pop(step.iteration, lambda: None)()
 
-    model.callbacks = FitCallbacks(on_iteration=hear)
+    model.set_params(solver__callbacks=FitCallbacks(on_iteration=hear))
     in_time(lambda: model.fit(X))
     assert not left, "the fit was too short for what should have happened"
     assert saved(model, folder) == bytes_on_threads(folder, X is INCOMPLETE)
@@ -148,7 +148,7 @@ def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> No
         here.start_worker(memory_limit="100MiB")
         here.wait_for(1)
         with pytest.raises(DataError, match=r"take 0\.\d GiB, and the 1 worker\(s\) have 0\.1 GiB.*: add workers"):
-            in_time(lambda: MarkovField(l1=2.0, engine=here.client).fit(X))
+            in_time(lambda: MarkovField(l1=2.0, solver=Solver(engine=here.client)).fit(X))
         assert not any(here.client.has_what().values())
 
 
@@ -157,7 +157,7 @@ def test_clusters_without_workers_with_other_versions_or_out_of_reach_are_refuse
 
     def refused(engine, how: str) -> None:
         with pytest.raises(ClusterError, match=how):
-            in_time(lambda: MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine).fit(COMPLETE))
+            in_time(lambda: MarkovField(l1=2.0).set_params(**OPTIONS, solver__engine=engine).fit(COMPLETE))
         assert [pool["num_threads"] for pool in threadpool_info()] == threads
 
     with silence(), monkeypatch.context() as patch:
@@ -197,7 +197,7 @@ def test_schedulers_and_workers_without_the_library_are_named(tmp_path, who) -> 
             here.connect()
             here.wait_for(1)
             with pytest.raises(ClusterError, match=rf"(?i){who}.*cannot import sparsefield.*install version"):
-                in_time(lambda: MarkovField(l1=2.0, engine=here.client).fit(COMPLETE))
+                in_time(lambda: MarkovField(l1=2.0, solver=Solver(engine=here.client)).fit(COMPLETE))
         finally:
             here.end()
 

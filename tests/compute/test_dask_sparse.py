@@ -13,8 +13,7 @@ from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse
 from sparsefield.induction import CFI, Grafting
 from sparsefield.objectives import EM, OBJECTIVES
-from sparsefield.solver.fit_state import TrainingOptions
-from sparsefield.solver.trainer import Trainer
+from sparsefield.solver import Path, TrainingOptions
 
 distributed = pytest.importorskip("distributed")
 
@@ -36,7 +35,7 @@ def learned(sample: SparseDataset, rule, engine: Engine):
     with engine:
         options = TrainingOptions(l1=12.0)
         parts = {"objective": OBJECTIVES["pl"](), "missing": EM(), "options": options}
-        return Trainer(sample, rule=rule, engine=engine, **parts).run()
+        return Path(sample, rule=rule, engine=engine, **parts).run()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

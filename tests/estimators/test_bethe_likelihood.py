@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import FixedGraph, MarkovField
+from sparsefield import Features, FixedGraph, MarkovField
 from sparsefield.app.datasets import make_markov_field
 
 
@@ -53,7 +53,7 @@ def test_missing_cells_and_several_states_are_learned_from() -> None:
 def test_contradictions_and_failures_are_named() -> None:
     X = binary_rows()
     with pytest.raises(ValueError, match="objective='bethe' learns pairs"):
-        MarkovField(objective="bethe", max_order=3).fit(X)
+        MarkovField(objective="bethe", features=Features(max_order=3)).fit(X)
     with pytest.raises(ValueError, match="use refit=True with objective='bethe'"):
         MarkovField(objective="bethe", refit="ml").fit(X)
     field = MarkovField(objective="bethe", l1=1.0, n_jobs=1).set_params(solver__max_iter=2)

@@ -16,6 +16,7 @@ from sparsefield import (
     AIS,
     EM,
     CRFClassifier,
+    Features,
     FixedGraph,
     HeldOut,
     MarkovField,
@@ -181,7 +182,7 @@ def test_a_refit_keeps_the_features_and_has_the_weights_of_the_likelihood(missin
     assert gradient == pytest.approx(np.zeros(len(gradient)), abs=2e-3)
 
 
-@pytest.mark.parametrize("options", [{"objective": "ml"}, {"refit": "ml", "max_order": 3}])
+@pytest.mark.parametrize("options", [{"objective": "ml"}, {"refit": "ml", "features": Features(3)}])
 def test_labels_of_a_classifier_have_the_conditional_likelihood(options) -> None:
     X = np.random.default_rng(3).normal(size=(80, 2)).round(1)
     Y = chain_rows(80, 3)
@@ -310,7 +311,7 @@ def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> 
     ("options", "words"),
     [
         ({"objective": "ml", "missing": "mean-field"}, "sums missing cells out: leave missing='auto'"),
-        ({"objective": "ml", "max_order": 3}, "use objective='pl' with refit='ml' for max_order=3"),
+        ({"objective": "ml", "features": Features(3)}, "use objective='pl' with refit='ml' for max_order=3"),
         ({"refit": "ml", "missing": EM(shift=[("a", "u", 1.0)])}, "leave EM\\(shift=...\\) out"),
         ({"objective": "ml", "latent": {"h": 2}}, "objective='ml' has no latent variables"),
     ],

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sparsefield import MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")
@@ -131,7 +131,7 @@ def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, pen
         induction=induction,
         objective=objective,
         l1=l1,
-        penalize_biases=penalize_biases,
+        features=Features(penalize_biases=penalize_biases),
         solver=Solver(max_iter=60),
         n_jobs=1,
         l2=0.5,
@@ -166,7 +166,12 @@ def wild_tables(draw):
 def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_biases, observe) -> None:
     observed = [0] if observe and X.shape[1] > 1 else None
     field = MarkovField(
-        objective=objective, l1=l1, l2=l2, penalize_biases=penalize_biases, solver=Solver(max_iter=80), n_jobs=1
+        objective=objective,
+        l1=l1,
+        l2=l2,
+        features=Features(penalize_biases=penalize_biases),
+        solver=Solver(max_iter=80),
+        n_jobs=1,
     )
     with warnings.catch_warnings():
         # Without penalties, separable data have no optimum: the fit may say that it did not get there.

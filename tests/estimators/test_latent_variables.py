@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
-from sparsefield import FixedGraph, MarkovField, Solver, conditional_log_likelihood
+from sparsefield import Features, FixedGraph, MarkovField, Solver, conditional_log_likelihood
 from sparsefield.errors import DataError
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
@@ -163,7 +163,7 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
     with pytest.raises(DataError, match="No column of X varies"):
         MarkovField(l1=2.0, latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
     with pytest.raises(ValueError, match="features of two columns only"):
-        MarkovField(l1=2.0, latent={"topic": 2}, max_order=3).fit(TRAIN)
+        MarkovField(l1=2.0, latent={"topic": 2}, features=Features(max_order=3)).fit(TRAIN)
 
 
 def test_a_latent_variable_helps_to_fill_gaps() -> None:

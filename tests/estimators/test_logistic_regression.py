@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from sparsefield import CRFClassifier, MarkovField, Solver
+from sparsefield import CRFClassifier, Features, MarkovField, Solver
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, inducti
     ours = CRFClassifier(
         l1=l1,
         l2=l2,
-        penalize_biases=False,
+        features=Features(penalize_biases=False),
         induction=induction,
         solver=Solver(kkt_tol=1e-5, tol=1e-10, max_iter=5000),
         n_jobs=1,
@@ -62,7 +62,7 @@ def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> N
     assert (y == "no").sum() > 125
     X = np.empty((250, 3), dtype=object)
     X[:, 0], X[:, 1], X[:, 2] = color, shape, numbers[:, 0]
-    options = {"l1": 2.0, "l2": 1.0, "penalize_biases": False, "coding": "reference", "n_jobs": 1}
+    options = {"l1": 2.0, "l2": 1.0, "features": Features(coding="reference"), "n_jobs": 1}
     ours = CRFClassifier(solver=Solver(kkt_tol=1e-5, tol=1e-10), **options).fit(X, y)
     design = np.column_stack([color == "blue", color == "red", shape == "round", numbers[:, 0]]).astype(float)
     theirs = LogisticRegression(solver="saga", C=1 / 3, l1_ratio=2 / 3, tol=1e-8, max_iter=20000, random_state=0)
@@ -80,7 +80,9 @@ def test_row_weights_are_scikit_learns(numbers) -> None:
     X = numbers - np.average(numbers, axis=0, weights=weight)
     X /= np.sqrt(np.average(X**2, axis=0, weights=weight))
     assert np.average(y, weights=weight) < 0.5
-    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_biases=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1)
+    ours = CRFClassifier(
+        l1=3.0, l2=1.0, features=Features(penalize_biases=False), solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1
+    )
     ours.fit(X, y, sample_weight=weight)
     theirs = LogisticRegression(solver="saga", C=1 / 4, l1_ratio=3 / 4, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(X, y, sample_weight=weight)
@@ -133,10 +135,9 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
     codes = np.array([rng.choice(4, p=row) for row in p])
     assert np.bincount(codes).argmax() == 0
     ours = CRFClassifier(
-        coding="reference",
+        features=Features(penalize_biases=penalize_biases, coding="reference"),
         l1=l1,
         l2=l2,
-        penalize_biases=penalize_biases,
         solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000),
         n_jobs=1,
     )

@@ -11,7 +11,7 @@ from plain import learn_plain_schema
 
 from sparsefield import (
     CRFClassifier,
-    HigherOrder,
+    Features,
     MarkovField,
     Relational,
     RelationalField,
@@ -20,7 +20,7 @@ from sparsefield import (
 )
 from sparsefield.data import as_source, compile_sparse
 
-OPTIONS = {"l1": 2.0, "max_order": 3, "max_order__expand": "all", "n_jobs": 1}
+OPTIONS = {"l1": 2.0, "features__max_order": 3, "features__expand": "all", "n_jobs": 1}
 X = exclusive(320, 0)
 
 
@@ -45,8 +45,8 @@ def test_features_name_three_variables_and_states(field) -> None:
 def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    assert again.max_order.max_order == 3
-    assert again.max_order.expand == "all"
+    assert again.features.max_order == 3
+    assert again.features.expand == "all"
     assert again.field_.theta.tobytes() == field.field_.theta.tobytes()
     assert np.array_equal(again.field_.features, field.field_.features)
     assert again.features_.equals(field.features_)
@@ -59,8 +59,9 @@ def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_order": 1}, "max_order must be a whole number from 2 to 100, or a HigherOrder such as .*; got 1"),
-        ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
+        ({"features": 3}, r"features must be None, or a Features such as Features\(max_order=3\); got 3"),
+        ({"features": Features(1)}, "max_order must be a whole number from 2 to 100, got 1"),
+        ({"features": Features(3), "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, words) -> None:
@@ -82,7 +83,7 @@ def test_a_classifier_takes_interactions_of_what_is_given() -> None:
     inputs = [0, 1, 3, 4]
     scores = []
     for max_order, lift in ((2, "active"), (3, "all")):
-        model = CRFClassifier(l1=2.0, max_order=HigherOrder(max_order=max_order, expand=lift), n_jobs=1).fit(
+        model = CRFClassifier(l1=2.0, features=Features(max_order=max_order, expand=lift), n_jobs=1).fit(
             train[:, inputs], train[:, 2]
         )
         scores.append(model.score(test[:, inputs], test[:, 2]))

@@ -17,7 +17,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import CovariateWarning, DataError
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.solver import Trainer, TrainingOptions
+from sparsefield.solver import Path, TrainingOptions
 from sparsefield.solver.model_selection import _observed_shares
 
 N = 20_000
@@ -86,7 +86,7 @@ def test_coins_stay_independent() -> None:
 def test_a_cluster_changes_no_bit(dask_client) -> None:
     X = hide(chain(900), 0.4)
     here = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    there = MarkovField(l1=2.0, engine=dask_client).fit(X)
+    there = MarkovField(l1=2.0, solver=Solver(engine=dask_client)).fit(X)
     assert np.array_equal(here.field_.theta, there.field_.theta)
     assert here.mc_error_ == there.mc_error_
 
@@ -134,7 +134,7 @@ def test_a_row_of_weight_2_is_two_rows() -> None:
     ("options", "fit"),
     [
         ({}, {"observed": ["x5"]}),
-        ({"max_order": 3}, {}),
+        ({"features__max_order": 3}, {}),
         ({"latent": {"h": 2}, "random_state": 0}, {}),
         ({"refit": True}, {}),
     ],
@@ -277,16 +277,12 @@ def test_wald_statistics_have_the_variance_of_estimates_from_incomplete_rows() -
             source = as_source(X)
             data = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
             options = TrainingOptions(l1=0.1, l2=0.01)
-            trainer = Trainer(
-                data, rule=FullL1(), objective=OBJECTIVES["pl"](), missing=EM(), options=options, engine=engine
-            )
-            trainer.run()
-            (weight,) = trainer.problem.theta[trainer.problem.n_target_columns :]
-            arcs = trainer.problem.working_set.arcs
-            assert isinstance(trainer.evaluator, DenseEvaluator)
-            (wald,) = trainer.evaluator.wald_statistics(arcs, np.array([weight]))[0] * _observed_shares(
-                trainer, arcs, 1
-            )
+            path = Path(data, rule=FullL1(), objective=OBJECTIVES["pl"](), missing=EM(), options=options, engine=engine)
+            path.run()
+            state, working_set = path.state, path.state.working_set
+            (weight,), arcs = working_set.theta[working_set.n_biases :], working_set.arcs
+            assert isinstance(state.problem, DenseEvaluator)
+            (wald,) = state.problem.wald_statistics(arcs, np.array([weight]))[0] * _observed_shares(state, arcs, 1)
         estimates.append(weight)
         variances.append(weight**2 / wald)
     assert np.var(estimates, ddof=1) == pytest.approx(np.mean(variances), rel=0.5)

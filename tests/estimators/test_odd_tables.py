@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from small_tables import N, X, cells
 
-from sparsefield import MarkovField
+from sparsefield import Features, MarkovField
 from sparsefield.errors import UnknownStateWarning
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
@@ -100,7 +100,9 @@ def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(state
     for seen in states:
         column = np.array([seen] * N, dtype=object)
         table = np.column_stack([column, cells(missing=0.0)[:, 1:].astype(object)])
-        field = MarkovField(l1=2.0, penalize_biases=penalize_biases, n_jobs=1).fit(table, states={"x0": states})
+        field = MarkovField(l1=2.0, features=Features(penalize_biases=penalize_biases), n_jobs=1).fit(
+            table, states={"x0": states}
+        )
         assert field.converged_
         assert np.abs(field.field_.theta).max() < 8
         assert field.predict_proba(table)["x0"][0, states.index(seen)] > 0.9

@@ -60,7 +60,7 @@ def test_dask_frames(client, missing, n_partitions) -> None:
     table = frame(3000, missing=missing)
     here = MarkovField(l1=5.0).fit(table, observed=["age"])
     parts = dd.from_pandas(table, npartitions=n_partitions)
-    there = MarkovField(l1=5.0, engine=client).fit(parts, observed=["age"])
+    there = MarkovField(l1=5.0, solver=Solver(engine=client)).fit(parts, observed=["age"])
     assert_same_optimum(there, here)
     assert len(there.features_)
     assert there.score(table) == pytest.approx(here.score(table), rel=1e-5)
@@ -75,7 +75,7 @@ def test_columns_of_every_kind(client, missing) -> None:
     parts = dd.from_pandas(table, npartitions=4)
     for kinds in ("auto", {"sleep": "nominal", "coin": "ordinal", "steps": "numeric", "mood": ["low", "high", "fair"]}):
         here = MarkovField(l1=5.0, kinds=kinds).fit(table)
-        there = MarkovField(l1=5.0, kinds=kinds, engine=client).fit(parts)
+        there = MarkovField(l1=5.0, kinds=kinds, solver=Solver(engine=client)).fit(parts)
         assert_same_optimum(there, here)
         assert {variable.kind for variable in here.field_.schema.variables} == {"nominal", "ordinal", "numeric"}
 
@@ -84,7 +84,7 @@ def test_dask_arrays_with_equal_rows(client) -> None:
     rows = frame(4000, seed=1)[["sleep", "works", "coin"]].to_numpy().astype(float)
     weight = np.random.default_rng(2).random(4000)
     here = MarkovField(l1=2.0, selection="ebic", refit=True).fit(rows, sample_weight=weight)
-    there = MarkovField(l1=2.0, selection="ebic", refit=True, engine=client)
+    there = MarkovField(l1=2.0, selection="ebic", refit=True, solver=Solver(engine=client))
     there.fit(da.from_array(rows, chunks=(1500, 2)), sample_weight=da.from_array(weight, chunks=700))
     assert_same_optimum(there, here)
     assert here.field_.record.n_rows == there.field_.record.n_rows == 4000
@@ -97,7 +97,7 @@ def test_tables_that_are_sparse_stay_so(client, monkeypatch) -> None:
     rows = (rng.random((3000, 30)) < 0.03).astype(int)
     rows[:, 1] |= rows[:, 0] & (rng.random(3000) < 0.8)
     here = MarkovField(l1=3.0).fit(rows)
-    there = MarkovField(l1=3.0, engine=client).fit(da.from_array(rows, chunks=(700, 30)))
+    there = MarkovField(l1=3.0, solver=Solver(engine=client)).fit(da.from_array(rows, chunks=(700, 30)))
     assert_same_optimum(there, here)
     assert ("x0", "x1") in set(zip(there.edges_["variable_a"], there.edges_["variable_b"], strict=True))
 
@@ -108,7 +108,7 @@ def test_l1_is_chosen_on_the_cluster(client) -> None:
     here = MarkovField(l1=2.0).set_params(**options).fit(table, observed=["age"])
     there = (
         MarkovField(l1=2.0)
-        .set_params(**options, engine=client)
+        .set_params(**options, solver__engine=client)
         .fit(dd.from_pandas(table, npartitions=3), observed=["age"])
     )
     assert_same_optimum(there, here)
@@ -118,7 +118,9 @@ def test_a_path_of_placed_rows(client) -> None:
     table = frame(1500, seed=9)
     here = regularization_path(MarkovField(l1=2.0, selection="ebic"), table, observed=["age"])
     parts = dd.from_pandas(table, npartitions=3)
-    there = regularization_path(MarkovField(l1=2.0, selection="ebic", engine=client), parts, observed=["age"])
+    there = regularization_path(
+        MarkovField(l1=2.0, selection="ebic", solver=Solver(engine=client)), parts, observed=["age"]
+    )
     np.testing.assert_allclose(there["l1"], here["l1"], rtol=1e-6)
     # Fits along a path are rough, and EBIC charges for each feature whose weight is nearly zero.
     np.testing.assert_allclose(there["score"], here["score"], rtol=0.01)
@@ -134,17 +136,17 @@ def test_a_fit_to_placed_rows_continues_from_its_checkpoint(client, tmp_path) ->
             raise StopError
 
     parts = dd.from_pandas(frame(3000, seed=4, missing=0.1), npartitions=3)
-    undisturbed = MarkovField(l1=2.0, engine=client).fit(parts, observed=["age"])
-    field = MarkovField(l1=2.0, engine=client, solver=Solver(checkpoint=tmp_path))
-    field.callbacks = FitCallbacks(on_iteration=stop)
+    undisturbed = MarkovField(l1=2.0, solver=Solver(engine=client)).fit(parts, observed=["age"])
+    field = MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path, engine=client))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=stop))
     with pytest.raises(StopError):
         field.fit(parts, observed=["age"])
     with pytest.raises(DataError, match="other data"):
-        MarkovField(l1=2.0, engine=client, solver=Solver(checkpoint=tmp_path)).fit(
+        MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path, engine=client)).fit(
             dd.from_pandas(frame(3000, seed=5), npartitions=3), observed=["age"]
         )
     heard: list[int] = []
-    field.callbacks = FitCallbacks(on_iteration=lambda step: heard.append(step.iteration))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=lambda step: heard.append(step.iteration)))
     field.fit(parts, observed=["age"])
     assert heard[0] > 1
     assert_same_optimum(field, undisturbed)
@@ -162,7 +164,7 @@ def test_a_fit_to_placed_rows_continues_from_its_checkpoint(client, tmp_path) ->
 )
 def test_partitions_that_make_no_table_are_refused(client, made, words) -> None:
     with pytest.raises(DataError, match=words):
-        MarkovField(l1=2.0, engine=client).fit(made())
+        MarkovField(l1=2.0, solver=Solver(engine=client)).fit(made())
 
 
 def partitions(*parts: pd.DataFrame):
@@ -181,7 +183,7 @@ def partitions(*parts: pd.DataFrame):
 def test_weights_that_do_not_fit_are_refused(client, weight, words) -> None:
     rows = da.from_array(np.arange(900).reshape(300, 3) % 2, chunks=(70, 3))
     with pytest.raises(ValueError, match=words):
-        MarkovField(l1=2.0, engine=client).fit(rows, sample_weight=weight)
+        MarkovField(l1=2.0, solver=Solver(engine=client)).fit(rows, sample_weight=weight)
 
 
 def test_a_csv_is_read_here_and_sent(client, tmp_path) -> None:
@@ -200,12 +202,17 @@ def test_what_cannot_be_done_is_said(client) -> None:
     with pytest.raises(DataError, match="engine=client"):
         MarkovField(l1=2.0).fit(table)
     with pytest.raises(DataError, match="selection='ebic'"):
-        MarkovField(l1="auto", engine=client).fit(table)
+        MarkovField(l1="auto", solver=Solver(engine=client)).fit(table)
     with pytest.raises(DataError, match="in parts"):
-        MarkovField(l1=2.0, latent={"topic": 2}, engine=client).fit(table)
+        MarkovField(l1=2.0, latent={"topic": 2}, solver=Solver(engine=client)).fit(table)
     field = MarkovField(l1=2.0).fit(frame(600), observed=["age"])
-    for ask in (field.score, field.transform, field.predict_proba, CRFClassifier(l1=2.0, engine=client).fit):
+    for ask in (
+        field.score,
+        field.transform,
+        field.predict_proba,
+        CRFClassifier(l1=2.0, solver=Solver(engine=client)).fit,
+    ):
         with pytest.raises(DataError, match=r"of Dask.*compute\(\)"):
             ask(table, *([np.zeros(600)] if ask.__name__ == "fit" else []))
     with pytest.raises(DataError, match="'nobody'"):
-        MarkovField(l1=2.0, engine=client).fit(table, observed=["nobody"])
+        MarkovField(l1=2.0, solver=Solver(engine=client)).fit(table, observed=["nobody"])

@@ -9,7 +9,7 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, rows_of, violation
 from plain import fill
 
-from sparsefield import CFI, EM, MarkovField, Solver
+from sparsefield import CFI, EM, Features, MarkovField, Solver
 from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
 
@@ -49,7 +49,7 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
     factors = np.append(np.ones(n), learned.layout.feature_factors(np.array(pairs)))
     worst = 0.0
     for k, (w, g) in enumerate(zip(theta, gradient, strict=True)):
-        free = k < n and not field.penalize_biases
+        free = k < n and not field.resolve("features").penalize_biases
         l1, l2 = (0.0, 0.0) if free else (field.l1 * factors[k], field.l2)
         worst = max(worst, violation(w, g + l2 * w, l1))
     return worst
@@ -67,7 +67,7 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
     table = compile_table(as_source(X), learned.schema, sample_weight=weight)
     slow = SlowField(learned.schema, learned.biases, learned.pairs, learned.weights)
     theta, factors = learned.weights, learned.layout.feature_factors(learned.pairs)
-    if field.penalize_biases:
+    if field.resolve("features").penalize_biases:
         theta, factors = np.append(learned.biases, theta), np.append(np.ones(len(learned.biases)), factors)
     return slow.pl_loss(rows_of(table)) + field.l1 * factors @ np.abs(theta) + field.l2 / 2 * np.square(theta).sum()
 
@@ -78,7 +78,7 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
 )
 def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_biases) -> None:
     X = correlated(1)
-    options = {"l1": l1, "l2": l2, "penalize_biases": penalize_biases, "n_jobs": 1}
+    options = {"l1": l1, "l2": l2, "features__penalize_biases": penalize_biases, "n_jobs": 1}
     options |= {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000}
     fields = {rule: MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
     best = min(field.objective_ for field in fields.values())
@@ -113,7 +113,7 @@ def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_bia
     come all the way, is off by about that much per hidden cell. Completions, here all of them, are nearer to theirs."""
     X = correlated(4, missing=0.15)
     latent = np.isnan(X).sum()
-    options = {"penalize_biases": penalize_biases, "missing": missing, "n_jobs": 1}
+    options = {"features__penalize_biases": penalize_biases, "missing": missing, "n_jobs": 1}
     field = MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5])
     full = MarkovField(l1=2.0).set_params(induction="full", **options).fit(X, observed=[5])
     assert field.converged_
@@ -162,7 +162,7 @@ def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
     """Independent of gradients: no small change of any one weight lowers the objective."""
     X = correlated(7, n_rows=60)
     field = MarkovField(
-        l1=1.0, penalize_biases=True, solver=Solver(kkt_tol=1e-6, tol=1e-12, max_iter=4000), n_jobs=1
+        l1=1.0, features=Features(penalize_biases=True), solver=Solver(kkt_tol=1e-6, tol=1e-12, max_iter=4000), n_jobs=1
     ).fit(X, observed=[5])
     learned = field.field_
     pairs = np.array(candidate_pairs(learned.schema))

@@ -19,10 +19,10 @@ from sparsefield import (
     EBIC,
     EM,
     CRFClassifier,
+    Features,
     FitCallbacks,
     Grafting,
     HeldOut,
-    HigherOrder,
     IdealParent,
     MarkovField,
     MeanField,
@@ -79,19 +79,15 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "l2": 0.25,
         "selection": EBIC(gamma=0.25),
         "refit": True,
-        "penalize_biases": True,
-        "max_order": HigherOrder(max_order=3, expand="all", order_penalty=3.0),
+        "features": Features(3, "all", order_penalty=3.0, coding="reference", penalize_biases=True),
         "penalty": "group",
         "missing": EM(max_error=0.05),
         "inference": MeanField(tolerance=1e-3),
         "kinds": {"a": "ordinal"},
-        "coding": "reference",
-        "solver": Solver(certify=False, max_iter=11, tol=1e-3, kkt_tol=0.5, stages=2, checkpoint="folder"),
-        "engine": "dask://host:8786",
+        "solver": Solver(1e-3, 0.5, 11, False, 2, "folder", "dask://host:8786", FitCallbacks(on_iteration=print)),
         "n_jobs": 2,
         "random_state": 9,
         "verbose": 1,
-        "callbacks": FitCallbacks(on_iteration=print),
     }
     if kind is MarkovField:
         options |= {"latent": {"topic": 2}, "observed": ["b"]}
@@ -108,7 +104,7 @@ def test_parameters_of_abbreviated_option_objects_are_listed() -> None:
     params = MarkovField().get_params()
     assert params["induction"] == "cfi"
     assert params["induction__threshold"] == 0.2
-    assert params["max_order__expand"] == "active"
+    assert params["features__expand"] == "active"
     assert params["solver__max_iter"] == Solver().max_iter
     assert "induction__threshold" not in MarkovField(induction="grafting").get_params()
     assert "induction__threshold" not in MarkovField().get_params(deep=False)
@@ -116,10 +112,12 @@ def test_parameters_of_abbreviated_option_objects_are_listed() -> None:
 
 def test_setting_an_option_replaces_the_abbreviation_by_an_object() -> None:
     given = CFI(batch_size=5)
-    field = MarkovField(induction=given).set_params(induction__threshold=0.1, max_order=4, max_order__expand="all")
+    field = MarkovField(induction=given).set_params(
+        induction__threshold=0.1, features__max_order=4, features__expand="all"
+    )
     assert field.induction == CFI(threshold=0.1, batch_size=5)
     assert given == CFI(batch_size=5)
-    assert field.max_order == HigherOrder(max_order=4, expand="all")
+    assert field.features == Features(max_order=4, expand="all")
     changed = MarkovField().set_params(induction="grafting", induction__batch_size=3, selection__folds=2)
     assert changed.induction == Grafting(batch_size=3)
     assert changed.selection == HeldOut(folds=2)

@@ -21,6 +21,7 @@ from sparsefield import (
     findings,
     load,
     plot_network,
+    solver,
     stability,
     write_report,
 )
@@ -32,7 +33,6 @@ from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.induction import CFI
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import Trainer, TrainingOptions
 
 EXACT = Solver(kkt_tol=1e-6, tol=1e-12)
 
@@ -80,11 +80,11 @@ def test_sparse_and_dense_columns_of_the_same_values_have_the_same_optimum(rule)
     full = Schema(schema.variables, schema.order)
     blocks = cut_into_blocks(full, sparse.labels.codes(), X.toarray().T.copy(), np.ones(len(Y)), full.n_columns)
     dense = DenseDataset.single(Table(full, tuple(blocks), len(Y)))
-    options, found = TrainingOptions(l1=3.0, kkt_tol=1e-5), []
+    options, found = solver.TrainingOptions(l1=3.0, kkt_tol=1e-5), []
     with Threads(1) as engine:
         for dataset in (sparse, dense):
             make = {"objective": OBJECTIVES["pl"](), "missing": EM(), "options": options, "engine": engine}
-            found.append(Trainer(dataset, rule=rule, **make).run())
+            found.append(solver.Path(dataset, rule=rule, **make).run())
     one, other = found
     assert one.converged
     assert other.converged

@@ -27,7 +27,7 @@ def score(rule, problem, factors, cut: float = 0.0) -> dict[tuple[int, int], tup
     return dict(zip(map(tuple, found.features.tolist()), values, strict=True))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", ["pl", "cd"])
 @given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
 def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, objective, seed, missing) -> None:
     problem = make_problem(seed, missing=missing)

@@ -61,7 +61,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
     assert np.array_equal(found.score, np.abs(found.gradient))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.3, 4.0]))
 def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem, name, seed, size) -> None:
     problem = with_conjunctions(make_problem(seed, states=(2, 3, 2), missing=0.2, size=size), seed, size=size)

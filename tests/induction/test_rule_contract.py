@@ -24,7 +24,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("name", RULES)
 @given(
-    objective=st.sampled_from(list(OBJECTIVES)),
+    objective=st.sampled_from(["pl", "cd"]),
     seed=st.integers(0, 2**32 - 1),
     shape=st.sampled_from(SHAPES),
     cut=st.sampled_from([0.0, 0.3, 2.0]),

@@ -13,7 +13,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, SparseTable
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs, unit_for
-from sparsefield.objectives import PseudoLikelihood, SparseEvaluator, make_evaluator
+from sparsefield.objectives import PseudoLikelihood, SparseEvaluator
 
 pytestmark = pytest.mark.grid(keep=1)
 
@@ -31,7 +31,7 @@ def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def factors_at(sample, engine, pairs, theta):
-    evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+    evaluator = PseudoLikelihood().make_problem(sample, engine)
     evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta)
     return evaluator.gradient_factors()
 

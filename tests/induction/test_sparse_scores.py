@@ -15,7 +15,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
-from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors, make_evaluator
+from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors
 
 NOTHING = np.empty(0, dtype=np.int64)
 SHAPES = {
@@ -37,7 +37,7 @@ def problem_of(make_problem, seed: int, shape: str, **options):
 
 
 def factors_at(sample, engine, pairs, theta):
-    evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+    evaluator = PseudoLikelihood().make_problem(sample, engine)
     evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta)
     return evaluator.gradient_factors()
 

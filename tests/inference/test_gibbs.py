@@ -7,7 +7,7 @@ import pytest
 from oracle import SlowField
 from plain import learn_plain_schema
 
-from sparsefield import MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
@@ -91,7 +91,11 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
     X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
     solver, kinds = Solver(kkt_tol=0.05), dict.fromkeys([f"x{v}" for v in range(4)], "nominal")
-    learned = MarkovField(kinds=kinds, coding="reference", l1=1.0, l2=0.0, n_jobs=1, solver=solver).fit(X).field_
+    learned = (
+        MarkovField(kinds=kinds, features=Features(coding="reference"), l1=1.0, l2=0.0, n_jobs=1, solver=solver)
+        .fit(X)
+        .field_
+    )
     truth = {}
     for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
         truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w

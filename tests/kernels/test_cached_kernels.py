@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import Features, MarkovField, Relational, RelationalField
 
 rng = np.random.default_rng(0)
 X = rng.integers(0, 3, (300, 8)).astype(float)
@@ -34,7 +34,7 @@ fits = {
     "bp": (MarkovField(l1=2.0, inference="bp"), missing),
     "latent": (MarkovField(l1=2.0, latent={"topic": 2}, random_state=0), binary),
     "latent, three states": (MarkovField(l1=2.0, latent={"topic": 3}, random_state=0), missing),
-    "order 3": (MarkovField(l1=2.0, max_order=3), binary),
+    "order 3": (MarkovField(l1=2.0, features=Features(max_order=3)), binary),
     "sparse": (MarkovField(l1=2.0), sparse),
     "linked": (RelationalField(l1=2.0), linked),
 }

@@ -305,7 +305,7 @@ def test_latent_variables_are_summed_out_as_enumeration_does(kind, engine) -> No
     for v, row in itertools.product(range(n_visible), range(problem.block.n_rows)):
         wanted -= problem.block.weight[row] * math.log(latent_conditional(problem, v, row)[codes[v, row]])
     sample = DenseDataset.single(problem.table)
-    evaluator = LatentEvaluator(sample, engine)
+    evaluator = LatentEvaluator(sample, PseudoLikelihood(), engine)
     loss, _ = evaluator.evaluate(evaluator.compile(sample.layout.arcs(field.pairs)), field.theta)
     assert loss == pytest.approx(wanted, rel=1e-10)
     found = predict_observed(field, sample, engine)
@@ -323,7 +323,7 @@ def test_latent_variables_are_summed_out_as_enumeration_does(kind, engine) -> No
 def test_the_gradient_with_latent_variables_is_the_derivative_of_the_loss(kind, engine) -> None:
     problem = make(kind, 10, missing=0.0, latent=(3,))
     field, sample = problem.field, DenseDataset.single(problem.table)
-    evaluator = LatentEvaluator(sample, engine)
+    evaluator = LatentEvaluator(sample, PseudoLikelihood(), engine)
     graphs = evaluator.compile(sample.layout.arcs(field.pairs))
     _, gradient = evaluator.evaluate(graphs, field.theta)
     for k in range(len(field.theta)):

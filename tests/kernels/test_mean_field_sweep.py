@@ -28,7 +28,7 @@ def part(block, rows: slice):
     )
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @given(seed=st.integers(0, 2**32 - 1), cuts=st.lists(st.integers(1, 19), max_size=5, unique=True))
 def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, seed, cuts) -> None:
     problem = make_problem(seed, n_rows=20)

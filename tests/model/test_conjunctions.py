@@ -11,7 +11,7 @@ from plain import learn_plain_schema
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sparsefield import MarkovField
+from sparsefield import Features, MarkovField
 from sparsefield.data import Layout, as_source
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.model import Field, bias_table, edge_table, feature_table
@@ -70,7 +70,7 @@ def test_features_whose_keys_would_overflow_are_refused() -> None:
         field.layout.keys(np.empty((0, 40), dtype=np.int64))
     X = np.column_stack([np.arange(40) % 2, np.arange(40) // 2 % 2])
     with pytest.raises(DataError, match="use a lower max_order"):
-        MarkovField(l1=2.0, max_order=64, n_jobs=1).fit(X)
+        MarkovField(l1=2.0, features=Features(max_order=64), n_jobs=1).fit(X)
 
 
 def test_feature_and_edge_tables_have_conjunctions() -> None:

@@ -9,7 +9,6 @@ from oracle import SlowField, candidate_features
 
 from sparsefield import config
 from sparsefield.model import pad_features
-from sparsefield.objectives import OBJECTIVES
 
 SHAPES = {
     "binary": {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
@@ -27,7 +26,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @pytest.mark.parametrize(("shape", "orders", "missing"), CASES)
 def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, name, shape, orders, missing) -> None:
     problem = with_conjunctions(make_problem(3, missing=missing, **SHAPES[shape]), 4, orders)
@@ -52,7 +51,7 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
     np.testing.assert_allclose(gradient, found, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = with_conjunctions(make_problem(8, share=0.3), 8)
     evaluator, _, _ = evaluate(problem, name)

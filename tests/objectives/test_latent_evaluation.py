@@ -13,7 +13,7 @@ from plain import learn_plain_schema
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.objectives import LatentEvaluator
+from sparsefield.objectives import LatentEvaluator, PseudoLikelihood
 
 COUNTS = (2, 3, 2, 4)
 """States of the columns that a table has; the last one is observed."""
@@ -71,7 +71,7 @@ def energy(slow: SlowField, q: list[float]) -> float:
 @pytest.mark.parametrize("latent", [(4,), (2, 3)])
 def test_loss_is_the_pseudo_likelihood_by_enumeration(latent) -> None:
     problem = Problem(0, latent=latent)
-    evaluator = LatentEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, PseudoLikelihood(), Threads(1))
     loss, _ = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     assert loss == pytest.approx(problem.slow_loss(), rel=1e-10)
 
@@ -79,7 +79,7 @@ def test_loss_is_the_pseudo_likelihood_by_enumeration(latent) -> None:
 @pytest.mark.parametrize(("latent", "missing"), [((4,), 0.0), ((2, 3), 0.3)])
 def test_gradient_is_the_derivative_of_the_loss(latent, missing) -> None:
     problem = Problem(1, latent=latent, missing=missing)
-    evaluator = LatentEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, PseudoLikelihood(), Threads(1))
     graphs, step = evaluator.compile(problem.arcs), 1e-5
     _, gradient = evaluator.evaluate(graphs, problem.theta)
     for k in range(len(problem.theta)):
@@ -93,7 +93,7 @@ def test_gradient_is_the_derivative_of_the_loss(latent, missing) -> None:
 def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> None:
     """What induction and certificate rely on, for candidates that are not in the field."""
     problem = Problem(2, latent=(3,))
-    evaluator = LatentEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, PseudoLikelihood(), Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     factors, n = evaluator.gradient_factors(), problem.schema.n_target_columns
     (errors,), (expectations,) = factors.errors[0], factors.expectations[0]
@@ -107,7 +107,7 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
 
 def test_weights_too_large_to_be_told_apart_give_a_finite_loss() -> None:
     problem = Problem(4, latent=(2,))
-    evaluator = LatentEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, PseudoLikelihood(), Threads(1))
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), 1e4 * problem.theta)
     assert np.isfinite(loss)
     assert np.isfinite(gradient).all()

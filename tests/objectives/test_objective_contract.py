@@ -11,7 +11,7 @@ from plain import graphs_of
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives import OBJECTIVES, CellObjective, DenseEvaluator
 
 SHAPES = {
     "binary": {"states": (2, 2, 2), "observed_states": (), "numbers": 0},
@@ -25,8 +25,9 @@ LOSS = {"pl": SlowField.pl_loss, "cd": SlowField.cd_loss}
 GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 
-def test_every_registered_objective_has_an_oracle() -> None:
-    assert set(OBJECTIVES) == set(LOSS) == set(GRADIENT)
+def test_every_registered_objective_over_cells_has_an_oracle() -> None:
+    over_cells = {name for name, kind in OBJECTIVES.items() if issubclass(kind, CellObjective)}
+    assert over_cells == set(LOSS) == set(GRADIENT)
 
 
 def evaluate(problem, name: str):
@@ -36,7 +37,7 @@ def evaluate(problem, name: str):
         return evaluator, loss, gradient
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @pytest.mark.parametrize(("shape", "missing"), [*zip(SHAPES, [0.3, 0.0, 0.3, 0.0, 0.3], strict=True)])
 def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, missing) -> None:
     problem = make_problem(3, missing=missing, **SHAPES[shape])
@@ -45,7 +46,7 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, mi
     np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, problem.rows, problem.pairs), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @pytest.mark.parametrize("size", [1e-8, 400.0])
 def test_extreme_weights_keep_their_digits(make_problem, name, size) -> None:
     problem = make_problem(11, size=size)
@@ -66,7 +67,7 @@ def _certain_loss(problem) -> float:
     return float(total)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 @given(
     seed=st.integers(0, 2**32 - 1),
     missing=st.sampled_from([0.0, 0.1, 0.5]),
@@ -91,7 +92,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     np.testing.assert_allclose(contrast.bias_gradient[0], exact[:n], rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = make_problem(8, share=0.3)
     evaluator, _, _ = evaluate(problem, name)
@@ -100,7 +101,7 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
     np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, pairs), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["pl", "cd"])
 def test_a_row_of_weight_k_is_that_row_k_times(make_problem, name) -> None:
     problem = make_problem(4, n_rows=10, missing=0.0)
     block = problem.table.blocks[0]

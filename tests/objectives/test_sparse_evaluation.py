@@ -14,7 +14,7 @@ from sparse_tables import sparse_of, sparse_sample
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_sparse, compile_table
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator
 
 SHAPES = {
     "binary": {"states": (2,) * 6, "observed_states": ()},
@@ -39,7 +39,7 @@ def evaluators(problem, engine, pairs=None, theta=None):
     theta = problem.theta if theta is None else theta
     found = []
     for sample in (sparse_sample(problem), problem.sample):
-        evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+        evaluator = PseudoLikelihood().make_problem(sample, engine)
         found.append((evaluator, *evaluator.evaluate(evaluator.compile(problem.layout.arcs(pairs)), theta)))
     assert isinstance(found[0][0], SparseEvaluator)
     assert isinstance(found[1][0], DenseEvaluator)
@@ -103,7 +103,7 @@ def test_rows_that_touch_more_states_than_buffers_hold_at_first(engine, monkeypa
     outcomes = []
     for table in (compile_sparse(source, schema), compile_table(source, schema)):
         sample = DenseDataset.single(table)
-        evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+        evaluator = PseudoLikelihood().make_problem(sample, engine)
         outcomes.append(evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta))
     assert outcomes[0][0] == pytest.approx(outcomes[1][0], rel=1e-11)
     assert outcomes[0][0] > 8 * 700
@@ -232,4 +232,4 @@ def test_rows_with_nothing_on_have_baseline_beliefs(make_problem, engine) -> Non
 def test_other_objectives_are_refused(make_problem, engine) -> None:
     problem = problem_of(make_problem, 1)
     with pytest.raises(ValueError, match="'cd'"):
-        make_evaluator(sparse_sample(problem), OBJECTIVES["cd"](), engine)
+        OBJECTIVES["cd"]().make_problem(sparse_sample(problem), engine)

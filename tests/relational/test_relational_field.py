@@ -54,7 +54,7 @@ def certificate(field: RelationalField, data, rows, q=None, counts: bool = True)
 
     def penalties(name) -> tuple[float, float]:
         """l1 and l2 of a feature; every state of these tables has an example."""
-        held = name in pairs or field.penalize_biases
+        held = name in pairs or field.resolve("features").penalize_biases
         return (field.l1, field.l2) if held else (0.0, 0.0)
 
     if not counts:
@@ -98,7 +98,7 @@ def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize
     data, rows = full
     field = (
         RelationalField(l1=2.0)
-        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_biases=penalize_biases)
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), features__penalize_biases=penalize_biases)
         .fit(data)
     )
     objective, worst = certificate(field, data, rows)

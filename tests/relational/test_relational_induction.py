@@ -124,7 +124,7 @@ def test_with_thresholds_both_products_leave_out_the_same(
 
 @pytest.mark.parametrize("name", RULES)
 @given(
-    objective=st.sampled_from(list(OBJECTIVES)),
+    objective=st.sampled_from(["pl", "cd"]),
     seed=SEEDS,
     cut=st.sampled_from([0.0, 0.3, 1.0]),
     known=st.floats(0.0, 1.0),

@@ -14,12 +14,12 @@ import pytest
 import scipy.sparse as sp
 from certificate import CodedTable, code_binary, code_table, true_violation
 
-from sparsefield import CRFClassifier, HigherOrder, MarkovField, Solver
+from sparsefield import CRFClassifier, Features, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.induction import Grafting
 from sparsefield.objectives import EM, PseudoLikelihood
-from sparsefield.solver import Trainer, TrainingOptions, WarmStart
+from sparsefield.solver import Path, TrainingOptions, WarmStart
 
 KINDS = ("nominal", "ordinal", "numeric", "binary", "mixed", "covariates")
 RULES = ("cfi", "grafting", "full")
@@ -68,7 +68,8 @@ def assert_certified(model: Any, table: CodedTable, tolerance: float = 1e-7) -> 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("induction", RULES)
 def test_pairs(kind, penalty, penalize_biases, coding, induction) -> None:
-    options = {"penalty": penalty, "penalize_biases": penalize_biases, "coding": coding, "induction": induction}
+    features = Features(penalize_biases=penalize_biases, coding=coding)
+    options = {"penalty": penalty, "features": features, "induction": induction}
     assert_certified(*fit(kind, l1=4.0 if kind in ("mixed", "covariates") else 2.0, **options))
 
 
@@ -107,7 +108,7 @@ def test_edges_that_were_begun_elsewhere_are_completed(penalty) -> None:
     some = np.arange(len(field.pairs)) % 3 == 0
     options = TrainingOptions(l1=2.0, l2=1.0, penalty=penalty, max_iter=1000)
     with Threads(1) as engine:
-        trainer = Trainer(
+        path = Path(
             dataset,
             rule=Grafting(),
             objective=PseudoLikelihood(),
@@ -116,7 +117,7 @@ def test_edges_that_were_begun_elsewhere_are_completed(penalty) -> None:
             engine=engine,
             start=WarmStart(field.biases, field.pairs[some], 0.1 * field.weights[some]),
         )
-        result = trainer.run()
+        result = path.run()
     assert result.converged
     violation = true_violation(model, code_table(field.schema, table), result.field)
     assert violation == pytest.approx(result.kkt_violation, abs=1e-7)
@@ -135,8 +136,8 @@ def test_a_selected_l1() -> None:
 def test_small_tiles_and_scorings_that_stop_early(kkt_tol, penalty, monkeypatch) -> None:
     """A candidate with the best score may violate optimality by less than others that were left out."""
     monkeypatch.setattr("sparsefield.config.TILE_STATES", 5)
-    for limit in ("automatic", "scored"):
-        monkeypatch.setattr(f"sparsefield.solver.batch_sizes.BatchSizes.{limit}", 1)
+    for limit in ("batch_size", "candidates_to_score"):
+        monkeypatch.setattr(f"sparsefield.solver.fit.{limit}", lambda *_: 1)
     assert_certified(*fit("mixed", 1, 100, l1=6.0, penalty=penalty, solver=Solver(kkt_tol=kkt_tol)))
 
 
@@ -162,7 +163,7 @@ def test_weights_of_rows_and_states_without_an_example(penalty) -> None:
     ],
 )
 def test_conjunctions(kind, order, induction, expand) -> None:
-    options = {"max_order": HigherOrder(max_order=order, expand=expand), "induction": induction}
+    options = {"features": Features(max_order=order, expand=expand), "induction": induction}
     assert_certified(*fit(kind, l1=1.0 if kind == "binary" else 4.0, **options))
 
 

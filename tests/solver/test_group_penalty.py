@@ -8,7 +8,7 @@ import pytest
 from oracle import SlowField, candidate_pairs, rows_of
 from scipy.special import expit
 
-from sparsefield import MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.data import as_source, compile_table
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.penalty import NonsmoothPenalty
@@ -138,7 +138,9 @@ def test_threads_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"max_order": 3}, {"induction": "ideal-parent"}, {"penalty": "groups"}], ids=lambda p: next(iter(p))
+    "params",
+    [{"features": Features(3)}, {"induction": "ideal-parent"}, {"penalty": "groups"}],
+    ids=lambda p: next(iter(p)),
 )
 def test_what_cannot_be_grouped_is_refused(params) -> None:
     with pytest.raises(ValueError, match="penalty"):

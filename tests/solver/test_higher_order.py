@@ -9,7 +9,7 @@ from oracle import SlowField, candidate_features, rows_of, violation
 from random_tables import hide
 from settled import clamped_loss, completed_loss
 
-from sparsefield import HigherOrder, MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.inference import MeanField
@@ -34,12 +34,12 @@ def triples_of(field: MarkovField) -> dict[tuple[str, ...], float]:
 def penalty_of(model: MarkovField) -> float:
     theta, n = model.field_.theta, model.field_.layout.n_target_columns
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, model.field_.features)])
-    some = slice(0 if model.penalize_biases else n, None)
+    some = slice(0 if model.resolve("features").penalize_biases else n, None)
     return float(l1[some] @ np.abs(theta[some]) + 0.5 * model.l2 * np.square(theta[some]).sum())
 
 
 def l1_of(model: MarkovField, features: np.ndarray) -> np.ndarray:
-    factor = model.get_params()["max_order__order_penalty"]
+    factor = model.get_params()["features__order_penalty"]
     return np.array([model.l1 * factor ** (sum(c >= 0 for c in f) - 2) for f in features.tolist()])
 
 
@@ -58,7 +58,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
         _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
     l2 = np.full(len(theta), model.l2)
-    if not model.penalize_biases:
+    if not model.resolve("features").penalize_biases:
         l1[:n] = l2[:n] = 0.0
     return max(violation(t, g + q * t, p) for t, g, q, p in zip(theta, gradient, l2, l1, strict=True))
 
@@ -70,11 +70,11 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_expanded() -> None:
     X, held_out = exclusive(320, 0), exclusive(160, 1)
     options = {"l1": L1, "n_jobs": 1}
     scores = []
-    for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "max_order__expand": "all"}):
-        field = MarkovField(l1=2.0).set_params(**options, **more).fit(X)
+    for features in (Features(2), Features(3), Features(3, "all")):
+        field = MarkovField(**options, features=features).fit(X)
         assert field.converged_
-        assert not len(field.field_.weights) or more.get("max_order__expand") == "all"
-        assert list(triples_of(field)) == ([TRIPLE] if more.get("max_order__expand") == "all" else [])
+        assert not len(field.field_.weights) or features.expand == "all"
+        assert list(triples_of(field)) == ([TRIPLE] if features.expand == "all" else [])
         scores.append(field.score(held_out))
     assert scores[0] == pytest.approx(5 * np.log(0.5), abs=0.05)
     assert scores[1] == scores[0]
@@ -84,7 +84,7 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_expanded() -> None:
 def test_where_pairs_show_something_triples_grow_from_these() -> None:
     X, held_out = triangle(800, 0), triangle(800, 1)
     pairs, active, every = (
-        MarkovField(l1=6.0, n_jobs=1, max_order=HigherOrder(max_order=order, expand=expand)).fit(X)
+        MarkovField(l1=6.0, n_jobs=1, features=Features(max_order=order, expand=expand)).fit(X)
         for order, expand in ((2, "active"), (3, "active"), (3, "all"))
     )
     for field in (active, every):
@@ -101,7 +101,7 @@ def test_four_columns_grow_from_three() -> None:
     X = rng.integers(0, 2, (600, 3))
     on = np.where(X.all(axis=1), 0.95, 0.1)
     X = np.column_stack([X, rng.random(600) < on]).astype(int)
-    three, four = (MarkovField(l1=1.0, max_order=order, n_jobs=1).fit(X) for order in (3, 4))
+    three, four = (MarkovField(l1=1.0, features=Features(max_order=order), n_jobs=1).fit(X) for order in (3, 4))
     assert four.field_.conjunctions.shape[1] == 4
     assert [0, 1, 2, 3] in four.field_.conjunctions.tolist()
     assert four.objective_ < three.objective_
@@ -117,8 +117,10 @@ def test_four_columns_grow_from_three() -> None:
 )
 def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_biases, induction, make) -> None:
     X = make(160, 3)
-    options = {"l1": 1.5, "max_order": 3, "max_order__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
-    model = MarkovField(l1=2.0).set_params(**options, induction=induction, penalize_biases=penalize_biases).fit(X)
+    options = {"l1": 1.5, "features__max_order": 3, "features__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
+    model = (
+        MarkovField(l1=2.0).set_params(**options, induction=induction, features__penalize_biases=penalize_biases).fit(X)
+    )
     assert model.converged_
     assert len(model.field_.conjunctions) > 3
     assert model.kkt_violation_ <= 0.01 * 1.5
@@ -134,7 +136,7 @@ def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_biases, 
 def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
     """With expand="active" it speaks of what may grow from the field alone: the test above has teeth."""
     X = exclusive(320, 0)
-    model = MarkovField(l1=L1, max_order=3, n_jobs=1).fit(X)
+    model = MarkovField(l1=L1, features=Features(max_order=3), n_jobs=1).fit(X)
     assert model.converged_
     assert worst_violation(model, X) > 50.0
 
@@ -144,10 +146,10 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) 
     X = triangle(200, 5)
     options = {
         "l1": 1.0,
-        "max_order": HigherOrder(max_order=3, expand=expand),
+        "features": Features(max_order=3, expand=expand),
         "solver__kkt_tol": 1e-4,
         "solver__tol": 1e-9,
-        "penalize_biases": penalize_biases,
+        "features__penalize_biases": penalize_biases,
         "n_jobs": 1,
     }
     found = [
@@ -167,8 +169,8 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) 
 def test_with_missing_cells_the_fit_settles(expand, missing) -> None:
     """The objective is that of the completions, or of the beliefs, that the field itself has of missing cells."""
     X = hide(triangle(300, 2), 0.15, seed=0)
-    order = HigherOrder(max_order=3, expand=expand)
-    model = MarkovField(l1=2.0, max_order=order, missing=missing, n_jobs=1).fit(X)
+    features = Features(max_order=3, expand=expand)
+    model = MarkovField(l1=2.0, features=features, missing=missing, n_jobs=1).fit(X)
     assert model.converged_
     assert TRIPLE in triples_of(model)
     loss = completed_loss(model, X) if missing == "em" else clamped_loss(model, X, MeanField())
@@ -178,7 +180,7 @@ def test_with_missing_cells_the_fit_settles(expand, missing) -> None:
 def test_cd_learns_triples_too() -> None:
     X = exclusive(320, 0)
     model = MarkovField(
-        l1=2.0, objective="cd", max_order=HigherOrder(max_order=3, expand="all"), solver=Solver(certify=False), n_jobs=1
+        l1=2.0, objective="cd", features=Features(max_order=3, expand="all"), solver=Solver(certify=False), n_jobs=1
     ).fit(X)
     assert TRIPLE in triples_of(model)
     asked = X.astype(float)
@@ -194,6 +196,6 @@ def test_threads_change_no_bit(tmp_path, monkeypatch) -> None:
     X = hide(triangle(100, 7), 0.1, seed=0)
     files = []
     for n_jobs in (1, 2):
-        MarkovField(l1=0.7, max_order=HigherOrder(max_order=3, expand="all"), n_jobs=n_jobs).fit(X).save(tmp_path / "m")
+        MarkovField(l1=0.7, features=Features(max_order=3, expand="all"), n_jobs=n_jobs).fit(X).save(tmp_path / "m")
         files.append((tmp_path / "m").read_bytes())
     assert files[0] == files[1]

@@ -14,9 +14,9 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.induction import RULES
 from sparsefield.objectives import EM, OBJECTIVES
-from sparsefield.solver import PathTrainer, SelectionOptions, Trainer, TrainingOptions
+from sparsefield.solver import Path, SelectionOptions, TrainingOptions
 from sparsefield.solver.l1_search import FoldGrid, SearchResult, search_l1
-from sparsefield.solver.regularization_path import BatchScores, PathFold
+from sparsefield.solver.path import BatchScores, PathFold
 from sparsefield.solver.selection_folds import _batches, _RowScorer
 
 VALUES = 100.0 * 0.75 ** np.arange(40)
@@ -92,21 +92,19 @@ def test_scores_do_not_depend_on_the_weights_that_a_fold_starts_from() -> None:
     options = TrainingOptions(l1=1e12, kkt_tol=0.2, rough=True)
     with Threads(1) as engine:
 
-        def trainer(sample: DenseDataset) -> PathTrainer:
-            return PathTrainer(
-                Trainer(
-                    sample,
-                    rule=RULES["cfi"](),
-                    objective=OBJECTIVES["pl"](),
-                    missing=EM(),
-                    options=options,
-                    engine=engine,
-                )
+        def path(sample: DenseDataset) -> Path:
+            return Path(
+                sample,
+                rule=RULES["cfi"](),
+                objective=OBJECTIVES["pl"](),
+                missing=EM(),
+                options=options,
+                engine=engine,
             )
 
         score = _RowScorer(whole.subset(held_out), _batches(held_out, None), engine, SelectionOptions())
-        leak, own = trainer(whole), PathFold(trainer(whole.subset(np.arange(60, 300))), score, ahead=False)
-        leak.trainer.run()
+        leak, own = path(whole), PathFold(path(whole.subset(np.arange(60, 300))), score, ahead=False)
+        leak.run()
         seen = leak.fit_at(4.0).field
         biased = score(leak).values.mean()
         own.begin()

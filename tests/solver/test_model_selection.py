@@ -23,12 +23,11 @@ from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import (
-    PathTrainer,
-    Trainer,
+    Path,
     TrainingOptions,
 )
 from sparsefield.solver.model_selection import prune_by_wald
-from sparsefield.solver.regularization_path import ebic
+from sparsefield.solver.path import ebic
 
 
 def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.ndarray:
@@ -42,10 +41,10 @@ def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None 
     )
 
 
-def trainer_of(
+def path_of(
     sample: DenseDataset, engine: Threads, rule: str = "cfi", missing: EM | MeanField | None = None, **options: Any
-) -> PathTrainer:
-    trainer = Trainer(
+) -> Path:
+    return Path(
         sample,
         rule=RULES[rule](),
         objective=OBJECTIVES["pl"](),
@@ -53,7 +52,6 @@ def trainer_of(
         options=TrainingOptions(**options),
         engine=engine,
     )
-    return PathTrainer(trainer)
 
 
 # -- the path ----------------------------------------------------------------------------------------------------------
@@ -63,11 +61,11 @@ def trainer_of(
 def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, penalize_biases: bool) -> None:
     sample = sample_of(chain(300))
     with Threads(1) as engine:
-        trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_biases=penalize_biases)
-        trainer.trainer.run()
-        first = trainer.l1_max()
+        path = path_of(sample, engine, rule, l1=1e12, penalize_biases=penalize_biases)
+        path.run()
+        first = path.l1_max()
         at, below = (
-            trainer_of(sample, engine, rule, l1=l1, penalize_biases=penalize_biases, kkt_tol=1e-4).trainer.run().field
+            path_of(sample, engine, rule, l1=l1, penalize_biases=penalize_biases, kkt_tol=1e-4).run().field
             for l1 in (1.001 * first, 0.98 * first)
         )
     assert len(at.weights) == 0
@@ -78,15 +76,15 @@ def test_going_down_ends_where_a_fresh_fit_does() -> None:
     sample = sample_of(chain(400))
     options: dict[str, Any] = {"kkt_tol": 1e-3}
     with Threads(1) as engine:
-        trainer = trainer_of(sample, engine, l1=1e12, **options)
-        trainer.trainer.run()
+        path = path_of(sample, engine, l1=1e12, **options)
+        path.run()
         for l1 in (100.0, 60.0, 40.0, 25.0, 16.0, 10.0):
-            walked = trainer.step_to(l1)
-            fresh = trainer_of(sample, engine, l1=l1, **options).trainer.run()
+            walked = path.step_to(l1)
+            fresh = path_of(sample, engine, l1=l1, **options).run()
             assert walked.objective == pytest.approx(fresh.objective, rel=2e-3)
         # With its certificate it is the very optimum, also on the way up.
         for l1 in (10.0, 30.0):
-            again, fresh = trainer.fit_at(l1), trainer_of(sample, engine, l1=l1, **options).trainer.run()
+            again, fresh = path.fit_at(l1), path_of(sample, engine, l1=l1, **options).run()
             assert again.converged
             assert again.objective == pytest.approx(fresh.objective, rel=1e-6)
 
@@ -104,9 +102,9 @@ def test_where_nothing_depends_on_anything_nothing_is_selected() -> None:
 def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     X = chain(400)
     with Threads(1) as engine:
-        trainer = trainer_of(sample_of(X), engine, l1=20.0)
-        field = trainer.trainer.run().field
-        found = ebic(trainer.trainer, 0.25)
+        path = path_of(sample_of(X), engine, l1=20.0)
+        field = path.run().field
+        found = ebic(path.state, 0.25)
     weights = np.zeros((8, 8))
     weights[field.pairs[:, 0], field.pairs[:, 1]] = field.weights
     weights += weights.T
@@ -159,9 +157,9 @@ def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
 def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
     X = chain(2000, columns=6)
     with Threads(1) as engine:
-        trainer = trainer_of(sample_of(X), engine, l1=1.0)
-        before = trainer.trainer.run().field
-        after = prune_by_wald(trainer, 0.01)
+        path = path_of(sample_of(X), engine, l1=1.0)
+        before = path.run().field
+        after = prune_by_wald(path, 0.01).field
     neighbors = {(k, k + 1) for k in range(5)}
     assert len(before.weights) > len(neighbors)
     assert {tuple(pair) for pair in after.pairs.tolist()} == neighbors
@@ -173,12 +171,12 @@ def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
         for seed in range(12):
             rng = np.random.default_rng(seed)
             X = rng.choice(4, (1500, 3), p=[0.4, 0.3, 0.2, 0.1])
-            trainer = trainer_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
-            trainer.trainer.run()
-            problem = trainer.trainer.problem
-            trainer.refit_without_l1(np.ones(len(problem.working_set), dtype=bool), 1e-6)
-            weights = problem.theta[problem.n_target_columns :]
-            found.append(problem.evaluator.wald_statistics(problem.working_set.arcs, weights)[0])
+            path = path_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
+            path.run()
+            working_set = path.state.working_set
+            path.refit_without_l1(np.ones(len(working_set), dtype=bool), 1e-6)
+            weights = working_set.theta[working_set.n_biases :]
+            found.append(path.state.problem.wald_statistics(working_set.arcs, weights)[0])
     found = np.concatenate(found)
     assert len(found) == 12 * 27
     assert 0.8 < found.mean() < 1.2

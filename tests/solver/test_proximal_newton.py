@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import HigherOrder, MarkovField, Solver
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.objectives import RegressionHessian
 from sparsefield.objectives.curvature import MIN_DIAGONAL
+from sparsefield.solver.optimizer import Optimizer
 from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.proximal_newton import NewtonModel
-from sparsefield.solver.working_problem import WorkingProblem
 
 
 def table(rows: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def shared_model(seed: int) -> tuple[NewtonModel, np.ndarray]:
         cross, inverse = hessian[:1, 1:], 1.0 / hessian[:1, :1]
         matrix = (hessian[1:, 1:] - cross.T @ inverse @ cross).astype(np.float32)
         regressions.append(RegressionHessian(places[1:], matrix, places[:1], inverse, inverse @ cross))
-    return NewtonModel(np.zeros(6), regressions), whole
+    return NewtonModel(6, regressions), whole
 
 
 def minimum(hessian: np.ndarray, theta: np.ndarray, gradient: np.ndarray, strengths: np.ndarray) -> np.ndarray:
@@ -72,14 +72,14 @@ def test_no_parameter_changes_by_more_than_the_bound() -> None:
 
 
 # With expand="active" the candidates depend on which pairs were active on the way, and so does the optimum.
-ALL_TRIPLES = {"max_order": HigherOrder(max_order=3, expand="all")}
+ALL_TRIPLES = {"features": Features(max_order=3, expand="all")}
 
 
-@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, ALL_TRIPLES], ids=str)
+@pytest.mark.parametrize("options", [{}, {"features": Features(penalize_biases=True)}, ALL_TRIPLES], ids=str)
 def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(monkeypatch, options) -> None:
     objectives = []
     for cost in (0.0, np.inf):
-        monkeypatch.setattr(WorkingProblem, "_newton_cost", lambda self, cost=cost: cost)
+        monkeypatch.setattr(Optimizer, "_newton_cost", lambda self, cost=cost: cost)
         field = MarkovField(l1=3.0, n_jobs=1, solver=Solver(kkt_tol=1e-4), **options).fit(table())
         assert field.converged_
         objectives.append(field.field_.record.objective)

@@ -46,7 +46,7 @@ def assert_same_optimum(one: MarkovField, other: MarkovField, tiny: float = 0.02
     "options",
     [
         {"induction": "cfi", "induction__threshold": 0.0},
-        {"induction": "grafting", "penalize_biases": True, "l2": 0.0},
+        {"induction": "grafting", "features__penalize_biases": True, "l2": 0.0},
         {"induction": "full", "l2": 5.0, "l1": 0.5},
         {"induction": FixedGraph(edges=[(k, k + 1) for k in range(24)] + [(3, 9)])},
         {"solver__stages": 2, "induction__batch_size": 3, "induction__steps_per_batch": "converge"},

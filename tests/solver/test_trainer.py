@@ -8,7 +8,7 @@ from random_tables import chain, hide
 from settled import clamped_loss, completed_loss
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver
+from sparsefield import CFI, EM, CRFClassifier, Features, MarkovField, Solver
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.inference import MeanField
 
@@ -80,7 +80,7 @@ def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further
     """Where biases are penalized, they move as pairs join; of network 1 no candidate stands out before."""
     made = make_markov_field(8, 100, burn_in=100, thin=10, seed=seed)
     rule = CFI(threshold=0.0) if induction == "cfi" else induction
-    options = {"induction": rule, "l1": 2.0, "penalize_biases": True, "n_jobs": 1}
+    options = {"induction": rule, "l1": 2.0, "features__penalize_biases": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
     field = (
         MarkovField(l1=2.0)
@@ -105,9 +105,9 @@ def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further
 @pytest.mark.parametrize("induction", ["full", "grafting"])
 def test_without_a_certificate_a_fit_with_missing_cells_ends_too(induction) -> None:
     X = hide(correlated(80), 0.2)
-    field = MarkovField(l1=2.0, induction=induction, solver=Solver(certify=False), penalize_biases=True, n_jobs=1).fit(
-        X
-    )
+    field = MarkovField(
+        l1=2.0, induction=induction, solver=Solver(certify=False), features=Features(penalize_biases=True), n_jobs=1
+    ).fit(X)
     assert field.n_iter_ < 500
     assert field.history_["phase"][-1] == "optimize"
 
@@ -115,7 +115,7 @@ def test_without_a_certificate_a_fit_with_missing_cells_ends_too(induction) -> N
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
     X = hide(correlated(), missing)
-    field = MarkovField(n_jobs=1, l1=1e5, penalize_biases=True).fit(X)
+    field = MarkovField(n_jobs=1, l1=1e5, features=Features(penalize_biases=True)).fit(X)
     assert not field.field_.theta.any()
     assert field.converged_
     assert len(field.features_) == 0

@@ -1,4 +1,4 @@
-"""This module estimates the weights of fixed features again from resampled rows, many resamples at a time.
+"""Resampled rows: weights of fixed features that are estimated again, many resamples at a time, and new selections.
 
 A resample is a weighting of the rows. Its optimum is near that of all rows, so steps that use the Hessian of all rows
 converge fast, and a batch of resamples shares its matrix products. A resample that converges slowly gets Newton steps
@@ -8,16 +8,20 @@ with its own Hessian.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield.analysis.godambe import Estimate, minimize, pseudo_inverse
-from sparsefield.analysis.refit_problem import RefitProblem
+from sparsefield.analysis.refit import Estimate, RefitProblem, minimize, pseudo_inverse
 from sparsefield.compute import Threads
+from sparsefield.data import DenseDataset, weigh_rows
+from sparsefield.estimators import FieldEstimator
+from sparsefield.estimators.training import make_path, training_options
+from sparsefield.model import Field, pad_features
+from sparsefield.solver import WarmStart
 from sparsefield.solver.checkpoint import CheckpointFile
 
 BATCH = 128
@@ -44,7 +48,7 @@ MEMORY = 4
 RIDGE = 1e-8
 """Added to the least squares over remembered steps, as a share of their size."""
 
-BATCHES_BETWEEN_SAVES = 8
+BATCHES_BETWEEN_SAVES, FITS_BETWEEN_SAVES = 8, 10
 
 Weighting = Callable[[int], np.ndarray]
 """Returns the factors (rows,) of the weights of the rows in the resample with a given number."""
@@ -128,7 +132,8 @@ class Resampling:
 
         ``saved`` keeps the finished resamples, so that an interrupted run can be continued.
         """
-        found = self._load(saved)
+        done = None if saved is None else saved.load()
+        found = np.empty((0, len(self.estimate.theta) - self.problem.n_biases)) if done is None else done[0]["draws"]
         starts = range(len(found), count, self.batch_size)
         with Threads(n_jobs) as engine:
             batches = engine.stream(lambda start: self._solve(start, min(start + self.batch_size, count)), starts)
@@ -154,16 +159,11 @@ class Resampling:
         widest = max((len(variable.states) for variable in schema.targets), default=1)
         return int(np.clip(MAX_BATCH_NUMBERS // max(widest * self.problem.n_rows, 1), 1, BATCH))
 
-    def _load(self, saved: CheckpointFile | None) -> np.ndarray:
-        found = None if saved is None else saved.load()
-        nothing = np.empty((0, len(self.estimate.theta) - self.problem.n_biases))
-        return nothing if found is None else found[0]["draws"]
-
     def _solve(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the estimated weights of some resamples, (resamples, features), and which converged."""
         problem = self.problem
         weights = np.stack([self.weighting(number) for number in range(start, stop)], axis=1)
-        weights *= problem.block.weight[:, None]
+        weights *= problem.rows.weight[:, None]
         starts = problem.starts(self.estimate.theta, weights)
         thetas, converged = self._shared_steps(weights, starts)
         for k in np.flatnonzero(~converged):
@@ -171,7 +171,7 @@ class Resampling:
             rows = np.flatnonzero(weights[:, k])
             part, weight = problem.subset(rows), weights[rows, k]
             points = starts[:, k], thetas[:, k]
-            losses = [part.loss(point, weight) for point in points]
+            losses = [part.evaluate(point, weight)[0] for point in points]
             found = minimize(part, points[int(np.argmin(losses))], weight, TOLERANCE)
             thetas[:, k], converged[k] = found.theta, found.converged
         return thetas[problem.n_biases :].T, converged
@@ -214,3 +214,48 @@ class Resampling:
 def count_from(progress: Progress | None, before: int, total: int) -> Progress | None:
     """Return the progress of a part of all resamples, after ``before`` others."""
     return None if progress is None else lambda done, _: progress(before + done, total)
+
+
+def learn_again(
+    estimator: FieldEstimator, rows: DenseDataset, l1: float, weighting: Weighting, numbers: range
+) -> Iterator[Field]:
+    """Yield the fields that are learned from resamples with some numbers, each from the fitted one.
+
+    Results do not depend on threads.
+    """
+    options, start = training_options(estimator, l1), WarmStart.from_field(estimator.field_)
+
+    def learn(number: int) -> Field:
+        factors = weighting(number)
+        drawn = np.flatnonzero(factors)
+        resample = weigh_rows(rows.subset(drawn), factors[drawn])
+        with Threads(1) as engine:
+            return make_path(estimator, resample, options, engine, start=start).run().field
+
+    with Threads(estimator.n_jobs) as engine:
+        yield from engine.stream(learn, numbers)
+
+
+def select_again(
+    estimator: FieldEstimator,
+    rows: DenseDataset,
+    weighting: Weighting,
+    count: int,
+    progress: Progress | None = None,
+    saved: CheckpointFile | None = None,
+) -> np.ndarray:
+    """Return which features of a field resamples 0, 1, ... select at the same l1, bool, (count, features).
+
+    ``saved`` keeps the finished resamples, so that an interrupted run can be continued.
+    """
+    field, done = estimator.field_, None if saved is None else saved.load()
+    selected = [] if done is None else list(done[0]["selected"].astype(bool))
+    for learned in learn_again(estimator, rows, estimator.l1_, weighting, range(len(selected), count)):
+        width = max(field.features.shape[1], learned.features.shape[1])
+        own, others = (field.layout.keys(pad_features(each.features, width)) for each in (field, learned))
+        selected.append(np.isin(own, others))
+        if progress is not None:
+            progress(len(selected), count)
+        if saved is not None and (len(selected) % FITS_BETWEEN_SAVES == 0 or len(selected) == count):
+            saved.save({"selected": np.array(selected, dtype=np.uint8)}, {})
+    return np.array(selected, dtype=bool).reshape(len(selected), len(field.features))

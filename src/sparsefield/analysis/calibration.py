@@ -259,27 +259,6 @@ def _quarters(variable: Variable, beliefs: np.ndarray, truth: np.ndarray) -> tup
     return beliefs @ np.eye(QUARTERS)[group], group[truth]
 
 
-def count_signals_and_errors(
-    sample: DenseDataset, answers: CellProbabilities, bins: int = 40
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return edges of bins from -1 to 1, and histograms of the errors and of the signals of known cells.
-
-    An error is q1 - q0 (Definition 1): the probability of a state given all other cells, minus its observed value. A
-    signal is q0 minus its mean over the rows (Definition 2). Reference states are left out.
-    """
-    edges = np.linspace(-1.0, 1.0, bins + 1)
-    errors, signals = np.zeros(bins), np.zeros(bins)
-    for t, table in enumerate(sample.tables):
-        codes, offsets = table.codes(), table.schema.coding.state_offsets
-        for v, variable in enumerate(table.schema.targets):
-            seen = codes[v] >= 0
-            for state in range(int(offsets[v]) + variable.has_reference, int(offsets[v + 1])):
-                q0 = answers.marginals[t][state]
-                errors += np.histogram(np.clip((answers.conditionals[t][state] - q0)[seen], -1, 1), edges)[0]
-                signals += np.histogram((q0 - q0.mean())[seen], edges)[0]
-    return edges, errors, signals
-
-
 def known_cells(
     sample: DenseDataset, answers: CellProbabilities
 ) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:

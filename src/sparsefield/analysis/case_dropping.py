@@ -10,23 +10,19 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.bootstrap import Progress, Resampling, Weighting, count_from, dropped_rows
-from sparsefield.analysis.godambe import minimize
-from sparsefield.analysis.interval_warnings import warn_if_not_converged
+from sparsefield.analysis.bootstrap import Progress, Resampling, count_from, dropped_rows, learn_again
+from sparsefield.analysis.confidence_intervals import warn_if_not_converged
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.refit_rows import compile_refit
-from sparsefield.analysis.resampled_selection import learn_again
-from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, LocalDataset
+from sparsefield.analysis.refit import compile_refit, minimize
+from sparsefield.compute import Threads
 from sparsefield.data.frame_building import make_frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.training import make_trainer, training_options
 from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 from sparsefield.parameter_checks import raise_problems
-from sparsefield.solver import Trainer, warm_start
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""
@@ -109,13 +105,10 @@ class EdgeCentrality:
 
     def __init__(self, field: Field) -> None:
         network = Network(field)
-        self._n_nodes, self._ends, self._signs = network.n_variables, network.ends, network.signs
-        members = [network.feature_numbers(k) for k in range(len(network.strengths))]
-        sizes = [len(mine) for mine in members]
-        self._edge = np.repeat(np.arange(len(members)), sizes)
-        self._feature = np.concatenate([[], *members]).astype(np.int64)
-        weights = np.concatenate([field.weights, field.conjunction_weights])
-        self._directions = weights[self._feature] / np.repeat(network.strengths, sizes)
+        self._signs, self._directions = network.signs, network.directions().T
+        edge = np.repeat(np.arange(len(network.ends)), 2)
+        shape = len(network.ends), network.n_variables
+        self._ends = sp.csr_array((np.ones(len(edge)), (edge, network.ends.ravel())), shape=shape)
 
     @property
     def signed(self) -> bool:
@@ -128,21 +121,9 @@ class EdgeCentrality:
         A signed weight has the sign of the edge in the field, or the other one if the weights point away from those of
         the field.
         """
-        mine = weights[:, self._feature]
-        strengths = np.sqrt(self._sums(np.square(mine), self._edge, len(self._ends)))
-        along = np.sign(self._sums(mine * self._directions, self._edge, len(self._ends)))
-        return np.stack([self._node_sums(strengths), self._node_sums(self._signs * along * strengths)])
-
-    def _node_sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums (draws, columns) of values (draws, edges) over the edges of each column."""
-        first, second = self._ends.T
-        return self._sums(values, first, self._n_nodes) + self._sums(values, second, self._n_nodes)
-
-    @staticmethod
-    def _sums(values: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
-        found = np.zeros((count, len(values)))
-        np.add.at(found, groups, values.T)
-        return found.T
+        strengths = np.sqrt(np.square(weights) @ (self._directions != 0.0).astype(float))
+        along = np.sign(weights @ self._directions)
+        return np.stack([strengths @ self._ends, (self._signs * along * strengths) @ self._ends])
 
 
 def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
@@ -224,7 +205,7 @@ def centrality_stability(
     check_shares(n, shares, correlation, probability)
     rows, problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
     with Threads(1):
-        estimate = minimize(problem, field.field_.theta, problem.block.weight)
+        estimate = minimize(problem, field.field_.theta, problem.rows.weight)
     warn_if_not_converged(estimate, stacklevel=3)
     compared = field.field_ if select else _with_theta(field.field_, estimate.theta)
     centrality = EdgeCentrality(compared)
@@ -234,7 +215,12 @@ def centrality_stability(
         shown = count_from(progress, k * n, len(shares) * n)
         weighting = dropped_rows(problem.n_rows, share, seed)
         if select:
-            values = _learned_centrality(field, rows, weighting, share, n, shown)
+            values, l1 = [], field.l1_ * float(np.sqrt(1.0 - share))
+            for learned in learn_again(field, rows, l1, weighting, range(n)):
+                values.append(EdgeCentrality(learned).indices(learned.theta[None, len(learned.biases) :])[:, 0])
+                if shown is not None:
+                    shown(len(values), n)
+            values = np.stack(values, axis=1)
         else:
             drawn = Resampling(problem, estimate, weighting, 1.0 - share).draw(n, field.n_jobs, shown)
             values = centrality.indices(drawn)
@@ -242,23 +228,6 @@ def centrality_stability(
     values = np.array(correlations).swapaxes(0, 1)
     ways = (correlation, probability, centrality.signed, field.kind_, problem.n_rows, incomplete)
     return CentralityStability(np.array(shares, dtype=float), values, *ways)
-
-
-def _learned_centrality(
-    field: FieldEstimator, rows: DenseDataset, weighting: Weighting, share: float, n: int, progress: Progress | None
-) -> np.ndarray:
-    """Return the indices (indices, resamples, columns) of fields that are learned from some of the rows."""
-    options = training_options(field, field.l1_ * float(np.sqrt(1.0 - share)))
-
-    def make(remaining: LocalDataset, engine: Engine) -> Trainer:
-        return make_trainer(field, remaining, options, engine, start=warm_start(field.field_))
-
-    values = []
-    for learned in learn_again(rows, make, weighting, range(n), field.n_jobs):
-        values.append(EdgeCentrality(learned).indices(learned.theta[None, len(learned.biases) :])[:, 0])
-        if progress is not None:
-            progress(len(values), n)
-    return np.stack(values, axis=1)
 
 
 def _with_theta(field: Field, theta: np.ndarray) -> Field:

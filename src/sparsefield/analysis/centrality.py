@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis.communities import find_communities, name_community
 from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.analysis.predictability import predict_columns
+from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
 from sparsefield.errors import DataError
@@ -36,7 +37,6 @@ MOST_VISITS = 10_000_000
 MOST_PARTS, SOURCES_AT_ONCE = 200, 50
 """Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
 
-MOST_NAMES = 5
 BRIDGES = ("bridge_strength", "bridge_expected_influence", "bridge_closeness", "bridge_betweenness")
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness", *BRIDGES)
 
@@ -107,8 +107,14 @@ class _Edges(NamedTuple):
         """Return (columns,) the sums of the values of the edges of each column."""
         return sum_by_node(self.ends, values, self.n)
 
-    def where(self, kept: Array) -> _Edges:
-        return _Edges(self.n, self.ends[kept], self.strengths[kept], self.signs[kept])
+    def where(self, chosen: Array) -> _Edges:
+        return _Edges(self.n, self.ends[chosen], self.strengths[chosen], self.signs[chosen])
+
+    def expected_influence(self) -> Array:
+        """Return (columns,) the sums of sign x strength; NaN for a column with edges, but none with a sign."""
+        signed, all_edges = self.sum_by_node(np.abs(self.signs)), self.sum_by_node(np.ones(len(self.ends)))
+        unknown = (signed == 0) & (all_edges > 0)
+        return np.where(unknown, np.nan, self.sum_by_node(self.signs * self.strengths))
 
 
 def centrality(
@@ -187,45 +193,43 @@ def find_centrality(
     >>> find_centrality(network).degree.tolist()
     [1, 0, 1]
     """
-    edges, order = _edges_of(network), _input_order(network)
-    named = None if communities is None else name_communities(network, communities)
-    numbers = np.zeros(edges.n, dtype=np.int64) if named is None else _number(named)
-    measures = _edge_measures(edges)
-    if named is not None:
-        measures |= _bridge_measures(edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]]))
-    sums = _sum_paths(edges, numbers, n_jobs, seed) if paths else None
-    if sums is not None:
-        measures |= {"closeness": sums.closeness, "betweenness": sums.betweenness}
-    if sums is not None and named is not None:
-        measures["bridge_closeness"] = sums.inverse_distances / np.maximum(_count_others(named, numbers), 1)
-        measures["bridge_betweenness"] = sums.bridge_betweenness
+    layout, n = network.field.layout, network.n_variables
+    order = [
+        int(start) + schema.index_of_name[name]
+        for start, schema in zip(network.starts[:-1], layout.schemas, strict=True)
+        for name in schema.order
+    ]
+    inner = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < n).all(axis=1)
+    edges = _Edges(n, network.ends[inner], network.strengths[inner], network.signs[inner])
+    adjacent = np.unique(np.sort(edges.ends, axis=1), axis=0)
+    measures = {
+        "degree": np.bincount(adjacent.ravel(), minlength=n),
+        "strength": edges.sum_by_node(edges.strengths),
+        "expected_influence": edges.expected_influence(),
+        "unsigned_edges": edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64),
+    }
+    named, numbers = None, np.zeros(n, dtype=np.int64)
+    if communities is not None:
+        named = name_communities(network, communities)
+        numbers = _number(named)
+        between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
+        measures["bridge_strength"] = between.sum_by_node(between.strengths)
+        measures["bridge_expected_influence"] = between.expected_influence()
+    sampled = False
+    if paths:
+        (closeness, betweenness, inverse_distances, across), sampled = _sum_paths(edges, numbers, n_jobs, seed)
+        measures |= {"closeness": closeness, "betweenness": betweenness}
+        if named is not None:
+            known = np.array([name is not None for name in named])
+            # A column without a community does not count.
+            others = known.sum() - np.bincount(numbers[known], minlength=numbers.max(initial=0) + 1)[numbers]
+            measures |= {"bridge_closeness": inverse_distances / np.maximum(others, 1), "bridge_betweenness": across}
     return Centrality(
         tuple(network.labels[node] for node in order),
         **{name: values[order] for name, values in measures.items()},
         community=None if named is None else tuple(named[node] for node in order),
-        sampled=sums is not None and sums.sampled,
+        sampled=sampled,
     )
-
-
-def _edge_measures(edges: _Edges) -> dict[str, Array]:
-    return {
-        "degree": _degrees(edges),
-        "strength": edges.sum_by_node(edges.strengths),
-        "expected_influence": _expected_influence(edges),
-        "unsigned_edges": edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64),
-    }
-
-
-def _bridge_measures(between: _Edges) -> dict[str, Array]:
-    """Return the sums over edges between different communities."""
-    strength = between.sum_by_node(between.strengths)
-    return {"bridge_strength": strength, "bridge_expected_influence": _expected_influence(between)}
-
-
-def _count_others(named: Sequence[str | None], numbers: Array) -> Array:
-    """Return (columns,) the number of columns of other communities; a column without one does not count."""
-    known = np.array([name is not None for name in named])
-    return known.sum() - np.bincount(numbers[known], minlength=numbers.max() + 1)[numbers]
 
 
 def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:
@@ -235,7 +239,15 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     """
     labels = network.labels[: network.n_variables]
     if isinstance(communities, Mapping):
-        return _read_communities(communities, labels)
+        problems, unknown = [], sorted(map(str, set(communities) - set(labels)))
+        lacking = [name for name in labels if name not in communities]
+        if lacking:
+            problems.append(f"communities lacks {list_names(lacking)}: every column needs one, or None.")
+        if unknown:
+            problems.append(f"communities has {list_names(unknown)}, which the field does not have.")
+        if problems:
+            raise DataError(" ".join(problems))
+        return [name_community(communities[name]) for name in labels]
     if communities != "auto":
         raise DataError(
             f"communities must be a mapping of columns to communities, 'auto' or None; got {communities!r}."
@@ -248,66 +260,20 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     return found
 
 
-def _read_communities(given: Mapping[str, Any], labels: Sequence[str]) -> list[str | None]:
-    """Return the communities of columns as text; columns that are not named, and names of no columns, are refused."""
-    problems = []
-    lacking, unknown = [name for name in labels if name not in given], sorted(map(str, set(given) - set(labels)))
-    if lacking:
-        problems.append(f"communities lacks {_list_names(lacking)}: every column needs one, or None.")
-    if unknown:
-        problems.append(f"communities has {_list_names(unknown)}, which the field does not have.")
-    if problems:
-        raise DataError(" ".join(problems))
-    return [name_community(given[name]) for name in labels]
-
-
-def _list_names(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:MOST_NAMES])
-    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES:,} more columns"
-
-
 def _number(names: Sequence[str | None]) -> Array:
     """Return numbers of communities; a column without one is in a community of its own."""
     known = {name: k for k, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
     return np.array([len(known) + k if name is None else known[name] for k, name in enumerate(names)], dtype=np.int64)
 
 
-def _edges_of(network: Network) -> _Edges:
-    kept = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < network.n_variables).all(axis=1)
-    found = network.ends[kept], network.strengths[kept], network.signs[kept]
-    return _Edges(network.n_variables, *found)
+def _sum_paths(
+    edges: _Edges, communities: Array, n_jobs: int | None, seed: int
+) -> tuple[tuple[Array, Array, Array, Array], bool]:
+    """Return what shortest paths tell about each column, and whether paths of a large component were sampled.
 
-
-def _input_order(network: Network) -> list[int]:
-    """Return the variables in the order of the columns of the input."""
-    layout, order = network.field.layout, []
-    for start, schema in zip(network.starts, layout.schemas, strict=False):
-        order += [int(start) + schema.index_of_name[name] for name in schema.order]
-    return order
-
-
-def _degrees(edges: _Edges) -> Array:
-    pairs = np.unique(np.sort(edges.ends, axis=1), axis=0)
-    return np.bincount(pairs.ravel(), minlength=edges.n)
-
-
-def _expected_influence(edges: _Edges) -> Array:
-    signed = edges.sum_by_node(np.abs(edges.signs))
-    unknown = (signed == 0) & (edges.sum_by_node(np.ones(len(edges.ends))) > 0)
-    return np.where(unknown, np.nan, edges.sum_by_node(edges.signs * edges.strengths))
-
-
-class _PathSums(NamedTuple):
-    closeness: Array
-    betweenness: Array
-    inverse_distances: Array
-    """(columns,): sum of the inverse distances to the columns of other communities."""
-    bridge_betweenness: Array
-    sampled: bool
-
-
-def _sum_paths(edges: _Edges, communities: Array, n_jobs: int | None, seed: int) -> _PathSums:
-    """Return what shortest paths tell about each column; of a large component from some of its columns."""
+    Arrays are (columns,): closeness, betweenness, the sum of the inverse distances to columns of other communities, and
+    the betweenness of paths between communities.
+    """
     graph = _distances(edges)
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
@@ -324,8 +290,8 @@ def _sum_paths(edges: _Edges, communities: Array, n_jobs: int | None, seed: int)
     mean = np.divide(total[0], used, out=np.ones(edges.n), where=total[0] > 0)
     closeness = np.where(reachable > 0, reachable / max(edges.n - 1, 1) / mean, 0.0)
     # Every path was found from both of its ends.
-    betweenness, bridge_betweenness = scale * total[1] / 2, scale * total[3] / 2
-    return _PathSums(closeness, betweenness, scale * total[2], bridge_betweenness, bool((sizes > EXACT_NODES).any()))
+    sums = closeness, scale * total[1] / 2, scale * total[2], scale * total[3] / 2
+    return sums, bool((sizes > EXACT_NODES).any())
 
 
 def _distances(edges: _Edges) -> sp.csr_array:

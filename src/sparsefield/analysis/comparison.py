@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from numbers import Integral
 from typing import Any, get_args
@@ -17,14 +16,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
+from sparsefield.analysis.bootstrap import Progress, count_from
 from sparsefield.analysis.group_comparison import GroupComparison, edge_and_node_columns, network_test_columns
 from sparsefield.analysis.group_refits import SubsetProblem, complete_once
 from sparsefield.analysis.permutation_tests import (
     Adjustment,
     PermutationResult,
     PermutationTest,
-    Progress,
-    SeparateFits,
     match_missing,
 )
 from sparsefield.compute import Engine, Threads
@@ -37,7 +35,7 @@ from sparsefield.errors import DataError, LeftOutWarning
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.row_groups import split_groups
-from sparsefield.estimators.training import make_trainer, training_options
+from sparsefield.estimators.training import make_path, training_options
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord
@@ -49,6 +47,10 @@ FEWEST_ROWS = 10
 """Rows of a group, at least."""
 
 MOST_GROUPS = 20
+
+OBSERVED_PRECISION = 20.0
+"""How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
+to be above or below the observed ones."""
 
 MIDNIGHT = " 00:00:00"
 """How the text of a time ends that is a date."""
@@ -64,7 +66,7 @@ def compare(
     seed: int = 0,
     drop_missing_groups: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> GroupComparison:
     """Fit the networks of groups of rows, each by itself, and test whether they differ.
@@ -110,24 +112,6 @@ def compare(
     >>> comparison.groups, comparison.edges["p"][0]
     (('north', 'south'), 0.01)
     """
-    _check_parameters(permutations, adjust, seed)
-    if "sample_weight" in options:
-        raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
-    estimator = MarkovField(**{"random_state": seed, **options})
-    refuse_unsupported(estimator.get_params(deep=False))
-    groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
-    estimator.fit(groups.X, observed=observed)
-    if not estimator.l1_ > 0.0:
-        raise DataError("A comparison of groups needs an l1 above 0.")
-    table = compile_densely(estimator, groups.X).tables[0]
-    with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
-        tested, field = _match_missing(estimator, table, groups.numbers, seed, engine)
-        plan = _Plan(estimator, groups, table, tested, field, seed, int(permutations))
-        results = plan.test(engine, checkpoint, progress)
-    return plan.finish(results, adjust)
-
-
-def _check_parameters(permutations: Any, adjust: Any, seed: Any) -> None:
     problems = [
         f"{name} must be a whole number from 0; got {value!r}."
         for name, value in (("permutations", permutations), ("seed", seed))
@@ -136,6 +120,91 @@ def _check_parameters(permutations: Any, adjust: Any, seed: Any) -> None:
     if adjust not in get_args(Adjustment):
         problems.append(f"adjust must be one of {', '.join(map(repr, get_args(Adjustment)))}; got {adjust!r}.")
     raise_problems(problems)
+    if "sample_weight" in options:
+        raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
+    estimator = MarkovField(**{"random_state": seed, **options})
+    refuse_unsupported(estimator.get_params())
+    groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
+    estimator.fit(groups.X, observed=observed)
+    if not estimator.l1_ > 0.0:
+        raise DataError("A comparison of groups needs an l1 above 0.")
+    table, numbers = compile_densely(estimator, groups.X).tables[0], groups.numbers
+    with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
+        tested, field = _match_missing(estimator, table, numbers, seed, engine)
+        layout, rule = estimator.field_.layout, estimator.resolve("induction")
+        candidates = rule.start(layout) if rule.fixed_candidates else all_pairs(layout)
+        problem = SubsetProblem(complete_once(tested, field, seed), layout, candidates, estimator.l2)
+        start = problem.start_from(field.pairs, field.theta)
+        # The noise in a gradient grows with the square root of the number of rows.
+        chosen = [numbers == number for number in range(len(groups.labels))]
+        l1 = [estimator.l1_ * float(np.sqrt(rows.mean())) for rows in chosen]
+        parts = zip(chosen, l1, strict=True)
+        fits = [problem.fit(rows, penalty, start, None, OBSERVED_PRECISION) for rows, penalty in parts]
+        everyone = tuple(range(len(chosen)))
+        compared = [*combinations(everyone, 2), *([everyone] if len(everyone) > 2 else [])]
+        tests = [PermutationTest(some, k, problem, numbers, seed, l1, fits, start) for k, some in enumerate(compared)]
+        pooled = estimator.field_
+        facts = np.array([estimator.l1_, estimator.l2, seed, permutations])
+        arrays = numbers, facts, problem.pairs, pooled.features, pooled.theta
+        results = _run(tests, permutations, engine, checkpoint, progress, DenseDataset.single(table), arrays)
+    unconverged = sum(result.unconverged for result in results)
+    if unconverged:
+        warnings.warn(
+            f"{count(unconverged, 'fit')} of groups stopped before convergence. Raise l1 or l2.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    fields = {}
+    for label, rows, penalty, fit in zip(groups.labels, chosen, l1, fits, strict=True):
+        record = FitRecord(
+            version=sparsefield.__version__,
+            n_rows=int(rows.sum()),
+            l1=penalty,
+            objective=problem.objective(rows, penalty, fit.theta),
+            kkt_violation=fit.violation,
+            converged=fit.converged,
+            mc_error=None if tested.has_missing else 0.0,
+        )
+        fields[label] = copy_with_field(estimator, problem.field_of(fit, record), l1=penalty)
+    plain, kind = [fitted.field_ for fitted in fields.values()], estimator.kind_
+    edges, nodes = edge_and_node_columns(groups.labels, plain, problem.pairs, results, adjust)
+    return GroupComparison(
+        groups=groups.labels,
+        sizes=groups.sizes,
+        fields=fields,
+        pooled=estimator,
+        l1=estimator.l1_,
+        tests=make_frame(network_test_columns(groups.labels, results), kind),
+        edges=make_frame(edges, kind),
+        nodes=make_frame(nodes, kind),
+        permutations=int(permutations),
+        adjustment=adjust,
+        results=results,
+        hidden_cells=int((tested.codes() < 0).sum() - (table.codes() < 0).sum()),
+    )
+
+
+def _run(
+    tests: Sequence[PermutationTest],
+    permutations: int,
+    engine: Engine,
+    checkpoint: str | os.PathLike[str] | None,
+    progress: Progress | None,
+    dataset: DenseDataset,
+    arrays: Sequence[np.ndarray],
+) -> tuple[PermutationResult, ...]:
+    """Return the results of tests; ``dataset`` and ``arrays`` determine them, and so whether a checkpoint fits."""
+    files: list[CheckpointFile | None] = [None] * len(tests)
+    if checkpoint is not None:
+        mark, folder = fingerprint(dataset, *arrays), make_folder(checkpoint)
+        files = [CheckpointFile(folder / f"comparison-{k}.safetensors", mark) for k in range(len(tests))]
+    results, total = [], permutations * len(tests)
+    for test, file in zip(tests, files, strict=True):
+        results.append(test.run(permutations, engine, file, count_from(progress, test.number * permutations, total)))
+    for file in files:
+        if file is not None:
+            file.path.unlink(missing_ok=True)
+    return tuple(results)
 
 
 def _match_missing(
@@ -148,118 +217,8 @@ def _match_missing(
         return table, estimator.field_
     matched = rebuild_table(table, np.where(hidden, -1, codes), np.arange(table.n_rows), table.schema.n_columns)
     options = training_options(estimator, estimator.l1_)
-    trainer = make_trainer(estimator, deduplicate_rows(DenseDataset.single(matched)), options, engine)
-    return matched, trainer.run().field
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a comparison is made from."""
-
-    estimator: MarkovField
-    """Fitted to all rows."""
-    groups: ComparedGroups
-    table: Table
-    tested: Table
-    """The table, with cells hidden so that all groups have the same missing cells."""
-    tested_field: Field
-    """Fitted to it, without groups."""
-    seed: int
-    permutations: int
-
-    @cached_property
-    def problem(self) -> SubsetProblem:
-        """The fits to any subset of the rows."""
-        layout, rule = self.estimator.field_.layout, self.estimator.resolve("induction")
-        candidates = rule.start(layout) if rule.fixed_candidates else all_pairs(layout)
-        rows = complete_once(self.tested, self.tested_field, self.seed)
-        return SubsetProblem(rows, layout, candidates, self.estimator.l2)
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """(parameters,): the weights of the field of all rows, for all candidates."""
-        return self.problem.start_from(self.tested_field.pairs, self.tested_field.theta)
-
-    @cached_property
-    def separate(self) -> SeparateFits:
-        """The fits of the groups by themselves."""
-        return SeparateFits.of(self.problem, self.groups.numbers, self.estimator.l1_, self.start)
-
-    def test(
-        self, engine: Engine, checkpoint: str | os.PathLike[str] | None, progress: Progress | None
-    ) -> tuple[PermutationResult, ...]:
-        """Return the results of the tests of all pairs of groups, and of all groups if there are more than two."""
-        everyone = tuple(range(len(self.groups.labels)))
-        compared = [*combinations(everyone, 2), *([everyone] if len(everyone) > 2 else [])]
-        files = [self._file(checkpoint, number) for number in range(len(compared))]
-        results, total = [], self.permutations * len(compared)
-        for number, (groups, file) in enumerate(zip(compared, files, strict=True)):
-
-            def advance(done: int, _: int, before: int = number * self.permutations) -> None:
-                if progress is not None:
-                    progress(before + done, total)
-
-            rows = self.problem, self.groups.numbers
-            test = PermutationTest(groups, number, *rows, self.seed, self.separate, self.start)
-            results.append(test.run(self.permutations, engine, file, advance))
-        for file in files:
-            if file is not None:
-                file.path.unlink(missing_ok=True)
-        return tuple(results)
-
-    def _file(self, checkpoint: str | os.PathLike[str] | None, number: int) -> CheckpointFile | None:
-        if checkpoint is None:
-            return None
-        facts = np.array([self.estimator.l1_, self.estimator.l2, self.seed, self.permutations, number])
-        pooled = self.estimator.field_
-        arrays = self.groups.numbers, facts, self.problem.pairs, pooled.features, pooled.theta
-        mark = fingerprint(DenseDataset.single(self.table), *arrays)
-        return CheckpointFile(make_folder(checkpoint) / f"comparison-{number}.safetensors", mark)
-
-    def finish(self, results: tuple[PermutationResult, ...], adjust: Adjustment) -> GroupComparison:
-        """Return the result of the comparison."""
-        unconverged = sum(result.unconverged for result in results)
-        if unconverged:
-            warnings.warn(
-                f"{count(unconverged, 'fit')} of groups stopped before convergence. Raise l1 or l2.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        labels, kind = self.groups.labels, self.estimator.kind_
-        fields = {label: self._group_estimator(k) for k, label in enumerate(labels)}
-        plain = [field.field_ for field in fields.values()]
-        edges, nodes = edge_and_node_columns(labels, plain, self.problem.pairs, results, adjust)
-        return GroupComparison(
-            groups=labels,
-            sizes=self.groups.sizes,
-            fields=fields,
-            pooled=self.estimator,
-            l1=self.estimator.l1_,
-            tests=make_frame(network_test_columns(labels, results), kind),
-            edges=make_frame(edges, kind),
-            nodes=make_frame(nodes, kind),
-            permutations=self.permutations,
-            adjustment=adjust,
-            results=results,
-            hidden_cells=int((self.tested.codes() < 0).sum() - (self.table.codes() < 0).sum()),
-        )
-
-    def _group_estimator(self, group: int) -> MarkovField:
-        """Return the fitted estimator of one group."""
-        l1, fit, n = self.separate.l1[group], self.separate.fits[group], self.problem.n_biases
-        record = FitRecord(
-            version=sparsefield.__version__,
-            n_rows=self.groups.sizes[group],
-            l1=l1,
-            objective=self.problem.objective(self.groups.numbers == group, l1, fit.theta),
-            kkt_violation=fit.violation,
-            converged=fit.converged,
-            mc_error=None if self.tested.has_missing else 0.0,
-        )
-        weighted = fit.theta[n:] != 0.0
-        pairs, weights = self.problem.pairs[weighted], fit.theta[n:][weighted]
-        field = Field(self.problem.layout, fit.theta[:n].copy(), pairs, weights, record=record)
-        return copy_with_field(self.estimator, field, l1=l1)
+    path = make_path(estimator, deduplicate_rows(DenseDataset.single(matched)), options, engine)
+    return matched, path.run().field
 
 
 @dataclass(frozen=True)
@@ -306,26 +265,20 @@ def read_compared_groups(X: Any, group: Any, *, drop_missing: bool = False) -> C
         else unify_labels([*categories.labels], categories.are_objects)
     )
     groups = ComparedGroups(X, tuple(labels), categories.codes)
-    if drop_missing and (categories.codes < 0).any():
-        groups = _without_missing(groups, name)
+    rows = np.flatnonzero(categories.codes >= 0)
+    if drop_missing and len(rows) < n_rows:
+        warnings.warn(
+            f"{name} has {n_rows - len(rows):,} missing value(s): these rows are left out, and {len(rows):,} remain.",
+            LeftOutWarning,
+            stacklevel=3,
+        )
+        whole = as_source(X)
+        X = whole.native[rows] if whole.kind == "array" else nw.to_native(whole.native[rows.tolist()])
+        groups = ComparedGroups(X, groups.labels, groups.numbers[rows])
     problems = list(_problems(groups, name))
     if problems:
         raise DataError(" ".join(problems))
     return groups
-
-
-def _without_missing(groups: ComparedGroups, name: str) -> ComparedGroups:
-    """Return the rows that have a group."""
-    rows = np.flatnonzero(groups.numbers >= 0)
-    left_out = len(groups.numbers) - len(rows)
-    warnings.warn(
-        f"{name} has {left_out:,} missing value(s): these rows are left out, and {len(rows):,} remain.",
-        LeftOutWarning,
-        stacklevel=4,
-    )
-    source = as_source(groups.X)
-    X = source.native[rows] if source.kind == "array" else nw.to_native(source.native[rows.tolist()])
-    return ComparedGroups(X, groups.labels, groups.numbers[rows])
 
 
 def _date_texts(cells: np.ndarray, codes: np.ndarray) -> list[Label]:
@@ -364,13 +317,8 @@ def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
             f"{name}: a group needs at least {FEWEST_ROWS} rows, but {', '.join(small)}: leave such rows out, or merge "
             "groups."
         )
-    yield from _empty_columns(groups)
-
-
-def _empty_columns(groups: ComparedGroups) -> Iterator[str]:
-    """Yield a sentence for each column that has values in some groups only."""
     source = as_source(groups.X)
-    for name in source.names:
+    for name in source.names:  # columns that have values in some groups only
         known = np.bincount(groups.numbers[source.column(name).present], minlength=len(groups.labels)) > 0
         if known.any() and not known.all():
             empty = [repr(label) for label, is_known in zip(groups.labels, known, strict=True) if not is_known]
@@ -383,15 +331,15 @@ def refuse_unsupported(parameters: Mapping[str, Any]) -> None:
         "objective": ("pl", "the pseudo-likelihood"),
         "penalty": ("l1", "single weights"),
         "refit": (False, "weights with their L1 penalty"),
-        "penalize_biases": (False, "free biases"),
+        "features__penalize_biases": (False, "free biases"),
+        "features__max_order": (2, "features of two columns"),
         "latent": (None, "no latent variables"),
-        "engine": (None, "this machine"),
+        "solver__engine": (None, "this machine"),
     }
     problems = [
-        f"{name}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: leave it out."
+        f"{name.rpartition('__')[2]}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: "
+        "leave it out."
         for name, (value, what) in allowed.items()
         if parameters[name] != value
     ]
-    if getattr(parameters["max_order"], "max_order", parameters["max_order"]) != 2:
-        problems.append("max_order above 2 is not possible in a comparison of groups: leave it out.")
     raise_problems(problems)

@@ -139,7 +139,7 @@ class GroupComparison:
     def describe_edges(self) -> str:
         """Return a sentence about the number of edges that differ by their own tests, and which these are."""
         at = f"p <= {LEVEL:g}{ADJUSTED[self.adjustment]}"
-        n_tested = sum(len(result.observed.edges) for result in self.results if len(result.groups) == 2)
+        n_tested = sum(result.n_edges for result in self.results if len(result.groups) == 2)
         factor = n_tested if self.adjustment == "holm" else 1
         if factor / (1 + self.permutations) > LEVEL:
             other = ", or adjust by the largest statistic ('max')" if self.adjustment == "holm" else ""
@@ -185,7 +185,7 @@ def network_test_columns(labels: Sequence[Label], results: Sequence[PermutationR
         "group_a": [a for a, _ in names for _ in TESTS],
         "group_b": [b for _, b in names for _ in TESTS],
         "test": [*TESTS] * len(results),
-        "statistic": [value for r in results for value in (r.observed.global_strength, r.observed.structure)],
+        "statistic": [value for r in results for value in r.observed[:2].tolist()],
         "p": [p for r in results for p in r.p_values[:2].tolist()],
     }
 
@@ -206,11 +206,15 @@ def edge_and_node_columns(
         groups = [str(labels[group]) for group in result.groups]
         a, b = (fields[group] for group in result.groups)
         weights = [_signed_strengths(field, ends) for field in (a, b, difference_field(a, b))]
-        values = np.column_stack([*weights, result.observed.edges, result.edge_p, adjusted[0]])
+        values = np.column_stack(
+            [*weights, result.of_edges(result.observed), result.of_edges(result.p_values), adjusted[0]]
+        )
         for k in np.flatnonzero(values[:, :4].any(axis=1)).tolist():
             edges.append([*groups, *(names[end] for end in ends[k].tolist()), *values[k].tolist()])
         strengths = [sum_by_node(ends, np.abs(weights[k]), len(names)) for k in (0, 1)]
-        values = np.column_stack([*strengths, result.observed.nodes, result.node_p, adjusted[1]])
+        values = np.column_stack(
+            [*strengths, result.of_nodes(result.observed), result.of_nodes(result.p_values), adjusted[1]]
+        )
         nodes += [[*groups, name, *row] for name, row in zip(names, values.tolist(), strict=True)]
     return _columns(EDGE_COLUMNS, edges), _columns(NODE_COLUMNS, nodes)
 

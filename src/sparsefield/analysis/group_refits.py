@@ -17,9 +17,16 @@ from sparsefield.data import Block, Layout, Table
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import Draws, FieldWeights, complete_rows, drawn_block, rows_of_block
 from sparsefield.kernels import subset_fits
-from sparsefield.kernels.coded_regressions import CodedRows, NewtonSystem, evaluate, newton_system, set_gradient
+from sparsefield.kernels.coded_regressions import (
+    CodedRows,
+    NewtonSystem,
+    RegressionArcs,
+    evaluate,
+    newton_system,
+    set_gradient,
+)
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.model import Field
+from sparsefield.model import Field, FitRecord
 
 COPIES = 8
 """Completions of a row with missing cells."""
@@ -135,10 +142,9 @@ class SubsetProblem:
         return self.layout.feature_factors(self.pairs)
 
     @cached_property
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the second column of each candidate."""
-        first, second = np.ascontiguousarray(self.pairs.T.astype(np.int64))
-        return first, second
+    def arcs(self) -> RegressionArcs:
+        """The arcs of all candidates."""
+        return RegressionArcs(*(np.ascontiguousarray(part) for part in self.layout.arcs(self.pairs)[:3]))
 
     def start_from(self, pairs: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the biases and weights of a field as those of all candidates, 0 for those that it does not have."""
@@ -166,11 +172,16 @@ class SubsetProblem:
         rows = np.flatnonzero(chosen[self.rows.owner])
         return self._minimize(self._loss(self.rows.block, l1, self.l2, rows, precision), start, model)
 
+    def field_of(self, fit: SubsetFit, record: FitRecord) -> Field:
+        """Return the field of a fit, without the candidates that have no weight."""
+        biases, weights = np.split(fit.theta, [self.n_biases])
+        return Field(self.layout, biases.copy(), self.pairs[weights != 0.0], weights[weights != 0.0], record=record)
+
     def objective(self, chosen: np.ndarray, l1: float, theta: np.ndarray) -> float:
         """Return loss and penalties of the rows of a mask, (rows,), at given parameters."""
         loss = self._loss(self.rows.block, l1, self.l2, np.flatnonzero(chosen[self.rows.owner]))
         errors = np.empty((self.n_biases, len(loss.rows.weight)))
-        value = evaluate(loss.rows, *self._ends, theta, errors)
+        value = evaluate(loss.rows, self.arcs, theta, errors)
         return float(value + subset_fits.penalty(theta, loss.strengths, loss.ridge))
 
     def _loss(
@@ -193,7 +204,7 @@ class SubsetProblem:
         working, system, share, is_own = model.working, model.system, model.share, False
         while left > 0:
             steps, converged = subset_fits.descend(
-                loss.rows, *self._ends, loss.strengths, loss.ridge, theta, gradient, working, system, share,
+                loss.rows, self.arcs, loss.strengths, loss.ridge, theta, gradient, working, system, share,
                 loss.tolerance, left,
             )  # fmt: skip
             if converged or (is_own and steps == 0):
@@ -206,8 +217,8 @@ class SubsetProblem:
     def _model(self, loss: _Loss, theta: np.ndarray, share: float = 1.0) -> LossModel:
         """Return a model at theta."""
         errors, gradient = np.empty((self.n_biases, len(loss.rows.weight))), np.empty(len(theta))
-        evaluate(loss.rows, *self._ends, theta, errors)
-        set_gradient(loss.rows, *self._ends, errors, theta, loss.ridge, gradient)
+        evaluate(loss.rows, self.arcs, theta, errors)
+        set_gradient(loss.rows, self.arcs, errors, theta, loss.ridge, gradient)
         return LossModel(*self._hessians(loss, theta, gradient, LIKELY), loss.free, share)
 
     def _hessians(
@@ -223,9 +234,12 @@ class SubsetProblem:
         if stride > 1:
             codes, columns = (np.ascontiguousarray(part[:, ::stride]) for part in (rows.codes, rows.columns))
             rows = rows._replace(codes=codes, columns=columns, weight=stride * rows.weight[::stride])
-        at, (first, second) = theta[np.concatenate([np.arange(n), n + working])], self._ends
-        free = loss.strengths[:n] == 0.0
-        return working, newton_system(rows, first[working], second[working], at, free, subset_fits.MIN_CURVATURE)
+        place = np.full(len(self.pairs), -1)
+        place[working] = np.arange(len(working))
+        chosen = place[self.arcs.feature] >= 0
+        arcs = RegressionArcs(self.arcs.target[chosen], self.arcs.source[chosen], place[self.arcs.feature[chosen]])
+        at, free = theta[np.concatenate([np.arange(n), n + working])], loss.strengths[:n] == 0.0
+        return working, newton_system(rows, arcs, at, free, subset_fits.MIN_CURVATURE)
 
 
 def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:

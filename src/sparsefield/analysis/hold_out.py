@@ -1,15 +1,16 @@
 """Cross-validation over cells, as in the paper: some are held out, learned without and predicted, fold by fold.
 
-It takes any estimator with the methods of `CellEstimator`, and knows none by name.
+It takes any estimator with `fit`, `infer`, `set_params` and `field_`, and knows none by name.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -37,18 +38,6 @@ Columns = Sequence[str | int] | None
 """Observed columns, by name or position."""
 States = Mapping[str, Sequence[Any]] | None
 """{column: its states}."""
-
-
-class CellEstimator(Protocol):
-    """The methods of an estimator that `evaluate` calls: MarkovField for one table, RelationalField for linked ones."""
-
-    field_: Any
-
-    def fit(self, X: Any, /, *args: Any, **kwargs: Any) -> Any: ...
-
-    def infer(self, X: Any, /) -> Any: ...
-
-    def set_params(self, **params: Any) -> Any: ...
 
 
 class TooFewCellsError(DataError):
@@ -110,11 +99,6 @@ class Evaluation:
     columns: tuple[ColumnEvaluation, ...] = ()
     """Scores of each column that was predicted, over the held-out cells of all folds."""
 
-    @property
-    def summary(self) -> dict[str, Spread]:
-        """Mean and standard deviation of every measure of `Fold`."""
-        return {field.name: self.spread(field.name) for field in fields(Fold)}
-
     def spread(self, measure: str) -> Spread:
         """Return the mean and standard deviation of one measure, by its name in `Fold`."""
         return Spread.of([getattr(fold, measure) for fold in self.folds])
@@ -132,7 +116,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {
-            "summary": {name: asdict(spread) for name, spread in self.summary.items()},
+            "summary": {field.name: asdict(self.spread(field.name)) for field in fields(Fold)},
             "gain": {**asdict(self.gain), "shows_dependence": self.shows_dependence},
             "columns": [column.as_dict() for column in self.columns],
             "folds": [asdict(fold) for fold in self.folds],
@@ -141,7 +125,7 @@ class Evaluation:
 
 def evaluate(
     X: Any,
-    estimator: CellEstimator,
+    estimator: Any,
     folds: int = 10,
     observed: Columns = None,
     seed: int = 0,
@@ -212,7 +196,7 @@ def evaluate(
 
 def hold_out(
     X: Any,
-    estimator: CellEstimator,
+    estimator: Any,
     share: float = 0.1,
     observed: Columns = None,
     seed: int = 0,
@@ -280,18 +264,22 @@ class _TargetTable:
     def weights_of(self, rows: Array) -> Array | None:
         return None if self.weights is None else self.weights[rows]
 
-    @property
-    def states(self) -> dict[str, tuple[Any, ...]]:
-        return {variable.name: variable.states for variable in self.schema.targets if not variable.numeric}
-
-    @property
-    def kinds(self) -> dict[str, Any]:
-        """The kinds of all columns, with the order of ordinal ones."""
-        return {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in self.schema.variables}
-
     def with_missing(self, held_out: Array) -> Any:
         """Return a table of the same kind whose ``held_out`` (rows, targets) cells are missing."""
-        return _make_missing(self.source, {v.name: held_out[:, k] for k, v in enumerate(self.schema.targets)})
+        source, missing = self.source, {v.name: held_out[:, k] for k, v in enumerate(self.schema.targets)}
+        if source.kind == "array":
+            dtype = source.native.dtype
+            array = source.native.astype({"f": dtype, "i": float, "u": float}.get(dtype.kind, object))
+            for name, cell in missing.items():
+                array[cell, source.names.index(name)] = np.nan
+            return array
+        frame: nw.DataFrame = source.native
+        changed = []
+        for name, cell in missing.items():
+            if cell.any():
+                visible = nw.new_series(name, ~cell, nw.Boolean(), backend=frame.implementation)
+                changed.append(nw.when(visible).then(nw.col(name)).alias(name))
+        return nw.to_native(frame.with_columns(*changed))
 
     def full_name(self, column: str) -> str:
         return f"{self.name}.{column}" if self.name else column
@@ -348,7 +336,7 @@ class TargetCells:
     def of(
         cls,
         X: Any,
-        estimator: CellEstimator,
+        estimator: Any,
         observed: Columns,
         states: States = None,
         sample_weight: Any = None,
@@ -389,16 +377,19 @@ class TargetCells:
         pairs = zip(self.tables, held_out, strict=True)
         return self.X.with_tables({table.name: table.with_missing(mask) for table, mask in pairs if mask.any()})
 
-    def fit(self, estimator: CellEstimator, incomplete: Any) -> None:
+    def fit(self, estimator: Any, incomplete: Any) -> None:
         """Fit to incomplete data with the kinds and states of the complete ones."""
+        kinds, states = {}, {}
+        for table in self.tables:
+            variables = table.schema.variables
+            kinds[table.name] = {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in variables}
+            states[table.name] = {v.name: v.states for v in table.schema.targets if not v.numeric}
         if isinstance(self.X, Relational):
-            estimator.set_params(kinds={table.name: table.kinds for table in self.tables})
-            estimator.fit(incomplete, states={table.name: table.states for table in self.tables})
+            estimator.set_params(kinds=kinds).fit(incomplete, states=states)
         else:
-            estimator.set_params(kinds=self.tables[0].kinds)
-            estimator.fit(incomplete, **self.roles, states=self.tables[0].states)
+            estimator.set_params(kinds=kinds[""]).fit(incomplete, **self.roles, states=states[""])
 
-    def infer(self, estimator: CellEstimator, incomplete: Any) -> list[Any]:
+    def infer(self, estimator: Any, incomplete: Any) -> list[Any]:
         """Return the posterior of each table."""
         posterior = estimator.infer(incomplete)
         return [posterior[table.name] for table in self.tables] if isinstance(self.X, Relational) else [posterior]
@@ -428,7 +419,7 @@ def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Arra
 
 def _run_fold(
     cells: TargetCells,
-    estimator: CellEstimator,
+    estimator: Any,
     held_out: list[Array],
     on_fit: Callable[[Any, Any], None] | None = None,
 ) -> tuple[Fold, list[ColumnEvaluation]]:
@@ -455,8 +446,8 @@ def _run_fold(
         cells=sum(int(mask.sum()) for mask in held_out),
         **ours,
         **{f"frequency_{name}": value for name, value in baseline.items()},
-        rmse=_mean([column.error / column.scale for column in numbers]),
-        frequency_rmse=_mean([column.baseline_error / column.scale for column in numbers]),
+        rmse=float(np.mean([column.error / column.scale for column in numbers])) if numbers else math.nan,
+        frequency_rmse=float(np.mean([c.baseline_error / c.scale for c in numbers])) if numbers else math.nan,
         seconds=seconds[0],
         cpu_seconds=seconds[1],
         induced=record.iterations[-1].features if record.iterations else 0,
@@ -466,10 +457,6 @@ def _run_fold(
         converged=record.converged,
     )
     return fold, columns
-
-
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 def number_answers(posterior: Any) -> list[Source]:
@@ -484,26 +471,9 @@ def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float
     return asdict(score(predictions))
 
 
-def _first_iteration(estimator: CellEstimator, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
+def _first_iteration(estimator: Any, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
     copy: Any = clone(estimator)
-    copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
+    copy.set_params(solver__max_iter=1, verbose=0, solver__callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)
-
-
-def _make_missing(source: Source, missing: dict[str, Array]) -> Any:
-    """Return a table of the same kind with some cells missing: ``{column: (rows,) bool}``."""
-    if source.kind == "array":
-        dtype = source.native.dtype
-        array = source.native.astype({"f": dtype, "i": float, "u": float}.get(dtype.kind, object))
-        for name, cell in missing.items():
-            array[cell, source.names.index(name)] = np.nan
-        return array
-    frame: nw.DataFrame = source.native
-    changed = []
-    for name, cell in missing.items():
-        if cell.any():
-            visible = nw.new_series(name, ~cell, nw.Boolean(), backend=frame.implementation)
-            changed.append(nw.when(visible).then(nw.col(name)).alias(name))
-    return nw.to_native(frame.with_columns(*changed))

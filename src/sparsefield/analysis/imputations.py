@@ -1,14 +1,12 @@
-"""This module defines the result of multiple imputation: completed tables, and the pooling of what they say."""
+"""Imputations: completed copies of a table, and the pooling of what they say."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsefield.analysis.pooling import PooledEstimates, pool, pool_results
@@ -17,7 +15,6 @@ from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import fill_cells
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
-from sparsefield.model.atomic_write import write_atomically
 
 Analysis = Callable[[Any], Any]
 """A function of a completed table that returns a fitted model, or coefficients and their standard errors."""
@@ -78,56 +75,28 @@ class Imputations:
         original : whether the incomplete table comes first, as imputation 0
         names : names of the first two columns: the number of the imputation and of the row, both counted from 1
         """
-        self._check_names(names)
-        n, first = self.source.n_rows, 0 if original else 1
-        numbers = np.arange(first, self.m + 1)
-        keys = {names[0]: np.repeat(numbers, n), names[1]: np.tile(np.arange(1, n + 1), len(numbers))}
-        filled = {name: self._below_each_other(cells, 1 - first) for name, cells in self.cells.items()}
-        rows = np.tile(np.arange(n), len(numbers))
-        if self.source.kind == "array":
-            repeated = replace(self.source, native=self.source.native[rows], n_rows=len(rows))
-            values = fill_cells(None, repeated, filled)
-            columns = {
-                name: [None if is_missing(value) else value for value in values[:, k].tolist()]
-                for k, name in enumerate(self.source.names)
-            }
-            return make_frame({name: numbers.tolist() for name, numbers in keys.items()} | columns, "polars")
-        return self._long_frame(rows, filled, keys)
+        if len(names) != 2 or names[0] == names[1]:
+            raise ValueError(f"names must be two names, of the imputation and of the row, got {names!r}.")
+        clash = [name for name in names if name in self.source.names]
+        if clash:
+            raise DataError(
+                f"The table has a column {clash[0]!r}, which the long form needs for itself: give other names, such as "
+                "to_frame(names=('.imp', '.id'))."
+            )
+        tables, parts = [*([self.table] if original else []), *self], []
+        for number, table in enumerate(tables, start=0 if original else 1):
+            frame: nw.DataFrame = nw.from_native(self._as_frame(table), eager_only=True)
+            keys = zip(names, ([number] * len(frame), range(1, len(frame) + 1)), strict=True)
+            series = [nw.new_series(name, list(key), nw.Int64, backend=frame.implementation) for name, key in keys]
+            parts.append(frame.with_columns(*series).select(*names, *frame.columns))
+        return self._as_frame(nw.to_native(nw.concat(parts)))
 
-    def _long_frame(self, rows: np.ndarray, filled: Mapping[str, Any], keys: Mapping[str, np.ndarray]) -> Frame:
-        import narwhals.stable.v2 as nw
-
-        source = replace(self.source, native=self.source.native[rows, :], n_rows=len(rows), keys=())
-        if self.source.kind == "pandas":  # labels of rows would occur once for each imputation
-            plain = nw.to_native(source.native).reset_index(drop=True)
-            source = replace(source, native=nw.from_native(plain, eager_only=True))
-        frame = nw.from_native(fill_cells(None, source, filled), eager_only=True)
-        series = [
-            nw.new_series(name, numbers.tolist(), nw.Int64, backend=frame.implementation)
-            for name, numbers in keys.items()
-        ]
-        return nw.to_native(frame.with_columns(*series).select(*keys, *source.names))
-
-    def _below_each_other(self, cells: ImputedCells, skipped: int) -> tuple[np.ndarray, list[Label]]:
-        """Return rows and values of the missing cells in the long form, after some copies of the table."""
-        starts = (skipped + np.arange(self.m)) * self.source.n_rows
-        return (starts[:, None] + cells.rows).ravel(), [value for drawn in cells.drawn for value in drawn]
-
-    def save(self, path: str | os.PathLike[str], *, original: bool = False) -> None:
-        """Write the long form, as `to_frame` returns it, to a CSV or Parquet file."""
-        import io
-
-        import polars as pl
-
-        suffix = Path(path).suffix.lower()
-        if suffix not in (".csv", ".parquet"):
-            raise DataError(f"{path}: the name of the file should end in .csv or .parquet.")
-        frame: Any = self.to_frame(original=original)
-        if not isinstance(frame, pl.DataFrame):
-            frame = pl.from_pandas(frame) if self.source.kind == "pandas" else pl.DataFrame(frame)
-        buffer = io.BytesIO()
-        frame.write_csv(buffer) if suffix == ".csv" else frame.write_parquet(buffer)
-        write_atomically(path, buffer.getvalue())
+    def _as_frame(self, table: Any) -> Any:
+        """Return an array as a frame, and a frame of pandas with rows from 0: labels would occur several times."""
+        if self.source.kind == "array" and isinstance(table, np.ndarray):
+            cells = [[None if is_missing(value) else value for value in column] for column in table.T.tolist()]
+            return make_frame(dict(zip(self.source.names, cells, strict=True)), "polars")
+        return table.reset_index(drop=True) if self.source.kind == "pandas" else table
 
     def pool(
         self, analysis: Analysis, *, complete_df: float | None = None, confidence: float = 0.95
@@ -137,8 +106,8 @@ class Imputations:
         Parameters
         ----------
         analysis : function of a completed table
-            It returns a fitted model with the attributes ``params`` and ``bse``, as those of statsmodels have; or a
-            pair of coefficients and standard errors, or of coefficients and their covariance matrix.
+            It returns a fitted model with the attributes ``params`` and ``bse``, as those of statsmodels have, or a
+            pair of coefficients and standard errors. Coefficients are an array, or {name: number}.
         complete_df : degrees of freedom of the analysis of a complete table
             None takes ``df_resid`` of fitted models, and infinitely many where there is none.
         confidence : confidence level of the intervals
@@ -175,53 +144,38 @@ class Imputations:
         return replace(pooled, kind=self.source.kind)
 
     def _values(self, name: str, number: int) -> np.ndarray:
-        """Return the values of a column in one imputation, as numbers or objects, (rows,)."""
-        values = self._known[name].copy()
+        """Return the values of a column in one imputation, (rows,): numbers, or objects; 0 or None where missing."""
+        column = self.source.column(name)
+        values = np.zeros(len(column.present), dtype=float if _holds_numbers(column) else object)
+        values[column.present] = column.values
         if name in self.cells:
             values[self.cells[name].rows] = self.cells[name].drawn[number]
         return values
 
-    @cached_property
-    def _known(self) -> dict[str, np.ndarray]:
-        """The values of every column, (rows,): numbers with NaN for missing ones, or objects with None."""
-        found = {}
-        for name in self.source.names:
-            column = self.source.column(name)
-            is_number = column.values.dtype.kind in "iuf" and not column.categorical
-            values = np.full(len(column.present), np.nan if is_number else None, dtype=float if is_number else object)
-            values[column.present] = column.values
-            found[name] = values
-        return found
-
-    @cached_property
-    def _incomplete(self) -> set[str]:
-        """The columns with missing values that were not imputed, as those of observed columns."""
-        found = set()
-        for name, values in self._known.items():
-            missing = np.isnan(values) if values.dtype.kind == "f" else np.array([value is None for value in values])
-            drawn = len(self.cells[name].rows) if name in self.cells else 0
-            if np.count_nonzero(missing) > drawn:
-                found.add(name)
-        return found
-
     def _columns(self, columns: Sequence[str] | str | None, *, numbers: bool) -> list[str]:
         """Return the columns that were asked for, after checks of their names and kinds."""
+        source, n_rows = self.source, self.source.n_rows
+        filled = {name: len(cells.rows) for name, cells in self.cells.items()}
+        known = {name: source.column(name) for name in source.names}
+        complete = {name for name in known if known[name].present.sum() + filled.get(name, 0) == n_rows}
         if columns is None:
-            dated = {name for name in self.source.names if self.source.column(name).in_days}
-            found = [name for name, values in self._known.items() if (values.dtype.kind == "f") == numbers]
-            found = [name for name in found if name not in dated and name not in self._incomplete]
-            if not found:
+            names = [
+                name
+                for name in source.names
+                if name in complete and _holds_numbers(known[name]) == numbers and not known[name].in_days
+            ]
+            if not names:
                 kind = "of numbers" if numbers else "other than numbers"
                 raise DataError(f"The imputed table has no complete columns {kind}.")
-            return found
+            return names
         names = [columns] if isinstance(columns, str) else list(columns)
-        unknown = [name for name in names if name not in self._known]
+        unknown = [name for name in names if name not in known]
         if unknown:
-            raise DataError(f"The table has no column {unknown[0]!r}; its columns are {', '.join(self.source.names)}.")
-        text = [name for name in names if numbers and self._known[name].dtype.kind != "f"]
+            raise DataError(f"The table has no column {unknown[0]!r}; its columns are {', '.join(source.names)}.")
+        text = [name for name in names if numbers and not _holds_numbers(known[name])]
         if text:
             raise DataError(f"Column {text[0]!r} does not hold numbers, so that it has no mean: use proportion.")
-        incomplete = [repr(name) for name in names if name in self._incomplete]
+        incomplete = [repr(name) for name in names if name not in complete]
         if incomplete:
             raise DataError(
                 f"Values are still missing in {', '.join(incomplete)}, since observed columns are not imputed: leave "
@@ -229,15 +183,9 @@ class Imputations:
             )
         return names
 
-    def _check_names(self, names: Sequence[str]) -> None:
-        if len(names) != 2 or names[0] == names[1]:
-            raise ValueError(f"names must be two names, of the imputation and of the row, got {names!r}.")
-        clash = [name for name in names if name in self.source.names]
-        if clash:
-            raise DataError(
-                f"The table has a column {clash[0]!r}, which the long form needs for itself: give other names, such as "
-                "to_frame(names=('.imp', '.id'))."
-            )
+
+def _holds_numbers(column: Any) -> bool:
+    return column.values.dtype.kind in "iuf" and not column.categorical
 
 
 def _without_point(state: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -11,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.imputation_chains import ImputationOptions, draw_imputations
 from sparsefield.analysis.imputations import Imputations, ImputedCells
-from sparsefield.analysis.linear_features import add_linear_features, supports_all_edges
 from sparsefield.compute import Threads
 from sparsefield.data import Schema, Table, compile_table
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
@@ -27,6 +28,15 @@ from sparsefield.objectives import EM
 
 IMPUTATIONS, ITERATIONS = 20, 10
 """Default numbers of imputations, and of iterations of each."""
+
+LINEAR = (ColumnClass.PLAIN, ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
+"""Classes of the columns of a linear model: indicators of states without an order, and scores."""
+
+ROWS_PER_COLUMN = 20
+"""Rows that a table needs for each column of a linear model, so that all pairs of them can have weights."""
+
+MAX_FEATURES = 2000
+"""Features of such a field, at most."""
 
 Edges = Literal["auto", "selected", "all"]
 
@@ -122,10 +132,30 @@ def _check_field(field: Field, proper: bool) -> None:
 
 def field_to_draw_from(field: MarkovField, rows: Table, edges: Edges, proper: bool) -> Field:
     """Return the field, with all edges if these are wanted and can be estimated."""
-    fixed = isinstance(field.resolve("induction"), FixedGraph)
-    enough = not fixed and supports_all_edges(field.field_, rows.n_rows)
-    wanted = edges == "all" or (edges == "auto" and enough)
-    return add_linear_features(field.field_) if wanted and proper else field.field_
+    columns = np.flatnonzero(np.isin(field.field_.layout.column_classes, LINEAR))
+    n_columns, fixed = len(columns), isinstance(field.resolve("induction"), FixedGraph)
+    enough = n_columns * ROWS_PER_COLUMN <= rows.n_rows and n_columns * (n_columns - 1) // 2 <= MAX_FEATURES
+    wanted = edges == "all" or (edges == "auto" and enough and not fixed)
+    return _add_linear_features(field.field_, columns) if wanted and proper else field.field_
+
+
+def _add_linear_features(field: Field, columns: np.ndarray) -> Field:
+    """Return a field over one table with a feature for each pair of scores and states of different columns.
+
+    Features that the field does not have get the weight 0.
+    """
+    layout = field.layout
+    a, b = (columns[k] for k in np.triu_indices(len(columns), 1))
+    variable, classes = layout.variable_of_own_column, layout.column_classes
+    allowed = (variable[a] != variable[b]) & (layout.target_of_column[a] >= 0)
+    allowed &= np.isfinite(PENALTY_FACTORS[classes[a], classes[b]])
+    pairs = np.column_stack([a, b])[allowed]
+    pairs = pairs[~np.isin(layout.keys(pairs), layout.keys(field.pairs))]
+    return replace(
+        field,
+        pairs=np.concatenate([field.pairs, pairs]),
+        weights=np.concatenate([field.weights, np.zeros(len(pairs))]),
+    )
 
 
 def _rows_to_learn_from(field: MarkovField, table: Table, learn_from: Any, sample_weight: Any) -> Table:

@@ -5,27 +5,33 @@ A field may have a million columns, so the network is kept as arrays; a page sho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import combinations, islice
 
 import numpy as np
+import scipy.sparse as sp
 
-from sparsefield.analysis.edge_signs import column_directions, edge_signs
-from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
+from sparsefield.data.coding import ColumnClass
+from sparsefield.data.grouped_schema import GroupedSchema
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 
 Array = np.ndarray
 
 EDGES_PER_NODE = 2.5
-"""Edges of a neighborhood for each of its nodes, besides those of the chosen columns; more would hide each other."""
+"""Edges of an overview for each of its nodes; more would hide each other."""
 
-MAX_NEIGHBOR_FEATURES = 12
-"""Features that a neighbor lists; columns of many states share hundreds."""
+AGREEMENT = 0.5
+"""Least ratio of the sum over features to the sum of their absolute values: three parts agree for one that does not."""
+
+LEAST_CORRELATION = 0.05
+"""Least mean correlation of the features with the scores: features of middle levels say nothing about a direction."""
+
+SCORES = (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
 
 
 @dataclass(frozen=True)
@@ -42,24 +48,8 @@ class Edge:
     """1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known.
 
     It is that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless
-    these disagree: see `sparsefield.analysis.edge_signs`. Other states have no order, so that edges have no sign.
+    these disagree: see `edge_signs`. Other states have no order, so that edges have no sign.
     """
-
-    def other_end(self, node: int) -> int:
-        """Return the end that is not ``node``; for a loop, ``node`` itself."""
-        return self.ends[1] if self.ends[0] == node else self.ends[0]
-
-
-@dataclass(frozen=True)
-class Neighbor:
-    """The column at the other end of an edge, and the features of that edge, strongest first."""
-
-    number: int
-    label: str
-    edge: Edge
-    features: tuple[Feature, ...]
-    left_out: int
-    """Number of weaker features that are not in ``features``."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +80,11 @@ class Subgraph:
         return self.network.strengths[self.edges]
 
     @cached_property
-    def degrees(self) -> Array:
-        """(nodes,): the number of other columns that each node shares features with."""
-        ends = np.sort(self.ends[self.ends[:, 0] != self.ends[:, 1]], axis=1)
-        return np.bincount(np.unique(ends, axis=0).ravel(), minlength=len(self.nodes))
-
-    @cached_property
     def total_strengths(self) -> Array:
         """(nodes,): the sum of the strengths of the edges of each node; a loop counts once."""
         ends, loops = self.ends, self.ends[:, 0] == self.ends[:, 1]
         total = np.bincount(ends[:, 0], self.strengths, len(self.nodes))
         return total + np.bincount(ends[~loops, 1], self.strengths[~loops], len(self.nodes))
-
-    def strongest(self, most: int) -> Subgraph:
-        """Return the ``most`` strongest edges with the nodes that they join."""
-        return self if len(self.edges) <= most else self.network.edge_subgraph(self.edges[:most])
 
 
 def sum_by_node(ends: Array, values: Array, n_nodes: int) -> Array:
@@ -162,21 +142,6 @@ class Network:
             found += [f"{table}.{name}" for name in names] if table else names
         return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
 
-    @cached_property
-    def stability(self) -> Array | None:
-        """(features,): the share of resamples that selected each feature; None where the field has no such record."""
-        return selection_frequencies(self.field)
-
-    @cached_property
-    def _lower(self) -> list[str]:
-        return [label.lower() for label in self.labels[: self.n_variables]]
-
-    def find(self, text: str, limit: int) -> list[int]:
-        """Return variables whose name contains ``text``: those that begin with it first, then in column order."""
-        text = text.strip().lower()
-        hits = [k for k, label in enumerate(self._lower) if text in label]
-        return sorted(hits, key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))[:limit]
-
     def number(self, name: str, table: str = "") -> int:
         """Return the node of a variable."""
         t = self.field.layout.tables.index(table)
@@ -195,10 +160,6 @@ class Network:
 
     # -- edges -------------------------------------------------------------------------------------------------------
 
-    def degree(self, node: int) -> int:
-        """Return the number of edges of a node."""
-        return int(self._offsets[node + 1] - self._offsets[node])
-
     def edges_of(self, node: int) -> list[Edge]:
         """Return all edges of a node, strongest first."""
         return [self.edge(k) for k in self._edge_numbers(node).tolist()]
@@ -212,14 +173,12 @@ class Network:
         """Return the numbers of the features of an edge, strongest first."""
         return self._edge_feature[self._edge_starts[k] : self._edge_starts[k + 1]].tolist()
 
-    def neighbors(self, node: int, limit: int) -> list[Neighbor]:
-        """Return the ``limit`` strongest neighbors of a node with their features, strongest first."""
-        found = []
-        for edge in self.edges_of(node)[:limit]:
-            other, numbers = edge.other_end(node), self.feature_numbers(edge.number)
-            features = tuple(name_features(self.field, numbers[:MAX_NEIGHBOR_FEATURES]))
-            found.append(Neighbor(other, self.labels[other], edge, features, len(numbers) - len(features)))
-        return found
+    def directions(self) -> sp.csr_array:
+        """Return (edges, features) the weights of each edge over its strength; their product with them is the norm."""
+        weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
+        row, column = np.repeat(np.arange(len(self.strengths)), np.diff(self._edge_starts)), self._edge_feature
+        values = weights[column] / self.strengths[row]
+        return sp.csr_array((values, (row, column)), shape=(len(self.strengths), len(weights)))
 
     # -- subgraphs ---------------------------------------------------------------------------------------------------
 
@@ -227,22 +186,6 @@ class Network:
         """Return some edges, or all, with the nodes that they join in the order of their first appearance."""
         edges = np.arange(len(self.strengths)) if edges is None else edges
         return Subgraph(self, tuple(dict.fromkeys(self.ends[edges].ravel().tolist())), edges)
-
-    def neighborhood(self, chosen: Sequence[int], limit: int) -> Subgraph:
-        """Return up to ``limit`` nodes around some nodes, breadth first and strongest edges first."""
-        nodes = dict.fromkeys(chosen[:limit])
-        frontier = list(nodes)
-        while frontier and len(nodes) < limit:
-            best: dict[int, float] = {}
-            for node in frontier:
-                for edge in self.edges_of(node)[: limit + len(nodes)]:
-                    other = edge.other_end(node)
-                    if other not in nodes:
-                        best[other] = max(best.get(other, 0.0), edge.strength)
-            frontier = sorted(best, key=lambda k: (-best[k], k))[: limit - len(nodes)]
-            nodes.update(dict.fromkeys(frontier))
-        adjacent = {edge.other_end(node) for node in chosen for edge in self.edges_of(node)}
-        return Subgraph(self, tuple(nodes), self._edges_among(nodes, chosen), len(adjacent - set(nodes)))
 
     def overview(self, limit: int, max_edges: int | None = None) -> Subgraph:
         """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
@@ -255,7 +198,7 @@ class Network:
         isolated = (k for k in range(self.n_variables) if k not in nodes)
         nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
         left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
-        return Subgraph(self, tuple(nodes), np.union1d(tree, self._edges_among(nodes, (), max_edges)), left_out)
+        return Subgraph(self, tuple(nodes), np.union1d(tree, self._edges_among(nodes, max_edges)), left_out)
 
     def backbone(self, limit: int | None = None) -> tuple[list[int], Array]:
         """Return up to ``limit`` nodes with edges, and the edges of a maximum spanning forest of them, strongest first.
@@ -293,11 +236,6 @@ class Network:
         for edge, other in zip(numbers.tolist(), np.where(first == node, second, first).tolist(), strict=True):
             heappush(frontier, (edge, other))
 
-    def subgraph(self, nodes: Iterable[int], left_out: int = 0) -> Subgraph:
-        """Return some nodes with the strongest edges among them."""
-        nodes = tuple(nodes)
-        return Subgraph(self, nodes, self._edges_among(nodes), left_out)
-
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     def _table_index(self, node: int) -> int:
@@ -308,13 +246,12 @@ class Network:
     def _edge_numbers(self, node: int) -> Array:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
 
-    def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = (), most: int | None = None) -> Array:
-        """Return the ``most`` strongest edges among some nodes, and all that lead to a chosen one."""
+    def _edges_among(self, nodes: Iterable[int], most: int | None = None) -> Array:
+        """Return the ``most`` strongest edges among some nodes."""
         wanted = np.array(list(nodes), dtype=np.int64)
         touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
         found = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
-        strong = np.arange(len(found)) < (round(EDGES_PER_NODE * len(wanted)) if most is None else most)
-        return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
+        return found[: round(EDGES_PER_NODE * len(wanted)) if most is None else most]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
         """Return the node, the view (-1: none) and the direction (columns, 3) of each column of the layout.
@@ -404,3 +341,78 @@ def selection_frequencies(field: Field) -> np.ndarray | None:
     if stability is None or len(stability.frequencies) != len(field.features):
         return None
     return np.asarray(stability.frequencies, dtype=float)
+
+
+def column_directions(schema: Schema) -> Array:
+    """Return (columns, 3): the covariance with the score of the variable, the standard deviation, and the mean.
+
+    The covariance is 0 where the states of a variable have no order. The only column of a variable with two states is
+    its score; where the states are ordered or numbers and it is the lower one, the covariance is negative.
+    """
+    widths, variable_of, classes = schema.widths, schema.variable_of_column, schema.column_classes
+    found = np.ones((len(variable_of), 3))
+    scores, alone = np.isin(classes, SCORES), widths[variable_of] == 1
+    found[~scores & ~alone, 0] = 0.0
+    found[scores, 2] = 0.0
+    if isinstance(schema, GroupedSchema):  # 0/1 columns and numbers, which have no levels
+        return found
+    for k, variable in enumerate(schema.variables):
+        own = slice(schema.offsets[k], schema.offsets[k + 1])
+        if variable.has_reference and variable.width == 1:
+            found[own, 0] = -1.0 if _is_lower(variable) else 1.0
+        elif variable.ordered and variable.width > variable.n_scores:
+            found[own] = _level_directions(variable)
+    return found
+
+
+def _is_lower(variable: Variable) -> bool:
+    """Return whether the state with a column is below the reference state, of a variable with two states."""
+    state, reference = int(variable.position_of_code[1]), variable.reference
+    if variable.ordered:
+        return state < reference
+    labels = variable.states[state], variable.states[reference]
+    return all(isinstance(label, (int, float)) for label in labels) and labels[0] < labels[1]  # pyright: ignore[reportOperatorIssue]
+
+
+def _level_directions(variable: Variable) -> Array:
+    """Return (width, 3) as `column_directions`, of a variable with a score and indicators of levels."""
+    frequencies, scores = variable.code_frequencies, np.asarray(variable.scores)
+    coded = variable.coded
+    if not frequencies.sum() > 0:
+        frequencies = np.full(len(coded), 1.0 / len(coded))
+    means = frequencies @ coded
+    squares = frequencies @ coded**2 - means**2
+    found = np.column_stack([(frequencies * scores) @ (coded - means), np.sqrt(np.maximum(squares, 0.0)), means])
+    found[: variable.n_scores] = (1.0, 1.0, 0.0)
+    found[variable.column_classes == ColumnClass.SQUARE, 0] = 0.0
+    return found
+
+
+def edge_signs(edge: Array, weights: Array, covariances: Array, spreads: Array, n_edges: int) -> Array:
+    """Return (edges,) the sign of each edge: 1, -1, or 0 where its features disagree or have no direction.
+
+    A feature of two columns with weight w changes the covariance of the scores of their variables, to first order, by w
+    times the covariance of each column with the score of its variable: 1 for a score, and frequency times score for the
+    indicator of a level. The sign of an edge is that of the sum over its features.
+
+    Parameters
+    ----------
+    edge : (features,) the number of the edge
+    weights : (features,)
+    covariances : (features,) the product of the covariances of both columns with the scores of their variables
+    spreads : (features,) the product of the standard deviations of both columns
+    n_edges : the number of edges
+
+    Examples
+    --------
+    Two levels of a positive edge, and two that contradict each other:
+
+    >>> edge, weights = np.array([0, 0, 1, 1]), np.array([1.0, 0.5, 1.0, -0.8])
+    >>> edge_signs(edge, weights, np.full(4, 0.04), np.full(4, 0.16), 2).tolist()
+    [1, 0]
+    """
+    change = np.bincount(edge, weights * covariances, n_edges)
+    size = np.bincount(edge, np.abs(weights * covariances), n_edges)
+    largest = np.bincount(edge, np.abs(weights) * spreads, n_edges)
+    clear = (np.abs(change) >= AGREEMENT * size) & (np.abs(change) >= LEAST_CORRELATION * largest) & (size > 0)
+    return np.sign(change).astype(np.int64) * clear

@@ -6,7 +6,7 @@ labels of the groups are permuted among rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -14,7 +14,9 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import false_discovery_control
 
+from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.group_refits import LossModel, SubsetFit, SubsetProblem
 from sparsefield.analysis.network import sum_by_node
 from sparsefield.compute import Engine
@@ -33,10 +35,6 @@ STANDARDIZED_SLACK = 1e-6
 STANDARDIZED_ROWS = 64
 """Permutations that are standardized at a time."""
 
-OBSERVED_PRECISION = 20.0
-"""How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
-to be above or below the observed ones."""
-
 MOST_NUMBERS = 5 * 10**7
 """Statistics of edges and nodes in all permutations of a test that are kept, at most."""
 
@@ -47,7 +45,6 @@ SHUFFLES, CHANCE = 199, 0.1
 """Permutations of the test whether missing cells differ between groups, and the p-value above which they do not."""
 
 Adjustment = Literal["max", "holm", "bh", "none"]
-Progress = Callable[[int, int], None]
 
 
 def match_missing(missing: np.ndarray, numbers: np.ndarray, seed: int) -> np.ndarray:
@@ -117,37 +114,26 @@ class CandidateEdges:
         """Return the Euclidean norm of the weights of each edge, (edges,)."""
         return np.sqrt(np.bincount(self.edge_of_pair, np.square(weights), len(self.ends)))
 
+    def statistics(self, weights: np.ndarray) -> np.ndarray:
+        """Return how much the networks of two groups, or of the two most different ones of several, differ.
 
-@dataclass(frozen=True)
-class GroupStatistics:
-    """How much the networks of two groups, or of the two most different ones of several, differ."""
+        Parameters
+        ----------
+        weights : (groups, pairs)
 
-    global_strength: float
-    """Difference of the sums of the strengths of all edges."""
-    structure: float
-    """Largest difference of an edge."""
-    edges: np.ndarray
-    """(edges,): norm of the difference of the weights."""
-    nodes: np.ndarray
-    """(variables,): difference of the strength centrality, the sum of the strengths of a variable's edges."""
-
-    @classmethod
-    def of(cls, edges: CandidateEdges, weights: np.ndarray) -> GroupStatistics:
-        """Return the statistics of the weights of groups, (groups, pairs)."""
-        pairs = list(combinations(range(len(weights)), 2))
-        differences = np.max([edges.norms(weights[a] - weights[b]) for a, b in pairs], axis=0)
-        strengths = np.array([edges.norms(part) for part in weights])
-        nodes = np.array([sum_by_node(edges.ends, part, edges.n_variables) for part in strengths])
-        return cls(
-            float(np.ptp(strengths.sum(axis=1))),
-            float(differences.max(initial=0.0)),
-            differences,
-            np.ptp(nodes, axis=0),
-        )
-
-    def as_vector(self) -> np.ndarray:
-        """Return all statistics in one array: global strength, structure, edges, nodes."""
-        return np.concatenate([[self.global_strength, self.structure], self.edges, self.nodes])
+        Returns
+        -------
+        (2 + edges + variables,)
+            Difference of the sums of the strengths of all edges (global strength); largest difference of an edge
+            (structure); norms of the differences of the weights of each edge; and differences of the strength
+            centrality of each variable, the sum of the strengths of its edges.
+        """
+        pairs = combinations(range(len(weights)), 2)
+        differences = np.max([self.norms(weights[a] - weights[b]) for a, b in pairs], axis=0)
+        strengths = np.array([self.norms(part) for part in weights])
+        nodes = np.array([sum_by_node(self.ends, part, self.n_variables) for part in strengths])
+        whole = [np.ptp(strengths.sum(axis=1)), differences.max(initial=0.0)]
+        return np.concatenate([whole, differences, np.ptp(nodes, axis=0)])
 
 
 @dataclass(frozen=True)
@@ -156,9 +142,11 @@ class PermutationResult:
 
     groups: tuple[int, ...]
     """Numbers of the compared groups."""
-    observed: GroupStatistics
+    n_edges: int
+    observed: np.ndarray
+    """(statistics,): see `CandidateEdges.statistics`."""
     counts: np.ndarray
-    """(statistics,): permutations with at least the observed value, in the order of `GroupStatistics.as_vector`."""
+    """(statistics,): permutations with at least the observed value."""
     drawn: np.ndarray
     """(permutations, 3): global strength, structure and the largest difference of a node of each permutation."""
     singles: np.ndarray
@@ -171,38 +159,13 @@ class PermutationResult:
         """(statistics,): (1 + count) / (1 + permutations); NaN without permutations."""
         return (1.0 + self.counts) / (1.0 + len(self.drawn)) if len(self.drawn) else np.full(len(self.counts), np.nan)
 
-    @property
-    def edge_p(self) -> np.ndarray:
-        """(edges,)"""
-        return self.p_values[2 : 2 + len(self.observed.edges)]
+    def of_edges(self, statistics: np.ndarray) -> np.ndarray:
+        """Return those of all statistics that are of edges, (edges,)."""
+        return statistics[2 : 2 + self.n_edges]
 
-    @property
-    def node_p(self) -> np.ndarray:
-        """(variables,)"""
-        return self.p_values[2 + len(self.observed.edges) :]
-
-
-@dataclass(frozen=True)
-class SeparateFits:
-    """The fits of all groups, each by itself. Every comparison of a group has the same one."""
-
-    l1: tuple[float, ...]
-    """The penalty of each group: that of all rows times the square root of its share of the rows, as the noise in a
-    gradient grows with the square root of the number of rows."""
-    fits: tuple[SubsetFit, ...]
-    weights: np.ndarray
-    """(groups, pairs)"""
-
-    @classmethod
-    def of(cls, problem: SubsetProblem, numbers: np.ndarray, l1: float, start: np.ndarray) -> SeparateFits:
-        """Return the fits of the groups with the numbers 0, 1, ... (rows,), from given parameters."""
-        groups = [numbers == group for group in range(int(numbers.max()) + 1)]
-        penalties = tuple(l1 * float(np.sqrt(rows.mean())) for rows in groups)
-        fits = tuple(
-            problem.fit(rows, penalty, start, None, OBSERVED_PRECISION)
-            for rows, penalty in zip(groups, penalties, strict=True)
-        )
-        return cls(penalties, fits, np.array([fit.theta[problem.n_biases :] for fit in fits]))
+    def of_nodes(self, statistics: np.ndarray) -> np.ndarray:
+        """Return those of all statistics that are of nodes, (variables,)."""
+        return statistics[2 + self.n_edges :]
 
 
 @dataclass(frozen=True)
@@ -215,7 +178,8 @@ class PermutationTest:
     number : of the test, from which its random numbers follow
     all_rows : the rows of all groups
     numbers : (rows,), the group of each row
-    separate : the fits of the groups by themselves
+    l1 : of each of all groups
+    fits : those of all groups by themselves
     start : (parameters,): biases and weights of all candidates, near those of all rows
     """
 
@@ -224,30 +188,29 @@ class PermutationTest:
     all_rows: SubsetProblem
     numbers: np.ndarray
     seed: int
-    separate: SeparateFits
+    l1: Sequence[float]
+    fits: Sequence[SubsetFit]
     start: np.ndarray
 
     def run(
         self, permutations: int, engine: Engine, checkpoint: CheckpointFile | None, progress: Progress | None
     ) -> PermutationResult:
         """Return the result of a number of permutations, a multiple of which is saved on the way."""
-        observed = GroupStatistics.of(self._edges, self.separate.weights[list(self.groups)])
-        threshold = observed.as_vector() * (1.0 - SLACK)
-        counts, drawn = np.zeros(len(threshold), dtype=np.int64), np.empty((0, 3))
-        unconverged = int(not all(self.separate.fits[group].converged for group in self.groups))
-        width, n_edges = len(threshold) - 2, len(observed.edges)
+        fits, n_edges = [self.fits[group] for group in self.groups], len(self._edges.ends)
+        observed = self._edges.statistics(self._weights(fits))
+        width = len(observed) - 2
         if len(self.groups) > 2 or permutations * width > MOST_NUMBERS:
             width = 0
-        singles = np.empty((0, width), dtype=np.float32)
+        counts, drawn = np.zeros(len(observed), dtype=np.int64), np.empty((0, 3))
+        singles, unconverged = np.empty((0, width), dtype=np.float32), int(not all(fit.converged for fit in fits))
         saved = None if checkpoint is None else checkpoint.load()
         if saved is not None:
-            arrays, facts = saved
-            counts, drawn, singles = arrays["counts"], arrays["drawn"], arrays["singles"]
-            unconverged = facts["unconverged"]
+            counts, drawn, singles = (saved[0][name] for name in ("counts", "drawn", "singles"))
+            unconverged = saved[1]["unconverged"]
         while len(drawn) < permutations:
             chunk = engine.map(self._permuted, range(len(drawn), min(len(drawn) + CHUNK, permutations)))
-            vectors = np.array([statistics.as_vector() for statistics, _ in chunk])
-            counts = counts + (vectors >= threshold).sum(axis=0)
+            vectors = np.array([statistics for statistics, _ in chunk])
+            counts = counts + (vectors >= observed * (1.0 - SLACK)).sum(axis=0)
             node = vectors[:, 2 + n_edges :].max(axis=1, initial=0.0)
             drawn = np.concatenate([drawn, np.column_stack([vectors[:, :2], node])])
             singles = np.concatenate([singles, vectors[:, 2 : 2 + width].astype(np.float32)])
@@ -256,7 +219,10 @@ class PermutationTest:
                 checkpoint.save({"counts": counts, "drawn": drawn, "singles": singles}, {"unconverged": unconverged})
             if progress is not None:
                 progress(len(drawn), permutations)
-        return PermutationResult(self.groups, observed, counts, drawn, singles, unconverged)
+        return PermutationResult(self.groups, n_edges, observed, counts, drawn, singles, unconverged)
+
+    def _weights(self, fits: Sequence[SubsetFit]) -> np.ndarray:
+        return np.array([fit.theta[self.all_rows.n_biases :] for fit in fits])
 
     @cached_property
     def _edges(self) -> CandidateEdges:
@@ -275,23 +241,21 @@ class PermutationTest:
         return np.array([self.groups.index(number) for number in compared.tolist()])
 
     @cached_property
-    def _starts(self) -> tuple[tuple[float, np.ndarray, LossModel], ...]:
+    def _starts(self) -> list[tuple[float, np.ndarray, LossModel]]:
         """Penalty, parameters to start from and model of the loss, for each group."""
         problem, starts = self._problem, []
         row_weight = np.bincount(problem.rows.owner, problem.rows.block.weight, problem.rows.n_rows)
         for k, group in enumerate(self.groups):
             share = float(row_weight[self._labels == k].sum() / row_weight.sum())
-            fit, model = problem.pooled(self.separate.l1[group], share, self.start)
-            starts.append((self.separate.l1[group], fit.theta, model))
-        return tuple(starts)
+            fit, model = problem.pooled(self.l1[group], share, self.start)
+            starts.append((self.l1[group], fit.theta, model))
+        return starts
 
-    def _permuted(self, number: int) -> tuple[GroupStatistics, bool]:
+    def _permuted(self, number: int) -> tuple[np.ndarray, bool]:
         """Return the statistics of groups with permuted labels, and whether all fits converged."""
-        rng = np.random.default_rng([self.seed, self.number, number])
-        labels, problem = rng.permutation(self._labels), self._problem
-        fits = [problem.fit(labels == k, *start) for k, start in enumerate(self._starts)]
-        weights = np.array([fit.theta[problem.n_biases :] for fit in fits])
-        return GroupStatistics.of(self._edges, weights), all(fit.converged for fit in fits)
+        labels = np.random.default_rng([self.seed, self.number, number]).permutation(self._labels)
+        fits = [self._problem.fit(labels == k, *start) for k, start in enumerate(self._starts)]
+        return self._edges.statistics(self._weights(fits)), all(fit.converged for fit in fits)
 
 
 def adjust_results(
@@ -301,25 +265,18 @@ def adjust_results(
 
     Edges are adjusted for the edges of all pairs of groups, and nodes for all nodes.
     """
-    edge_p, node_p = [result.edge_p for result in pairs], [result.node_p for result in pairs]
-    if adjustment != "max" or not len(pairs[0].drawn):
-        return _adjust_all(edge_p, adjustment), _adjust_all(node_p, adjustment)
-    edges, nodes = [result.observed.edges for result in pairs], [result.observed.nodes for result in pairs]
-    n_edges = len(edges[0])
-    if pairs[0].singles.shape[1]:
-        return (
-            adjust_by_maximum(edges, [result.singles[:, :n_edges] for result in pairs]),
-            adjust_by_maximum(nodes, [result.singles[:, n_edges:] for result in pairs]),
-        )
-    return (
-        adjust_by_plain_maximum(edges, [result.drawn[:, 1] for result in pairs]),
-        adjust_by_plain_maximum(nodes, [result.drawn[:, 2] for result in pairs]),
-    )
-
-
-def _adjust_all(p: Sequence[np.ndarray], method: Adjustment) -> list[np.ndarray]:
-    """Return p-values of several pairs of groups, adjusted for their number in all of them."""
-    return np.split(adjust(np.concatenate(p), method), np.cumsum([len(part) for part in p])[:-1])
+    n, adjusted = pairs[0].n_edges, []
+    parts = ((PermutationResult.of_edges, slice(n), 1), (PermutationResult.of_nodes, slice(n, None), 2))
+    for choose, singles, largest in parts:
+        p, observed = ([choose(each, getattr(each, name)) for each in pairs] for name in ("p_values", "observed"))
+        if adjustment != "max" or not len(pairs[0].drawn):
+            ends = np.cumsum([len(part) for part in p])[:-1]
+            adjusted.append(np.split(adjust(np.concatenate(p), adjustment), ends))
+        elif pairs[0].singles.shape[1]:
+            adjusted.append(adjust_by_maximum(observed, [result.singles[:, singles] for result in pairs]))
+        else:
+            adjusted.append(adjust_by_plain_maximum(observed, [result.drawn[:, largest] for result in pairs]))
+    return adjusted[0], adjusted[1]
 
 
 def adjust(p: np.ndarray, method: Adjustment) -> np.ndarray:
@@ -335,14 +292,14 @@ def adjust(p: np.ndarray, method: Adjustment) -> np.ndarray:
     >>> adjust(np.array([0.01, 0.04, 0.03]), "bh").round(3).tolist()
     [0.03, 0.04, 0.04]
     """
-    count, order = len(p), np.argsort(p, kind="stable")
-    adjusted = p.copy()
-    if method == "holm":
-        adjusted[order] = np.maximum.accumulate(p[order] * np.arange(count, 0, -1))
-    elif method == "bh":
-        raised = p[order] * count / np.arange(1, count + 1)
-        adjusted[order] = np.minimum.accumulate(raised[::-1])[::-1]
-    return np.minimum(adjusted, 1.0)
+    if method == "bh" and not np.isnan(p).any():
+        return false_discovery_control(p) if len(p) else p
+    if method != "holm":
+        return p
+    order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
+    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted
 
 
 def adjust_by_maximum(observed: Sequence[np.ndarray], drawn: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy.stats import t
+from scipy.stats import f, t
 
 from sparsefield.data import make_frame
 from sparsefield.errors import DataError
 from sparsefield.frame_protocol import Frame
+from sparsefield.objectives.wald import wald_test
 
 COLUMNS = (
     "estimate", "standard_error", "degrees_of_freedom", "statistic", "p_value", "low", "high", "missing_information",
@@ -154,53 +155,31 @@ def _degrees_of_freedom(share: np.ndarray, m: int, complete_df: float) -> np.nda
 
 
 def pool_results(results: Sequence[Any], complete_df: float | None = None, confidence: float = 0.95) -> PooledEstimates:
-    """Pool the results of an analysis of each imputed table, as `coefficients_of` takes them.
+    """Pool the results of an analysis of each imputed table.
 
-    Without ``complete_df``, the attribute ``df_resid`` of fitted models is taken, if all results have it.
+    A result has the attributes ``params`` and ``bse``, as those of statsmodels do, or is a pair of coefficients and
+    standard errors. Coefficients are an array or {name: number}, and errors are in their order. Without
+    ``complete_df``, the attribute ``df_resid`` of fitted models is taken, if all results have it.
     """
     if complete_df is None and all(getattr(result, "df_resid", None) is not None for result in results):
         complete_df = float(min(result.df_resid for result in results))
-    coefficients, variances = zip(*map(coefficients_of, results), strict=True)
-    names = tuple(coefficients[0])
-    for part in coefficients:
-        if set(part) != set(names):
-            lacking = sorted(set(part) ^ set(names))[0]
-            raise DataError(f"The coefficients of some imputations lack {lacking!r}: all need the same names.")
-    values, squares = ([[part[name] for name in names] for part in parts] for parts in (coefficients, variances))
-    return pool(values, variances=squares, complete_df=complete_df, confidence=confidence, names=names)
-
-
-def coefficients_of(result: Any) -> tuple[dict[str, float], dict[str, float]]:
-    """Return coefficients and variances of the result of an analysis, by name.
-
-    ``result`` has the attributes ``params`` and ``bse``, as the results of statsmodels do; or it is a pair of
-    coefficients and standard errors, or of coefficients and their covariance matrix, as arrays, mappings or Series.
-    """
-    names: tuple[str, ...] = ()
-    if hasattr(result, "params") and hasattr(result, "bse"):
-        names = tuple(map(str, getattr(getattr(result, "model", None), "exog_names", None) or ()))
-        result = result.params, result.bse
-    if not isinstance(result, tuple) or len(result) != 2:
+    pairs = [(result.params, result.bse) if hasattr(result, "params") else result for result in results]
+    if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+        kind = type(results[0]).__name__
         raise DataError(
-            f"An analysis returned a {type(result).__name__}: return a fitted model with params and bse, or a pair of "
-            "coefficients and standard errors, or of coefficients and their covariance matrix."
+            f"An analysis returned a {kind}: return a fitted model with params and bse, or a pair of coefficients and "
+            "standard errors."
         )
-    coefficients, errors = result
-    if hasattr(coefficients, "items"):  # a mapping, or a Series of pandas
-        names = tuple(map(str, dict(coefficients.items())))
-        if hasattr(errors, "items") and np.ndim(errors) < 2:
-            named = {str(name): error for name, error in errors.items()}
-            errors = [named.get(name, np.nan) for name in names]
-        coefficients = list(dict(coefficients.items()).values())
-    values, spread = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (coefficients, errors))
-    if spread.shape not in (values.shape, values.shape * 2):
-        raise DataError(
-            f"An analysis returned {len(values)} coefficients, and standard errors or a covariance of shape "
-            f"{spread.shape}: both must fit together."
-        )
-    variances = spread.diagonal() if spread.ndim == 2 else np.square(spread)
-    names = names if len(names) == len(values) else _default_names(len(values))
-    return dict(zip(names, values.tolist(), strict=True)), dict(zip(names, variances.tolist(), strict=True))
+    named = [list(map(str, dict(pair[0].items()))) if hasattr(pair[0], "items") else None for pair in pairs]
+    if any(names != named[0] for names in named):
+        raise DataError(f"The coefficients of all imputations need the same names in the same order, as {named[0]}.")
+    values, errors = ([_numbers_of(pair[k]) for pair in pairs] for k in (0, 1))
+    return pool(values, errors, complete_df=complete_df, confidence=confidence, names=named[0])
+
+
+def _numbers_of(values: Any) -> Any:
+    """Return the values of a mapping or a Series, and an array as it is."""
+    return list(dict(values.items()).values()) if hasattr(values, "items") else np.atleast_1d(values)
 
 
 def _default_names(count: int) -> tuple[str, ...]:
@@ -208,7 +187,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 def _as_matrix(values: Any, what: str, names: tuple[str, ...] = ()) -> tuple[np.ndarray, tuple[str, ...], str]:
-    """Return (imputations, estimates), in the order of names if these are given, names and the library of a frame."""
+    """Return (imputations, estimates), and the names and the library of a frame; ``names`` are those it has to have."""
     frame, own, kind = nw.from_native(values, eager_only=True, pass_through=True), (), "polars"
     if isinstance(frame, nw.DataFrame):
         own, kind, values = tuple(frame.columns), frame.implementation.value, frame.to_numpy()
@@ -220,12 +199,8 @@ def _as_matrix(values: Any, what: str, names: tuple[str, ...] = ()) -> tuple[np.
         raise DataError(
             f"The {what} must be an array or a frame of numbers, with a number or a row for each imputation."
         )
-    if own and names:
-        if set(own) != set(names):
-            raise DataError(
-                f"The {what} lack {sorted(set(own) ^ set(names))[0]!r}: they need the names of the estimates."
-            )
-        array, own = array[:, [own.index(name) for name in names]], names
+    if own and names and own != names:
+        raise DataError(f"The {what} need the columns of the estimates, {', '.join(names)}, in their order.")
     return array.reshape(len(array), -1) if len(array) else np.empty((0, 1)), own, kind
 
 
@@ -246,3 +221,57 @@ def _problems(values: np.ndarray, squares: np.ndarray, complete_df: float | None
     if not 0.0 < confidence < 1.0:
         problems.append(f"confidence must be between 0 and 1, got {confidence!r}.")
     return problems
+
+
+@dataclass(frozen=True, eq=False)
+class ImputedEstimates:
+    """The weights of the same features, estimated from several imputed tables."""
+
+    estimates: np.ndarray
+    """(imputations, features)"""
+    within: np.ndarray
+    """(features, features): mean covariance of the estimates from one table."""
+    n_rows: int = 0
+    """Number of rows that have imputed cells."""
+
+    @property
+    def m(self) -> int:
+        """Number of imputations."""
+        return len(self.estimates)
+
+    @property
+    def total(self) -> np.ndarray:
+        """(features, features): covariance of the mean of the estimates, within and between imputations."""
+        centered = self.estimates - self.estimates.mean(axis=0)
+        return self.within + (1.0 + 1.0 / self.m) * (centered.T @ centered) / (self.m - 1)
+
+    def pool(self, directions: Any, level: float) -> PooledEstimates:
+        """Pool combinations of weights (combinations, features), given as a sparse matrix."""
+        values = (directions @ self.estimates.T).T
+        variances = np.maximum(np.asarray(directions.multiply(directions @ self.within).sum(axis=1)), 0.0)
+        names = [str(k) for k in range(len(variances))]
+        return pool(values, variances=np.tile(variances, (self.m, 1)), confidence=level, names=names)
+
+    def test(self, features: list[int]) -> float:
+        """Return the p-value of the test that all of some weights are 0.
+
+        For one weight it is that of Student's t, to which its interval belongs. For several it is that of the statistic
+        D1 of Li, Raghunathan and Rubin (1991), in which the variance between imputations is proportional to that within
+        them: few imputations do not determine its own covariance matrix.
+        """
+        own, within = self.estimates[:, features], self.within[np.ix_(features, features)]
+        if len(features) == 1:
+            variance = max(float(within[0, 0]), np.finfo(float).tiny)
+            return float(pool(own, variances=np.full(own.shape, variance)).p_value[0])
+        mean = own.mean(axis=0)
+        statistic, k = wald_test(mean, within)
+        spread = sum(wald_test(row - mean, within)[0] for row in own) / (self.m - 1)
+        increase = max((1.0 + 1.0 / self.m) * spread / k, np.finfo(float).eps)
+        return float(f.sf(statistic / (k * (1.0 + increase)), k, _degrees_of_statistic(k * (self.m - 1), k, increase)))
+
+
+def _degrees_of_statistic(t: float, k: float, increase: float) -> float:
+    """Return the degrees of freedom of the denominator of D1; ``t`` is k (m - 1)."""
+    if t > 4.0:
+        return 4.0 + (t - 4.0) * (1.0 + (1.0 - 2.0 / t) / increase) ** 2
+    return 0.5 * t * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2

@@ -18,7 +18,7 @@ from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.compiled_rows import compile_rows
-from sparsefield.estimators.training import fit_engine, follow_path, make_trainer, training_options
+from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.estimators.validation import as_seed
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
@@ -115,7 +115,7 @@ def stability(
     check_is_fitted(field)
     if not isinstance(resamples, Integral) or resamples < 2 or resamples % 2:
         raise ValueError(f"resamples must be an even number from 2, because halves come in pairs; got {resamples}.")
-    _check_stability(field)
+    _refuse_unsuited(field)
     dataset = compile_rows(field, X, y, sample_weight=sample_weight)
     if dataset.n_rows < FEWEST_ROWS:
         raise DataError(f"Stability selection needs at least {FEWEST_ROWS} rows; there are {dataset.n_rows}.")
@@ -125,7 +125,7 @@ def stability(
     with fit_engine(field, dataset) as engine:
         selections = count_selections(
             dataset,
-            lambda half: make_trainer(field, half, options, engine),
+            lambda half: make_path(field, half, options, engine),
             pairs=int(resamples) // 2,
             seed=seed,
             width=options.max_order,
@@ -140,7 +140,7 @@ def stability(
     return _store_stability(field, selections, seed=seed, l1=l1, halved=halved_by(dataset))
 
 
-def _check_stability(estimator: FieldEstimator) -> None:
+def _refuse_unsuited(estimator: FieldEstimator) -> None:
     """Refuse fields whose features cannot be compared between resamples."""
     field = estimator.field_
     if not field.record.is_learned:
@@ -181,17 +181,12 @@ def _store_stability(estimator: FieldEstimator, found: Selections, **how: Any) -
         **how,
     )
     estimator.field_ = replace(field, record=msgspec.structs.replace(field.record, stability=stability))
-    every = np.concatenate([pad_features(field.features, width), found.features[others]])
+    features = np.concatenate([pad_features(field.features, width), found.features[others]])
     weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
-    return _make_table(field, every, weights, np.concatenate([frequencies, all_frequencies[others]]), estimator.kind_)
-
-
-def _make_table(field: Field, features: np.ndarray, weights: np.ndarray, shares: np.ndarray, kind: str) -> Frame:
-    """Return the features with the names of their columns and states."""
-    higher = (features >= 0).sum(axis=1) > 2
+    shares, higher = np.concatenate([frequencies, all_frequencies[others]]), (features >= 0).sum(axis=1) > 2
     order = np.concatenate([np.flatnonzero(~higher), np.flatnonzero(higher)])
     pairs, conjunctions = features[~higher, :2], features[higher]
     named = Field(field.layout, np.zeros(field.layout.n_target_columns), pairs, np.ones(len(pairs)))
     if len(conjunctions):
         named = replace(named, conjunctions=conjunctions, conjunction_weights=np.ones(len(conjunctions)))
-    return selection_table(named, weights[order], shares[order], kind)
+    return selection_table(named, weights[order], shares[order], estimator.kind_)

@@ -29,7 +29,7 @@ from sparsefield.inference import (
     predict_observed,
 )
 from sparsefield.model import Field
-from sparsefield.objectives import PseudoLikelihood, make_evaluator
+from sparsefield.objectives import PseudoLikelihood
 
 EstimatorT = TypeVar("EstimatorT", bound=FieldEstimator)
 
@@ -128,7 +128,7 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> f
         if isinstance(dataset, DenseDataset):
             observed = predict_observed(field, dataset, engine, thorough=True)
         else:
-            evaluator = make_evaluator(dataset, PseudoLikelihood(), engine)
+            evaluator = PseudoLikelihood().make_problem(dataset, engine)
             return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
     warn_not_inferred(observed.unconverged, dataset, estimator.resolve("inference"))
     return observed.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)

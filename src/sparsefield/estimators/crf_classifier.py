@@ -89,7 +89,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     ``X`` may be a sparse matrix of real numbers, such as `sklearn.feature_extraction.text.TfidfVectorizer` makes, with
     10^6 columns or more: it is never made dense. Its values are used as they are, as by scikit-learn's
     ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X``
-    every label must be known, and ``objective``, ``penalty``, ``max_order`` and ``engine`` have their defaults.
+    every label must be known, and ``objective``, ``penalty``, ``features`` and the ``engine`` of the solver have their
+    defaults.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> DenseDataset:
         joined, kinds = JoinedColumns((labels, source)), self._label_kinds(labels, self._kinds(source))
-        symmetric = self.coding == "symmetric"
+        symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         return DenseDataset.single(compile_table(joined, schema, sample_weight=weight))
 
@@ -158,7 +159,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         raise_problems(sparse_input_problems(self, labels.names))
         kinds = self._label_kinds(labels, self.kinds)
         refuse_missing_labels(labels)
-        symmetric = self.coding == "symmetric"
+        symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         table = compile_table(labels, schema, sample_weight=weight)
         schema = CovariateSchema(schema.targets, CovariateColumns(source.names))

@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, Self
@@ -44,7 +43,7 @@ from sparsefield.model.model_file import save_field
 from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import FitCallbacks, PathPoint, Solver, WarmStart
 
-NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
+NOT_SAVED = ("n_jobs", "verbose")
 """Parameters that say where and how a fit ran, not what was learned."""
 
 
@@ -208,14 +207,16 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates, such as ``CFI()`` for ``"induction"``."""
-        automatic = name == "missing" and self.missing == "auto"
-        return PARTS[name].resolve(name, automatic_treatment(self.objective) if automatic else getattr(self, name))
+        value = getattr(self, name)
+        if name == "missing" and value == "auto":
+            value = automatic_treatment(getattr(self.objective, "name", self.objective))
+        return PARTS[name].resolve(name, value)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
-        Times and traffic are left out, and so are ``engine``, ``n_jobs``, ``verbose``, ``callbacks`` and the solver's
-        ``checkpoint``: the same fit always writes the same bytes, wherever it ran.
+        Times and traffic are left out, and so are ``n_jobs``, ``verbose`` and the ``engine``, ``callbacks`` and
+        ``checkpoint`` of the solver: the same fit always writes the same bytes, wherever it ran.
         """
         check_is_fitted(self)
         field = replace(self.field_, record=self.field_.record.without_timing())
@@ -226,16 +227,6 @@ class FieldEstimator(FieldParameters, BaseEstimator):
             "params": self._plain_params(),
         }
         save_field(field, path, {**extra, **self._extra()})
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what belongs to one process: a client of a cluster, and callbacks."""
-        state: Any = super().__getstate__()
-        return state | {"engine": self.engine if isinstance(self.engine, str) else None, "callbacks": None}
-
-    def __sklearn_clone__(self) -> Any:
-        cloned: Any = super(FieldEstimator, copy(self)).__sklearn_clone__()
-        cloned.engine, cloned.callbacks = self.engine, self.callbacks
-        return cloned
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,12 +258,12 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def _accepts_sparse(self) -> bool:
         """Return whether induction rule and objective can work on a sparse table."""
-        order, pseudo = self.resolve("max_order").max_order, self.objective == "pl" and self.refit != "ml"
-        return self.resolve("induction").supports_sparse and pseudo and order == 2
+        pseudo = self.resolve("objective").name == "pl" and self.refit != "ml"
+        return self.resolve("induction").supports_sparse and pseudo and self.resolve("features").max_order == 2
 
     def _callbacks(self) -> FitCallbacks:
         """Return the listeners of the fit; with ``verbose``, events that have none are printed."""
-        callbacks = self.callbacks or FitCallbacks()
+        callbacks = self.resolve("solver").callbacks or FitCallbacks()
         if not self.verbose:
             return callbacks
         return FitCallbacks(
@@ -367,7 +358,7 @@ def fitted_field(fitted: FieldEstimator | Field) -> Field:
 
 def solver_without_checkpoint(estimator: FieldEstimator) -> Solver | None:
     """Return the options of an estimator's solver that say what is learned, None if they are the defaults."""
-    solver = replace(estimator.resolve("solver"), checkpoint=None)
+    solver = replace(estimator.resolve("solver"), checkpoint=None, engine=None, callbacks=None)
     return None if solver == Solver() else solver
 
 

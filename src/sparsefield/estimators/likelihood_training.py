@@ -10,10 +10,9 @@ from typing import Any, Literal
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, DenseDataset, Layout
 from sparsefield.errors import DataError, WideComponentWarning
-from sparsefield.estimators.validation import choose
 from sparsefield.induction import InductionRule
 from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
-from sparsefield.objectives import EM, OBJECTIVES, AnyObjective, BetheLikelihood, ExactLikelihood, PseudoLikelihood
+from sparsefield.objectives import EM, Objective, PseudoLikelihood
 from sparsefield.solver import FitCallbacks, FitResult, TrainingOptions, fit_by_likelihood, is_tractable
 from sparsefield.solver.likelihood_stage import names_of_targets
 
@@ -22,7 +21,7 @@ MOST_NAMES = 3
 """Columns of a wide component that a warning names."""
 
 
-def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Mapping[str, Any]) -> Iterator[str]:
+def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each parameter that excludes the likelihood, exact or by belief propagation."""
     by_likelihood = objective in ("ml", "bethe")
     option = f"objective={objective!r}" if by_likelihood else "refit='ml'"
@@ -30,27 +29,23 @@ def likelihood_contradictions(objective: str, refit: Any, engine: Any, parts: Ma
         return
     if objective == "bethe" and refit == "ml":
         yield "refit='ml' is for the objectives 'pl', 'cd' and 'ml': use refit=True with objective='bethe'."
-    missing, order = parts["missing"], parts["max_order"].max_order
+    missing, order = parts["missing"], parts["features"].max_order
     if by_likelihood and not isinstance(missing, EM):
         yield f"{option} sums missing cells out: leave missing='auto' in place of {missing.name!r}."
     if isinstance(missing, EM) and len(missing.shift):
         yield f"{option} sums missing cells out as missing at random: leave EM(shift=...) out."
     if by_likelihood and order > 2:
         yield f"{option} learns pairs: use objective='pl' with refit='ml' for max_order={order}."
-    if engine is not None:
+    if parts["solver"].engine is not None:
         yield f"{option} needs all rows in this process: leave engine out."
 
 
-def objective_of_structure(objective: str, dataset: Dataset, rule: InductionRule) -> AnyObjective:
+def objective_of_structure(objective: Objective, dataset: Dataset, rule: InductionRule) -> Objective:
     """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
-    if objective == "bethe":
-        if not isinstance(dataset, DenseDataset):
-            raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
-        return BetheLikelihood()
-    if objective != "ml":
-        return choose(OBJECTIVES, objective, "objective")()
-    if isinstance(dataset, DenseDataset) and is_tractable(dataset, rule):
-        return ExactLikelihood()
+    if objective.name == "bethe" and not isinstance(dataset, DenseDataset):
+        raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
+    if objective.name != "ml" or (isinstance(dataset, DenseDataset) and is_tractable(dataset, rule)):
+        return objective
     return PseudoLikelihood()
 
 

@@ -107,13 +107,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
         weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,
         where components are narrow. ``objective_`` and ``kkt_violation_`` describe the field before the refit;
         ``converged_`` is False also where a refit by "ml" did not converge.
-    penalize_biases : bool, default=False
-        Apply the penalties to biases, too, as in the paper. False predicts better and is faster on all data
-        that we measured. A state that is absent from the training data is penalized either way.
-    max_order : int or `HigherOrder`, default=2
-        Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.
-        14) if a feature of one column less has a weight; ``HigherOrder(max_order=3, expand="all")`` extends every
-        pair. The table is stored densely then.
+    features : `Features` or None, default=None
+        Which features are candidates: ``Features(max_order=3)`` has conjunctions of three columns (Eq. 14),
+        ``Features(coding="reference")`` the paper's coding of nominal columns, ``Features(penalize_biases=True)`` its
+        penalty of biases. None is ``Features()``.
     missing : {"auto", "em", "mean-field", "bp", "exact", "gibbs"}, `EM` or an inference method, default="auto"
         How missing cells are treated in learning. "em" averages over completions of incomplete rows (Monte Carlo EM),
         which estimates the field consistently if cells are missing at random. An inference method puts its beliefs in
@@ -133,14 +130,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         numeric and never does it. Kinds that are not given are found out: columns of numbers
         with fractions, or with more than ten different whole numbers, and dates are numeric; ordered categoricals,
         and columns of three to ten different whole numbers, are ordinal; all others are nominal.
-    coding : {"symmetric", "reference"}, default="symmetric"
-        Features of nominal columns with more than two states: all states have them, or all but the most frequent one,
-        as in the paper.
     solver : `Solver` or None, default=None
-        Tolerances, iteration limit, certificate and checkpoints of the optimizer; None is ``Solver()``.
-    engine : None, `distributed.Client` or str, default=None
-        Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
-        is a Dask cluster (extra ``cluster``). The optimum is the same. Inference always runs here.
+        Tolerances, iteration limit, certificate, checkpoints, callbacks and the cluster of a fit; None is ``Solver()``.
     n_jobs : int or None, default=None
         Number of threads; None uses all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None, default=None
@@ -148,12 +139,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
         `sample` draws other rows each time, and fits use a fixed seed.
     verbose : int, default=0
         1 prints a line per iteration.
-    callbacks : `FitCallbacks` or None, default=None
-        Functions that are called during a fit: at each iteration, and at each point of a regularization path.
     latent : {name: number of states} or None, default=None
         Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
         probabilities. ``random_state`` determines the start, and with it the local optimum. The table is stored densely
-        then, and ``max_order`` is 2.
+        then, and features have two columns.
     observed : columns, by name or position, default=None
         Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
 
@@ -216,7 +205,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
         Parameters
         ----------
-        X : frame, 2-D array or sparse 0/1 matrix; with ``engine``, also a Dask array or frame
+        X : frame, 2-D array or sparse 0/1 matrix; with ``Solver(engine=...)``, also a Dask array or frame
             Rows by columns; missing values are None, NaN or null. `read_sparse` reads Parquet files of 0/1 columns as
             a sparse matrix. The rows of a Dask array or frame stay on the workers.
         y : ignored
@@ -267,7 +256,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         check_y(y, source.n_rows)
         weight, groups = check_weights(sample_weight, source.n_rows), read_groups(self, groups, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
-        symmetric = self.coding == "symmetric"
+        symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(source, **roles, symmetric=symmetric, sample_weight=weight)
         warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
@@ -284,15 +273,17 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """Encode the rows of a Dask array or frame on its workers, and yield them with their engine."""
         from sparsefield.compute.dask_engine import DaskEngine
 
-        if self.engine is None:
+        cluster = self.resolve("solver").engine
+        if cluster is None:
             raise DataError(
-                f"X is a {type(X).__name__} of Dask: name its cluster with engine=client, or pass X.compute()."
+                f"X is a {type(X).__name__} of Dask: name its cluster with solver=Solver(engine=client), "
+                "or pass X.compute()."
             )
         if self.latent:
             raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
         if self.l1 == "auto" and isinstance(self.resolve("selection"), HeldOut):
             raise held_out_refusal()
-        with DaskEngine(self.engine, self.n_jobs) as engine:
+        with DaskEngine(cluster, self.n_jobs) as engine:
             parts = open_partitions(engine, X)
             source = parts.source
             check_y(y, source.n_rows)
@@ -309,7 +300,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
                 observed=column_names(source, observed),
                 kinds=self._kinds(source),
                 states=states,
-                symmetric=self.coding == "symmetric",
+                symmetric=self.resolve("features").coding == "symmetric",
                 weight=check_weights(sample_weight, source.n_rows),
                 sparse=self._accepts_sparse(),
             )
@@ -320,15 +311,15 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return latent_problems(self.latent)
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
-        if self.latent and (order := parts["max_order"].max_order) > 2:
+        if self.latent and (order := parts["features"].max_order) > 2:
             yield f"latent variables have features of two columns only: max_order is {order}."
         if self.latent and self.refit:
             yield (
                 f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
                 "determined."
             )
-        if self.latent and self.objective in ("ml", "bethe"):
-            yield f"objective={self.objective!r} has no latent variables: use objective='pl'."
+        if self.latent and (objective := parts["objective"].name) in ("ml", "bethe"):
+            yield f"objective={objective!r} has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

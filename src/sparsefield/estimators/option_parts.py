@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -9,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from sparsefield.induction import RULES, InductionRule
-from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
-from sparsefield.objectives import EM
-from sparsefield.parameter_checks import MOST_COLUMNS_OF_FEATURE
-from sparsefield.parameter_checks import RULES as RULES_OF_PARAMETERS
-from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
+from sparsefield.objectives import EM, OBJECTIVES, Objective
+from sparsefield.plugins import load_plugins
+from sparsefield.solver import SELECTIONS, Features, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)
@@ -30,25 +29,14 @@ class Abbreviated:
         """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
         if isinstance(value, self.kinds):
             return value
-        if (value is None or isinstance(value, str)) and value in self.names:
-            return self.names[value]()
+        if value is None or isinstance(value, str):
+            if value not in self.names:
+                load_plugins()
+            if value in self.names:
+                return self.names[value]()
         known = ", ".join(repr(key) for key in self.names if key not in INCOMPLETE)
         one_of = "one of " if len(self.names) > 1 else ""
         raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
-
-
-class AbbreviatedOrder(Abbreviated):
-    """The parameter ``max_order``, where a whole number abbreviates a `HigherOrder`."""
-
-    def resolve(self, name: str, value: Any) -> Any:
-        if isinstance(value, self.kinds):
-            return value
-        if not RULES_OF_PARAMETERS["max_order"].accepts(value):
-            most = MOST_COLUMNS_OF_FEATURE
-            raise ValueError(
-                f"max_order must be a whole number from 2 to {most}, or {self.example}; got {_describe(value)}."
-            )
-        return HigherOrder(max_order=int(value))
 
 
 def _describe(value: Any) -> str:
@@ -60,30 +48,37 @@ INCOMPLETE = ("graph",)
 """Names of objects that need further options, which messages do not offer."""
 
 PARTS = {
+    "objective": Abbreviated((Objective,), OBJECTIVES, "in Python an object of a subclass of Objective"),
     "induction": Abbreviated(
         (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
     ),
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
-    "max_order": AbbreviatedOrder((HigherOrder,), {}, "a HigherOrder such as HigherOrder(max_order=3)"),
+    "features": Abbreviated((Features,), {None: Features}, "a Features such as Features(max_order=3)"),
     "missing": Abbreviated(
-        (EM, InferenceMethod), {EM.name: EM, **INFERENCE}, "in Python an object such as EM(max_error=0.05)"
+        (EM, InferenceMethod), ChainMap({EM.name: EM}, INFERENCE), "in Python an object such as EM(max_error=0.05)"
     ),
     "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
     "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
 """Parameters that are option objects."""
 
-OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind
-    for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
-}
-"""Option objects that a model file may name."""
+
+def option_objects() -> dict[str, Callable[..., Any]]:
+    """Return the option objects that a model file may name, by the names of their classes."""
+    load_plugins()
+    registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
+    kinds = [kind for registry in registries for kind in registry.values()]
+    return {kind.__name__: kind for kind in (*kinds, Features, EM, Solver)}
+
+
+LOCAL = ("engine", "callbacks")
+"""Options that belong to one process, and are not saved."""
 
 
 def to_plain(value: Any) -> Any:
     """Return a parameter as values that JSON can express."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = {option.name: getattr(value, option.name) for option in fields(value)}
+        options = {option.name: getattr(value, option.name) for option in fields(value) if option.name not in LOCAL}
         return {"object": type(value).__name__, **to_plain(options)}
     if isinstance(value, Mapping):
         return {key: to_plain(inner) for key, inner in value.items()}
@@ -97,5 +92,7 @@ def from_plain(value: Any) -> Any:
     if not isinstance(value, dict) or "object" not in value:
         return value
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    kind = OPTION_OBJECTS[str(options.pop("object"))]
+    kind = option_objects()[str(options.pop("object"))]
+    if not options.keys().isdisjoint(LOCAL):
+        raise ValueError(f"{kind.__name__} in a model file has none of the options {', '.join(LOCAL)}.")
     return kind(**options)

@@ -67,7 +67,7 @@ class RelationalField(FieldEstimator):
     inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method
         "mean-field" updates all linked rows in a fixed order until no belief changes by more than 0.001;
         ``MeanField(tolerance=0.1)`` is the paper's rule.
-    max_order : int or `HigherOrder`
+    features : `Features`
         Features of three and more columns are within one row of a table that has a template "within".
     kinds : "auto" or {table: {column: kind}}
         Kinds are those of `MarkovField`.
@@ -290,7 +290,7 @@ class RelationalField(FieldEstimator):
         observed = data.observed.get(table, ())
         try:
             kinds: Any = self.kinds.get(table, "auto") if isinstance(self.kinds, Mapping) else self.kinds
-            symmetric = self.coding == "symmetric"
+            symmetric = self.resolve("features").coding == "symmetric"
             schema = learn_schema(source, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
         except DataError as error:
             raise DataError(f"Table {table!r}: {error}") from error

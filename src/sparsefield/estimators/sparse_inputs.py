@@ -16,17 +16,17 @@ from sparsefield.errors import DataError
 def sparse_input_problems(estimator: Any, labels: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each parameter that a fit to a sparse ``X`` does not take."""
     rule = estimator.resolve("induction")
-    if estimator.objective != "pl":
-        yield f"With a sparse X the objective is 'pl', not {estimator.objective!r}."
+    if (objective := estimator.resolve("objective").name) != "pl":
+        yield f"With a sparse X the objective is 'pl', not {objective!r}."
     if estimator.refit == "ml":
         yield "With a sparse X refit is False or True, not 'ml'."
     if estimator.penalty != "l1":
         yield f"With a sparse X the penalty is 'l1', not {estimator.penalty!r}."
-    if estimator.resolve("max_order").max_order > 2:
+    if estimator.resolve("features").max_order > 2:
         yield "With a sparse X features have two columns: max_order must be 2."
     if rule.fixed_candidates:
         yield f"With a sparse X features are found by a search: induction={rule.name!r} is for dense tables."
-    if estimator.engine is not None:
+    if estimator.resolve("solver").engine is not None:
         yield "A sparse X is learned from on this machine: leave engine out."
     strange = [name for name in estimator.kinds if name not in labels] if isinstance(estimator.kinds, Mapping) else []
     if strange:

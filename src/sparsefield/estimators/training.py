@@ -1,6 +1,6 @@
 """Training of an estimator: from its parameters and compiled tables to a field.
 
-Functions that resample rows use `training_options` and `make_trainer` to learn as the estimator does.
+Functions that resample rows use `training_options` and `make_path` to learn as the estimator does.
 """
 
 from __future__ import annotations
@@ -35,27 +35,25 @@ from sparsefield.estimators.option_parts import PARTS
 from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, parameter_problems
 from sparsefield.interrupts import interrupts_as_such
-from sparsefield.model import Field, FitRecord
+from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
-from sparsefield.objectives import EM, AnyObjective, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator
+from sparsefield.objectives import EM, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator, Objective
 from sparsefield.parameter_checks import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
     FitResult,
     HeldOut,
+    Path,
     PathSelection,
-    PathTrainer,
     SelectionCheckpoint,
     SelectionOptions,
-    Trainer,
     TrainingOptions,
     WarmStart,
     fingerprint,
     open_path_fold,
     prune_by_wald,
     select_l1,
-    warm_start,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -74,15 +72,15 @@ def check_parameters(estimator: FieldEstimator) -> None:
 
 def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each pair of valid parameters that exclude each other."""
-    rule, order = parts["induction"].name, parts["max_order"].max_order
-    yield from likelihood_contradictions(estimator.objective, estimator.refit, estimator.engine, parts)
-    if isinstance(parts["missing"], EM) and estimator.objective == "cd":
+    rule, order, objective = parts["induction"].name, parts["features"].max_order, parts["objective"].name
+    yield from likelihood_contradictions(objective, estimator.refit, parts)
+    if isinstance(parts["missing"], EM) and objective == "cd":
         yield (
-            f"missing='em' is for objective='pl', not {estimator.objective!r}: use missing='mean-field' "
+            f"missing='em' is for objective='pl', not {objective!r}: use missing='mean-field' "
             "(--set missing=mean-field)."
         )
-    if isinstance(parts["selection"], EBIC) and estimator.objective != "pl":
-        yield f"selection='ebic' is a criterion of objective='pl', not of {estimator.objective!r}."
+    if isinstance(parts["selection"], EBIC) and objective != "pl":
+        yield f"selection='ebic' is a criterion of objective='pl', not of {objective!r}."
     if estimator.penalty == "group" and (order > 2 or rule in ("ideal-parent", "cfi-paper")):
         which = f"max_order={order}" if order > 2 else f"induction={rule!r}"
         yield f"penalty='group' selects edges, not {which}: use penalty='l1'."
@@ -122,7 +120,7 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
 def _fold_threads(estimator: FieldEstimator, dataset: Dataset) -> int:
     """Return how many threads share the folds of a choice of l1; 1 if the engine uses threads itself."""
     selection = estimator.resolve("selection")
-    if estimator.engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
+    if estimator.resolve("solver").engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
         return 1
     between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
     if not dataset.is_plain or not between:
@@ -131,26 +129,27 @@ def _fold_threads(estimator: FieldEstimator, dataset: Dataset) -> int:
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
-    """Return the engine of a fit: the cluster that ``engine`` names, or this machine."""
-    if estimator.engine is None:
+    """Return the engine of a fit: the cluster that the solver names, or this machine."""
+    cluster = estimator.resolve("solver").engine
+    if cluster is None:
         return threads_for(estimator, dataset)
     from sparsefield.compute.dask_engine import DaskEngine
 
-    return DaskEngine(estimator.engine, estimator.n_jobs)
+    return DaskEngine(cluster, estimator.n_jobs)
 
 
 def training_options(estimator: FieldEstimator, l1: float | None = None) -> TrainingOptions:
     """Return the options of a fit with the parameters of an estimator; ``l1`` replaces that of the estimator."""
-    solver, order = estimator.resolve("solver"), estimator.resolve("max_order")
+    solver, features = estimator.resolve("solver"), estimator.resolve("features")
     return TrainingOptions(
         l1=(1.0 if isinstance(estimator.l1, str) else estimator.l1) if l1 is None else l1,
         l2=estimator.l2,
         penalty=estimator.penalty,
-        penalize_biases=estimator.penalize_biases,
+        penalize_biases=features.penalize_biases,
         stages=solver.stages,
-        max_order=order.max_order,
-        expand=order.expand,
-        order_penalty=order.order_penalty,
+        max_order=features.max_order,
+        expand=features.expand,
+        order_penalty=features.order_penalty,
         certify=solver.certify,
         max_iter=solver.max_iter,
         tol=solver.tol,
@@ -158,10 +157,10 @@ def training_options(estimator: FieldEstimator, l1: float | None = None) -> Trai
     )
 
 
-def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Trainer] | None = None) -> None:
+def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Path] | None = None) -> None:
     """Learn from compiled tables, select l1 if it is "auto", and keep the result.
 
-    ``make`` returns the trainer of the fit to all rows; None is `make_trainer`.
+    ``make`` returns the path of the fit to all rows; None is `make_path`.
     """
     _check_targets(data.dataset)
     dataset = data.dataset
@@ -174,8 +173,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Tra
             options = replace(options, l1=selection.l1)
             start = start or _selected_start(estimator, dataset, selection)
         checkpoint = estimator.resolve("solver").checkpoint
-        trainer = (make or make_trainer)(estimator, merged, options, engine, checkpoint, start)
-        finished = _finish(estimator, merged, trainer, trainer.run(), engine)
+        path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
+        finished = _finish(estimator, merged, path, path.run(), engine)
     result = finished.fit
     if saved is not None:
         saved.clear()
@@ -222,14 +221,14 @@ def _open_engine(estimator: FieldEstimator, data: TrainingData) -> AbstractConte
 
 
 def _warn_not_converged(estimator: FieldEstimator, n_iter: int, violation: float) -> None:
-    solver = estimator.resolve("solver")
-    if estimator.objective == "cd":
+    solver, objective = estimator.resolve("solver"), estimator.resolve("objective").name
+    if objective == "cd":
         remedy = "The gradient of cd is not that of its loss, so this is expected."
     elif n_iter >= solver.max_iter:
         remedy = "Raise solver=Solver(max_iter=...) (--set solver.max_iter=...)."
     elif not solver.certify:
         remedy = "Solver(certify=True) (--set solver.certify=yes) continues until it is small."
-    elif estimator.objective == "bethe":
+    elif objective == "bethe":
         remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
     else:
         remedy = "Raise l1 or l2."
@@ -265,7 +264,7 @@ def _check_targets(dataset: Dataset) -> None:
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
 
 
-def make_trainer(
+def make_path(
     estimator: FieldEstimator,
     dataset: Dataset,
     options: TrainingOptions,
@@ -273,9 +272,9 @@ def make_trainer(
     checkpoint: str | os.PathLike[str] | None = None,
     start: WarmStart | None = None,
     callbacks: FitCallbacks | None = None,
-    objective: AnyObjective | None = None,
-) -> Trainer:
-    """Return a trainer that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
+    objective: Objective | None = None,
+) -> Path:
+    """Return a path that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
 
     Parameters
     ----------
@@ -288,7 +287,7 @@ def make_trainer(
     callbacks : None takes those of the estimator
     objective : None takes that of the estimator
     """
-    return Trainer(
+    return Path(
         dataset,
         rule=estimator.resolve("induction"),
         objective=_objective_of_structure(estimator, dataset) if objective is None else objective,
@@ -340,37 +339,36 @@ def _select_l1(
     open_fold = open_path_fold if checkpoint is None else checkpoint.open_fold
     objective = _objective_of_structure(estimator, dataset)
 
-    def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer:
+    def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path:
         at = replace(options, l1=l1, kkt_tol=kkt_tol)
         called = None if first else FitCallbacks()
-        return make_trainer(estimator, dataset, at, used, callbacks=called, objective=objective)
+        return make_path(estimator, dataset, at, used, callbacks=called, objective=objective)
 
     inference, callbacks = estimator.resolve("inference"), estimator._callbacks()
     with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
         return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, open_fold)
 
 
-def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> AnyObjective:
-    return objective_of_structure(estimator.objective, dataset, estimator.resolve("induction"))
+def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:
+    return objective_of_structure(estimator.resolve("objective"), dataset, estimator.resolve("induction"))
 
 
 def _finish(
-    estimator: FieldEstimator, dataset: Dataset, trainer: Trainer, result: FitResult, engine: Engine
+    estimator: FieldEstimator, dataset: Dataset, path: Path, result: FitResult, engine: Engine
 ) -> LikelihoodResult:
     """Estimate the weights of a fit again, if that is wanted: without L1, by the likelihood, or both."""
-    options, wanted = trainer.options, estimator.objective == "ml" or estimator.refit == "ml"
+    options, problem, objective = path.options, path.state.problem, estimator.resolve("objective").name
     if estimator.refit:
-        l2, allowed = refit_l2(estimator), trainer.allowed_violation
-        options = replace(options, l1=0.0, l2=l2, kkt_tol=allowed)
+        options = replace(options, l1=0.0, l2=refit_l2(estimator), kkt_tol=options.allowed_violation)
         # Components that are too wide for the likelihood keep these weights.
-        result = replace(result, field=_refit(estimator, trainer))
-    if isinstance(trainer.evaluator, BetheEvaluator) and estimator.refit and not trainer.state.converged:
-        result = replace(result, converged=False)
-    if not wanted:
+        refitted = _refit(estimator, path)
+        converged = result.converged and (refitted.converged or not isinstance(problem, BetheEvaluator))
+        result = replace(result, field=refitted.field, converged=converged)
+    if "ml" not in (objective, estimator.refit):
         return LikelihoodResult(result)
-    if isinstance(trainer.evaluator, LikelihoodEvaluator):
-        return LikelihoodResult(result, LikelihoodRecord(trainer.evaluator.max_cells, "ml"))
-    selected_by = "cd" if estimator.objective == "cd" else "pl"
+    if isinstance(problem, LikelihoodEvaluator):
+        return LikelihoodResult(result, LikelihoodRecord(problem.max_cells, "ml"))
+    selected_by = "cd" if objective == "cd" else "pl"
     how = Reestimation(replace(options, certify=True), selected_by, refit=bool(estimator.refit))
     return estimate_by_likelihood(dataset, result, how, engine, estimator._callbacks())
 
@@ -380,14 +378,14 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
 
     There are none unless the objective is convex and its optimum is certified: the result would depend on them.
     """
-    if estimator.objective != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
+    if estimator.resolve("objective").name != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
         return None
-    return warm_start(selection.path[selection.selected].fit.field)
+    return WarmStart.from_field(selection.path[selection.selected].fit.field)
 
 
-def _refit(estimator: FieldEstimator, trainer: Trainer) -> Field:
-    """Return the field with its features estimated again without L1."""
-    path, l2, selection = PathTrainer(trainer), refit_l2(estimator), estimator.resolve("selection")
-    if isinstance(selection, EBIC) and isinstance(trainer.evaluator, DenseEvaluator):
+def _refit(estimator: FieldEstimator, path: Path) -> FitResult:
+    """Estimate the features of a fit again without L1."""
+    l2, selection = refit_l2(estimator), estimator.resolve("selection")
+    if isinstance(selection, EBIC) and isinstance(path.state.problem, DenseEvaluator):
         return prune_by_wald(path, l2, selection.gamma)
-    return path.refit_without_l1(trainer.problem.active, l2)
+    return path.refit_without_l1(path.state.working_set.active, l2)

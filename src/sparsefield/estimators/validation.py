@@ -74,14 +74,6 @@ def check_y(y: Any, n_rows: int) -> None:
         raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
 
 
-def choose(registry: Mapping[Any, Any], name: Any, what: str) -> Any:
-    """Return the entry of that name; ``what`` is the parameter that names it."""
-    if name not in registry:
-        known = ", ".join(repr(key) for key in registry)
-        raise ValueError(f"{what} must be one of {known}; got {name!r}.")
-    return registry[name]
-
-
 def parameter_problems(params: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each parameter of an estimator that describes columns and has another type than it must."""
     problems, kinds = [], params.get("kinds", "auto")

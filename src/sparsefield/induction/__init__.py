@@ -8,7 +8,7 @@ from sparsefield.induction.exact_scores import score_by_likelihood
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
 from sparsefield.induction.grafting import Grafting
-from sparsefield.induction.higher_order import HigherOrder, all_expandable, score_expansions
+from sparsefield.induction.higher_order import all_expandable, score_expansions
 from sparsefield.induction.ideal_parent import IdealParent
 from sparsefield.induction.rule import InductionRule
 
@@ -23,7 +23,6 @@ __all__ = [
     "FixedGraph",
     "FullL1",
     "Grafting",
-    "HigherOrder",
     "IdealParent",
     "InductionRule",
     "PaperCFI",

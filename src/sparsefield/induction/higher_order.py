@@ -6,8 +6,7 @@ gradient of its pair with another column is error x expectation + expectation x 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,32 +19,9 @@ from sparsefield.kernels.expansion_products import product_factors
 from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
-from sparsefield.option_objects import OptionObject
-from sparsefield.parameters import ORDER_PENALTY
 
 FEATURES_PER_ITEM = 128
 """Features that are multiplied by all columns at once: each takes two arrays (rows,) for every block."""
-
-
-@dataclass(frozen=True)
-class HigherOrder(OptionObject):
-    """Allow features of three columns and more, and set how strongly they are penalized.
-
-    Parameters
-    ----------
-    max_order : int
-        Largest number of columns in a feature.
-    expand : {"active", "all"}
-        "active" extends features with a weight by one column. "all" extends every pair of states, too: for
-        dependencies such as an exclusive or, which no pair shows. It scores all triples, so it is for tables of at most
-        some hundred states.
-    order_penalty : float
-        Factor on l1 for each column beyond two: there are so many triples that some look useful by chance.
-    """
-
-    max_order: int = 3
-    expand: Literal["active", "all"] = "active"
-    order_penalty: float = ORDER_PENALTY
 
 
 def all_expandable(layout: Layout, width: int) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""This module evaluates the pseudo-likelihood of a table of few rows, and the Hessians of the regressions of it.
+"""Regressions of the variables of one table: loss, gradient, Hessians and Newton system of the pseudo-likelihood.
 
-Every variable is a multinomial regression of its coded columns on other columns of the row. Arrays are those of some
-rows of a table: ``codes`` (targets, rows), -1 for missing; ``columns`` (columns, rows), of which the first are those of
-the targets; ``weight`` (rows,). Features are pairs of columns ``first``, ``second``, of which the first one belongs to
-a target. Parameters are the biases of the columns of targets, then the weights of features.
+Every variable is a multinomial regression of its coded columns on the sources of its arcs. Rows are those of some rows
+of a table, and features are arcs, so that a feature has one for each of its columns that belongs to a target.
+Parameters are the biases of the columns of targets, then the weights of features. Intervals, bootstraps and comparisons
+of groups all estimate weights with these functions.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,36 @@ from sparsefield.kernels.elementary import FAST, add_scaled, dot, exp_below_in_p
 CHUNK_ROWS = 256
 """Rows whose probabilities are in memory at a time; results depend on it by rounding errors."""
 
+HESSIAN_ROWS = 4096
+"""Rows of a design that are in memory at a time."""
+
+MATRIX_SHARE = 0.25
+"""Share of all pairs of columns that are arcs, above which one product of matrices is faster than one for each arc."""
+
 
 class CodedRows(NamedTuple):
     """Some rows of a table, and how its states are coded."""
 
     codes: np.ndarray
+    """(targets, rows), -1 for missing."""
     columns: np.ndarray
+    """(sources, rows): the columns of the targets, those of covariates, then products of columns."""
     weight: np.ndarray
+    """(rows,)"""
     offsets: np.ndarray
     """(targets + 1,): the first columns of the targets."""
     coding: tuple
     """See `Coding`."""
+
+
+class RegressionArcs(NamedTuple):
+    """The arcs of features: (arcs,) each."""
+
+    target: np.ndarray
+    """Column of a target."""
+    source: np.ndarray
+    """Row of `CodedRows.columns`."""
+    feature: np.ndarray
 
 
 class NewtonSystem(NamedTuple):
@@ -55,17 +74,15 @@ class NewtonSystem(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def add_features(columns, n_biases, first, second, theta, logits):
-    """Set the logits (target columns, rows): biases plus weights times columns."""
+def set_logits(rows, arcs, theta, logits):
+    """Set the logits (target columns, rows): biases plus weights times sources."""
+    n_biases = logits.shape[0]
     for c in range(n_biases):
         logits[c, :] = theta[c]
-    for f in range(first.shape[0]):
-        value = theta[n_biases + f]
+    for a in range(arcs.target.shape[0]):
+        value = theta[n_biases + arcs.feature[a]]
         if value != 0.0:
-            a, b = first[f], second[f]
-            add_scaled(logits[a], value, columns[b])
-            if b < n_biases:
-                add_scaled(logits[b], value, columns[a])
+            add_scaled(logits[arcs.target[a]], value, rows.columns[arcs.source[a]])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -117,13 +134,13 @@ def set_means(coding, v, states, means):
 
 
 @njit(nogil=True, cache=True)
-def evaluate(rows, first, second, theta, errors):
+def evaluate(rows, arcs, theta, errors):
     """Return the loss, and set the errors E[t | others] - t times the weight of the row, (target columns, rows).
 
     Missing cells have no loss and no error.
     """
-    n_biases, n_rows, coding = errors.shape[0], rows.weight.shape[0], rows.coding
-    add_features(rows.columns, n_biases, first, second, theta, errors)
+    n_rows, coding = rows.weight.shape[0], rows.coding
+    set_logits(rows, arcs, theta, errors)
     chunk = min(CHUNK_ROWS, n_rows)
     loss, top, total = 0.0, np.empty(chunk), np.empty(chunk)
     for v in range(rows.codes.shape[0]):
@@ -179,18 +196,20 @@ def total_of(vector):
 
 
 @njit(nogil=True, cache=True)
-def set_gradient(rows, first, second, errors, theta, ridge, gradient):
+def set_gradient(rows, arcs, errors, theta, ridge, gradient):
     """Set the gradient of the loss plus ridge theta^2 / 2 from the errors."""
-    n_biases = errors.shape[0]
-    products = np.dot(errors, rows.columns.T)
+    n_biases, n_arcs = errors.shape[0], arcs.target.shape[0]
+    for k in range(theta.shape[0]):
+        gradient[k] = ridge[k] * theta[k]
     for c in range(n_biases):
-        gradient[c] = total_of(errors[c]) + ridge[c] * theta[c]
-    for f in range(first.shape[0]):
-        a, b = first[f], second[f]
-        found = products[a, b]
-        if b < n_biases:
-            found += products[b, a]
-        gradient[n_biases + f] = found + ridge[n_biases + f] * theta[n_biases + f]
+        gradient[c] += total_of(errors[c])
+    if n_arcs > MATRIX_SHARE * n_biases * rows.columns.shape[0]:
+        products = np.dot(errors, rows.columns.T)
+        for a in range(n_arcs):
+            gradient[n_biases + arcs.feature[a]] += products[arcs.target[a], arcs.source[a]]
+    else:
+        for a in range(n_arcs):
+            gradient[n_biases + arcs.feature[a]] += dot(errors[arcs.target[a]], rows.columns[arcs.source[a]])
 
 
 @njit(nogil=True, cache=True)
@@ -209,129 +228,111 @@ def _sorted_by(keys, n_keys):
 
 
 @njit(nogil=True, cache=True)
-def _designs(n_biases, first, second):
-    """Return the parameters of each column of targets: a bias, then its features.
+def _designs(n_biases, arcs):
+    """Return the parameters of each column of targets: a bias, then its arcs.
 
-    Returns offsets (target columns + 1,), the source column of each entry, -1 for a bias, and its parameter.
+    Returns offsets (target columns + 1,), the source of each entry, -1 for a bias, and its parameter.
     """
-    n_features, n_entries = first.shape[0], n_biases + first.shape[0]
-    for f in range(n_features):
-        n_entries += second[f] < n_biases
-    target, source = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    parameter = np.empty(n_entries, np.int64)
-    for c in range(n_biases):
-        target[c], source[c], parameter[c] = c, -1, c
-    n = n_biases
-    for f in range(n_features):
-        target[n], source[n], parameter[n] = first[f], second[f], n_biases + f
-        n += 1
-        if second[f] < n_biases:
-            target[n], source[n], parameter[n] = second[f], first[f], n_biases + f
-            n += 1
-    offsets, order = _sorted_by(target, n_biases)
-    return offsets, source[order], parameter[order]
+    biases = np.arange(n_biases)
+    offsets, order = _sorted_by(np.concatenate((biases, arcs.target)), n_biases)
+    source = np.concatenate((np.full(n_biases, -1), arcs.source))
+    return offsets, source[order], np.concatenate((biases, n_biases + arcs.feature))[order]
 
 
 @njit(nogil=True, cache=True)
-def take(matrix, some, others):
-    """Return some rows and columns of a matrix."""
-    found = np.empty((some.shape[0], others.shape[0]))
-    for a in range(some.shape[0]):
-        for b in range(others.shape[0]):
-            found[a, b] = matrix[some[a], others[b]]
+def _variable_hessian(rows, v, logits, source, ends):
+    """Return the Hessian of the regression of one variable over its parameters, sorted by column.
+
+    ``source`` (parameters,) and ``ends`` (columns + 1,) are the part of the designs that belongs to the variable.
+    """
+    left, right, coding = rows.offsets[v], rows.offsets[v + 1], rows.coding
+    n_rows, size, n_states = (
+        rows.weight.shape[0],
+        source.shape[0],
+        coding.state_offsets[v + 1] - coding.state_offsets[v],
+    )
+    found = np.zeros((size, size))
+    for start in range(0, n_rows, HESSIAN_ROWS):
+        stop = min(start + HESSIAN_ROWS, n_rows)
+        design, p = np.ones((size, stop - start)), np.empty((n_states, stop - start))
+        for j in range(size):
+            if source[j] >= 0:
+                design[j, :] = rows.columns[source[j], start:stop]
+        scale, weight = np.empty(stop - start), np.empty(stop - start)
+        set_states(coding, v, logits[left:right, start:stop].copy(), p, weight, scale)
+        for i in range(stop - start):
+            scale[i] = 1.0 / scale[i]
+            weight[i] = rows.weight[start + i] if rows.codes[v, start + i] >= 0 else 0.0
+        found += _hessian(coding, v, p, scale, weight, design, ends)
     return found
 
 
 @njit(nogil=True, cache=True)
-def newton_system(rows, first, second, theta, free, least):
+def hessian(rows, arcs, theta, found):
+    """Add the Hessian of the loss at theta to a matrix (parameters, parameters)."""
+    n_biases = rows.offsets[-1]
+    logits = np.empty((n_biases, rows.weight.shape[0]))
+    set_logits(rows, arcs, theta, logits)
+    offsets, source, parameter = _designs(n_biases, arcs)
+    for v in range(rows.codes.shape[0]):
+        ends = offsets[rows.offsets[v] : rows.offsets[v + 1] + 1]
+        begin, end = ends[0], ends[-1]
+        part = _variable_hessian(rows, v, logits, source[begin:end], ends - begin)
+        for a in range(end - begin):
+            for b in range(end - begin):
+                found[parameter[begin + a], parameter[begin + b]] += part[a, b]
+
+
+@njit(nogil=True, cache=True)
+def newton_system(rows, arcs, theta, free, least):
     """Return the Hessians at theta over all features, minimized over the biases that are free.
 
     ``least`` is added to the curvature of biases.
     """
-    n_biases, n_rows, n_targets = free.shape[0], rows.weight.shape[0], rows.codes.shape[0]
-    coding, logits = rows.coding, np.empty((n_biases, n_rows))
-    add_features(rows.columns, n_biases, first, second, theta, logits)
-    design_offsets, source, parameter = _designs(n_biases, first, second)
+    n_biases, n_targets = free.shape[0], rows.codes.shape[0]
+    logits = np.empty((n_biases, rows.weight.shape[0]))
+    set_logits(rows, arcs, theta, logits)
+    offsets, source, parameter = _designs(n_biases, arcs)
+    is_free = np.zeros(source.shape[0], np.bool_)
+    for j in range(source.shape[0]):
+        is_free[j] = source[j] < 0 and free[parameter[j]]
     arc_offsets, free_offsets = np.zeros(n_targets + 1, np.int64), np.zeros(n_targets + 1, np.int64)
-    starts, n_entries, n_inverse, n_products = np.zeros(n_targets, np.int64), 0, 0, 0
+    starts, n_inverse, n_products, n_entries = np.zeros(n_targets, np.int64), 0, 0, 0
     for v in range(n_targets):
-        left, right = rows.offsets[v], rows.offsets[v + 1]
-        n_free = 0
-        for c in range(left, right):
-            n_free += free[c]
-        n_arcs = design_offsets[right] - design_offsets[left] - n_free
+        begin, end = offsets[rows.offsets[v]], offsets[rows.offsets[v + 1]]
+        n_free = is_free[begin:end].sum()
+        n_arcs = end - begin - n_free
         arc_offsets[v + 1], free_offsets[v + 1] = arc_offsets[v] + n_arcs, free_offsets[v] + n_free
         starts[v] = n_entries
-        n_entries, n_inverse, n_products = (
-            n_entries + n_arcs * n_arcs,
-            n_inverse + n_free * n_free,
-            n_products + n_free * n_arcs,
-        )
+        n_entries += n_arcs * n_arcs
+        n_inverse += n_free * n_free
+        n_products += n_free * n_arcs
     blocks, of_gradient, of_weights = np.empty(n_entries, np.float32), np.empty(n_inverse), np.empty(n_products)
-    parameter_of, block_of = np.empty(arc_offsets[-1], np.int64), np.empty(arc_offsets[-1], np.int64)
-    free_biases = np.empty(free_offsets[-1], np.int64)
-    states = np.empty((coding.most_states, n_rows))
-    top, total = np.empty(n_rows), np.empty(n_rows)
-    gradient_at = weights_at = 0
+    parameter_of, block_of = parameter[~is_free], np.empty(arc_offsets[-1], np.int64)
+    inverse_at = product_at = 0
     for v in range(n_targets):
-        left, right = rows.offsets[v], rows.offsets[v + 1]
-        if left == right:
+        ends = offsets[rows.offsets[v] : rows.offsets[v + 1] + 1]
+        begin, end = ends[0], ends[-1]
+        if begin == end:
             continue
-        begin = design_offsets[left]
-        size, ends = design_offsets[right] - begin, design_offsets[left : right + 1] - begin
-        design = np.empty((size, n_rows))
-        for j in range(size):
-            if source[begin + j] < 0:
-                design[j, :] = 1.0
-            else:
-                for i in range(n_rows):
-                    design[j, i] = rows.columns[source[begin + j], i]
-        p = states[: coding.state_offsets[v + 1] - coding.state_offsets[v]]
-        set_states(coding, v, logits[left:right], p, top, total)
-        for i in range(n_rows):
-            total[i] = 1.0 / total[i]
-            top[i] = rows.weight[i] if rows.codes[v, i] >= 0 else 0.0
-        hessian = _hessian(coding, v, p, total, top, design, ends)
-        n_free, n_arcs = free_offsets[v + 1] - free_offsets[v], arc_offsets[v + 1] - arc_offsets[v]
-        out, kept, n_out, n_kept = np.empty(n_free, np.int64), np.empty(n_arcs, np.int64), 0, 0
-        for j in range(size):
-            number = parameter[begin + j]
-            if source[begin + j] < 0 and free[number]:
-                free_biases[free_offsets[v] + n_out], out[n_out] = number, j
-                n_out += 1
-            else:
-                parameter_of[arc_offsets[v] + n_kept], kept[n_kept] = number, j
-                block_of[arc_offsets[v] + n_kept] = v
-                n_kept += 1
-        own, cross = take(hessian, out, out), take(hessian, out, kept)
-        for c in range(n_free):
+        found = _variable_hessian(rows, v, logits, source[begin:end], ends - begin)
+        out, others = np.flatnonzero(is_free[begin:end]), np.flatnonzero(~is_free[begin:end])
+        own, cross = found[out][:, out], found[out][:, others]
+        for c in range(out.shape[0]):
             own[c, c] += least
         inverse = np.linalg.inv(own)
         product = np.dot(inverse, cross)
-        shift = np.dot(product.T, cross)
-        for a in range(n_arcs):
-            for b in range(n_arcs):
-                blocks[starts[v] + a * n_arcs + b] = hessian[kept[a], kept[b]] - shift[a, b]
-        for a in range(n_free):
-            for b in range(n_free):
-                of_gradient[gradient_at + a * n_free + b] = inverse[a, b]
-            for b in range(n_arcs):
-                of_weights[weights_at + a * n_arcs + b] = product[a, b]
-        gradient_at, weights_at = gradient_at + n_free * n_free, weights_at + n_free * n_arcs
-    parameter_offsets, arcs_of = _sorted_by(parameter_of, n_biases + first.shape[0])
+        block = (found[others][:, others] - np.dot(product.T, cross)).ravel()
+        block_of[arc_offsets[v] : arc_offsets[v + 1]] = v
+        blocks[starts[v] : starts[v] + block.shape[0]] = block
+        of_gradient[inverse_at : inverse_at + inverse.size] = inverse.ravel()
+        of_weights[product_at : product_at + product.size] = product.ravel()
+        inverse_at, product_at = inverse_at + inverse.size, product_at + product.size
+    parameter_offsets, arcs_of = _sorted_by(parameter_of, theta.shape[0])
     return NewtonSystem(
-        arc_offsets,
-        starts,
-        blocks,
-        parameter_offsets,
-        arcs_of,
-        block_of,
-        parameter_of,
-        free_offsets,
-        free_biases,
-        of_gradient,
-        of_weights,
-    )
+        arc_offsets, starts, blocks, parameter_offsets, arcs_of, block_of, parameter_of, free_offsets,
+        parameter[is_free], of_gradient, of_weights,
+    )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,6 @@
-"""This module fits a field with an L1 penalty to few rows: a proximal Newton method without the interpreter."""
+"""Proximal Newton fits of a field with an L1 penalty to few rows, without the interpreter."""
+
+import math
 
 import numpy as np
 from numba import njit
@@ -22,24 +24,12 @@ MODEL_TOLERANCE, MAX_PASSES = 0.03, 200
 
 
 @njit(nogil=True, cache=True)
-def _parameters(n_biases, working):
-    """Return the numbers of all biases, and of the weights of a working set."""
-    found = np.empty(n_biases + working.shape[0], np.int64)
-    for c in range(n_biases):
-        found[c] = c
-    for f in range(working.shape[0]):
-        found[n_biases + f] = n_biases + working[f]
-    return found
-
-
-@njit(nogil=True, cache=True)
-def descend(rows, first, second, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
+def descend(rows, arcs, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
     """Minimize the loss of rows plus L1 and ridge from theta, in place, while steps of a model converge fast.
 
     Parameters
     ----------
-    rows : see `CodedRows`
-    first, second : (candidates,): pairs of columns
+    rows, arcs : see `CodedRows` and `RegressionArcs`; the features are all candidates
     strengths, ridge : (parameters,), of biases and of all candidates; a bias without strength is free
     theta, gradient : (parameters,); the gradient of loss and ridge is set
     working, system : candidates, and the Hessians over them, perhaps of other rows that have the same free biases
@@ -55,22 +45,22 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
     """
     n_biases = rows.offsets[-1]
     errors, moved = np.empty((n_biases, rows.weight.shape[0])), theta.copy()
-    value = evaluate(rows, first, second, theta, errors) + penalty(theta, strengths, ridge)
-    set_gradient(rows, first, second, errors, theta, ridge, gradient)
+    value = evaluate(rows, arcs, theta, errors) + penalty(theta, strengths, ridge)
+    set_gradient(rows, arcs, errors, theta, ridge, gradient)
     violation = largest_violation(theta, gradient, strengths)
-    kept = _parameters(n_biases, working)
+    chosen = np.concatenate((np.arange(n_biases), n_biases + working))
+    outside = np.ones(theta.shape[0], np.bool_)
+    outside[chosen] = False
     for number in range(max_steps):
         if violation <= tolerance:
             return number, True
-        step = newton_step(system, theta[kept], gradient[kept], strengths[kept], ridge[kept], share)
-        predicted = _predicted(theta, gradient, strengths, kept, step)
-        for k in range(theta.shape[0]):
-            moved[k] = theta[k]
+        step = newton_step(system, theta[chosen], gradient[chosen], strengths[chosen], ridge[chosen], share)
+        change = np.abs(theta[chosen] + step) - np.abs(theta[chosen])
+        predicted = (gradient[chosen] * step + strengths[chosen] * change).sum()  # were the loss linear
         length, new, found = 1.0, 0.0, False
         for _ in range(MAX_HALVINGS):
-            for k in range(kept.shape[0]):
-                moved[kept[k]] = theta[kept[k]] + length * step[k]
-            new = evaluate(rows, first, second, moved, errors) + penalty(moved, strengths, ridge)
+            moved[chosen] = theta[chosen] + length * step
+            new = evaluate(rows, arcs, moved, errors) + penalty(moved, strengths, ridge)
             if new <= value + SUFFICIENT_DECREASE * length * predicted + 1e-13 * abs(value):
                 found = True
                 break
@@ -78,66 +68,33 @@ def descend(rows, first, second, strengths, ridge, theta, gradient, working, sys
         if not found:
             return number, False
         before, value = violation, new
-        for k in range(theta.shape[0]):
-            theta[k] = moved[k]
-        set_gradient(rows, first, second, errors, theta, ridge, gradient)
+        theta[:] = moved
+        set_gradient(rows, arcs, errors, theta, ridge, gradient)
         violation = largest_violation(theta, gradient, strengths)
         if violation > tolerance and (
             violation > MIN_CONTRACTION * before
-            or _violates_outside(theta, gradient, strengths, n_biases, working, tolerance)
+            or largest_violation(theta[outside], gradient[outside], strengths[outside]) > tolerance
         ):
             return number + 1, False
     return max_steps, violation <= tolerance
 
 
 @njit(nogil=True, cache=True)
-def _predicted(theta, gradient, strengths, kept, step):
-    """Return the change of the objective that a step of some parameters would have, were the loss linear."""
-    total = 0.0
-    for k in range(kept.shape[0]):
-        f = kept[k]
-        total += gradient[f] * step[k] + strengths[f] * (abs(theta[f] + step[k]) - abs(theta[f]))
-    return total
-
-
-@njit(nogil=True, cache=True)
 def penalty(theta, strengths, ridge):
     """Return the L1 and L2 penalties of parameters."""
-    total = 0.0
-    for f in range(theta.shape[0]):
-        total += strengths[f] * abs(theta[f]) + 0.5 * ridge[f] * theta[f] * theta[f]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def violation_of(value, slope, strength):
-    """Return by how much a parameter violates its optimality condition."""
-    if value > 0.0:
-        return abs(slope + strength)
-    if value < 0.0:
-        return abs(slope - strength)
-    return max(abs(slope) - strength, 0.0)
+    return (strengths * np.abs(theta) + 0.5 * ridge * theta * theta).sum()
 
 
 @njit(nogil=True, cache=True)
 def largest_violation(theta, gradient, strengths):
-    """Return the largest violation of optimality of all parameters."""
+    """Return the largest violation of the optimality conditions of all parameters."""
     worst = 0.0
     for f in range(theta.shape[0]):
-        worst = max(worst, violation_of(theta[f], gradient[f], strengths[f]))
+        if theta[f] == 0.0:
+            worst = max(worst, abs(gradient[f]) - strengths[f])
+        else:
+            worst = max(worst, abs(gradient[f] + math.copysign(strengths[f], theta[f])))
     return worst
-
-
-@njit(nogil=True, cache=True)
-def _violates_outside(theta, gradient, strengths, n_biases, working, tolerance):
-    """Return whether a candidate outside of the working set violates optimality."""
-    chosen = np.zeros(theta.shape[0] - n_biases, dtype=np.bool_)
-    chosen[working] = True
-    for f in range(chosen.shape[0]):
-        k = n_biases + f
-        if not chosen[f] and violation_of(theta[k], gradient[k], strengths[k]) > tolerance:
-            return True
-    return False
 
 
 @njit(nogil=True, cache=True)
@@ -146,11 +103,7 @@ def newton_step(system, theta, gradient, strengths, ridge, share):
 
     The model is that of rows of which the fitted ones are a share.
     """
-    reduced, start, strong, curvature = gradient.copy(), theta.copy(), strengths.copy(), ridge.copy()
-    for f in range(theta.shape[0]):
-        reduced[f] /= share
-        strong[f] /= share
-        curvature[f] = ridge[f] / share + MIN_CURVATURE
+    reduced, start, strong, curvature = gradient / share, theta.copy(), strengths / share, ridge / share + MIN_CURVATURE
     slopes, at = reduced.copy(), 0
     for v in range(system.starts.shape[0]):
         arc, last = system.arc_offsets[v], system.arc_offsets[v + 1]
@@ -178,6 +131,4 @@ def newton_step(system, theta, gradient, strengths, ridge, share):
             step[system.free_biases[f]] = moved
             matrix += right - left
             at += last - arc
-    for f in range(theta.shape[0]):
-        step[f] = min(max(step[f], -MAX_CHANGE), MAX_CHANGE)
-    return step
+    return np.minimum(np.maximum(step, -MAX_CHANGE), MAX_CHANGE)

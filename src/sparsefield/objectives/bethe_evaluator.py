@@ -13,26 +13,32 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import DenseDataset, Layout
+from sparsefield.data import Dataset, DenseDataset, Layout
 from sparsefield.inference.belief_propagation import BeliefPropagation
+from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import BetheMissingSums, MissingSums, RowGroup
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
+from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.likelihood_evaluator import (
     CompiledLikelihood,
     ExactGradients,
     LikelihoodEvaluator,
-    LikelihoodObjective,
+    dense_tables,
 )
+from sparsefield.objectives.objective import Objective, Problem
 
 Array = np.ndarray
 
 
-class BetheLikelihood(LikelihoodObjective):
+class BetheLikelihood(Objective):
     """Minimize minus the Bethe approximation of the log-likelihood, whose expectations belief propagation computes."""
 
     name = "bethe"
+
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        return BetheEvaluator(dense_tables(dataset), engine)
 
 
 class BetheEvaluator(LikelihoodEvaluator):

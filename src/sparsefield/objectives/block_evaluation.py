@@ -1,9 +1,9 @@
-"""This module evaluates an objective on one block of rows. Its functions modify none of their arguments."""
+"""Evaluation of an objective on one block of rows, by functions that modify none of their arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.arc_products import in_chunks
 from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
-from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
 
 Weights = Sequence[Sequence[np.ndarray]]
@@ -53,13 +52,21 @@ def add_chunks(part: EvaluatedBlock) -> tuple[EvaluatedBlock, None]:
     return part._replace(chunks=in_chunks(part.block.beliefs)), None
 
 
+class Sweep(Protocol):
+    """An objective over cells: see `sparsefield.objectives.dense_evaluator.CellObjective`."""
+
+    averaged: ClassVar[bool]
+
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]: ...
+
+
 def evaluate_sweep(
-    part: EvaluatedBlock, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
+    part: EvaluatedBlock, objective: Sweep, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return the part with errors and expectations of contrastive divergence; loss, gradient and `bias_hessian`."""
-    loss, errors, expectations = ContrastiveDivergence.sweep(part.block, graphs[part.table], theta)
+    """Return the part with errors and expectations of an objective; and its loss, gradient and `bias_hessian`."""
+    loss, errors, expectations = objective.sweep(part.block, graphs[part.table], theta)
     part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient(part, True, graphs, len(theta)), bias_hessian(part, layout))
+    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), bias_hessian(part, layout))
 
 
 def _begin(
@@ -163,15 +170,6 @@ def largest_change(table: int, before: Block, after: Block, layout: Layout) -> f
     return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
 
 
-def set_missing(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:
-    """Return the part with given beliefs of its missing cells, in the order of `missing_beliefs`."""
-    if not len(beliefs):
-        return part, None
-    block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs[: block.n_target_columns][_missing(part, layout)] = beliefs
-    return part._replace(block=block), None
-
-
 def find_changes(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and values of the beliefs that changed: of missing cells, and sums over neighbors of these."""
     changed = np.flatnonzero(before.beliefs != after.beliefs)
@@ -186,21 +184,6 @@ def apply_changes(part: EvaluatedBlock, changes: tuple[np.ndarray, np.ndarray]) 
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     block.beliefs.ravel()[positions] = values
     return part._replace(block=block), None
-
-
-def missing_beliefs(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
-    """Return q0 of all missing cells, concatenated."""
-    return part.block.beliefs[: part.block.n_target_columns][_missing(part, layout)]
-
-
-def count_missing(part: EvaluatedBlock, layout: Layout) -> int:
-    """Return the number of beliefs of missing cells."""
-    return int(_missing(part, layout).sum())
-
-
-def _missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
-    """Return which beliefs (states, rows) are those of missing cells."""
-    return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].target_offsets), axis=0)
 
 
 def sum_factors(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""This module implements one-step mean-field contrastive divergence, CD^MF (Eq. 8-11)."""
+"""One-step mean-field contrastive divergence, CD^MF (Eq. 8-11)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from sparsefield.data import Block
 from sparsefield.kernels.mean_field_sweep import average_into, sweep
 from sparsefield.model import Adjacency
-from sparsefield.objectives.objective import Objective
+from sparsefield.objectives.dense_evaluator import CellObjective
 
 
-class ContrastiveDivergence(Objective):
+class ContrastiveDivergence(CellObjective):
     """Minimize F0 - F1 per row, where q1 comes from q0 by one sequential sweep over the variables.
 
     In a sequential sweep each update lowers the free energy by KL(q0 || q1) of its cell, so the loss is their sum and
@@ -21,9 +21,7 @@ class ContrastiveDivergence(Objective):
     name = "cd"
     averaged = True
 
-    @staticmethod
-    def sweep(block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the loss of a block, its errors and its expectations, as in `EvaluatedBlock`."""
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         errors, expectations = np.empty((block.n_target_columns, block.n_rows)), block.beliefs.copy()
         loss = sweep(block, graph, theta, True, expectations, errors, np.empty((0, 0)))
         average_into(expectations, block.beliefs, block.n_target_columns)

@@ -7,7 +7,6 @@ are never written out as dense columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,7 +72,7 @@ class CovariateGradientFactors:
 class CovariateEvaluator:
     """An evaluator of pseudo-likelihood on labels given sparse covariates."""
 
-    keeps_errors = True
+    keeps_errors, has_exact_scores = True, False
     has_single_precision = single_precision = False
     pair_factor = 1.0
 
@@ -152,12 +151,9 @@ class CovariateEvaluator:
         """Refuse: `hessian_cost` is infinite."""
         raise NotImplementedError
 
-    def state(self, arcs: CovariateArcs) -> dict[str, np.ndarray]:
-        """Return what another evaluation at the same point would not reproduce to the bit: nothing."""
-        return {}
-
-    def restore(self, arcs: CovariateArcs, state: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned."""
+    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        return self.layout.feature_factors(features)
 
 
 def evaluate_labels(

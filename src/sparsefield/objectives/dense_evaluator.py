@@ -1,25 +1,25 @@
-"""This module evaluates an objective on dense rows, and keeps the errors and expectations that induction needs."""
+"""Objectives over cells, and their evaluation on dense rows, with the errors and expectations that induction needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.compute import BlockCollection, Engine, identity
-from sparsefield.data import Arcs, Dataset, Layout
+from sparsefield.data import Arcs, Block, Dataset, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.em_options import EM
-from sparsefield.objectives.objective import Objective
-from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
+from sparsefield.objectives.objective import Objective, Problem
 from sparsefield.objectives.regressions import DividedTable, divide
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
@@ -57,6 +57,32 @@ class GradientFactors:
         return [[part.expectations for part in table] for table in self.local_blocks]
 
 
+class CellObjective(Objective):
+    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A expectation_B + error_B expectation_A.
+
+    Induction, the certificate and the optimizer rely on nothing else.
+    """
+
+    averaged: ClassVar[bool] = False
+    """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
+    by_regressions: ClassVar[bool] = False
+    """Whether the loss is pseudo-likelihood, which `sparsefield.objectives.regressions` evaluate faster than `sweep`,
+    also in single precision, and with Hessians."""
+
+    @abstractmethod
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the loss of a block of rows, its errors and its expectations, as in `EvaluatedBlock`.
+
+        An error is the derivative of the loss with respect to the logit of a state, (states, rows), and 0 where the
+        cell is missing.
+        """
+
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        if dataset.kind != "dense":
+            raise ValueError(f"a sparse table is for the objective 'pl', not {self.name!r}")
+        return DenseEvaluator(dataset, self, engine, missing)
+
+
 class DenseEvaluator:
     """An evaluator of dense rows.
 
@@ -66,14 +92,14 @@ class DenseEvaluator:
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
-    keeps_errors = True
+    keeps_errors, has_exact_scores = True, False
     pair_factor = 1.0
     single_precision = False
 
     def __init__(
         self,
         sample: Dataset,
-        objective: Objective,
+        objective: CellObjective,
         engine: Engine,
         missing: EM | InferenceMethod | None = None,
     ) -> None:
@@ -95,7 +121,7 @@ class DenseEvaluator:
     @property
     def has_single_precision(self) -> bool:
         """Whether evaluations can be in single precision, and whether there are enough cells for that to save time."""
-        return isinstance(self._objective, PseudoLikelihood) and self._n_cells >= config.CELLS_FOR_SINGLE_PRECISION
+        return self._objective.by_regressions and self._n_cells >= config.CELLS_FOR_SINGLE_PRECISION
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -105,7 +131,7 @@ class DenseEvaluator:
         """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
         self._point = graphs, theta
         self._found = self.source.rows  # frees the old errors before the new ones are computed
-        if isinstance(self._objective, PseudoLikelihood):
+        if self._objective.by_regressions:
             if self._divided[0] is not graphs:
                 self._divided = graphs, self._divide(graphs)
             tables = self._divided[1]
@@ -115,17 +141,17 @@ class DenseEvaluator:
             )
         else:
             self._found, found = self.source.rows.map_update(
-                block_evaluation.evaluate_sweep, self.layout, graphs, theta
+                block_evaluation.evaluate_sweep, self._objective, self.layout, graphs, theta
             )
         loss, gradient, self._bias_hessian = found
         return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
         """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
-        if isinstance(self._objective, PseudoLikelihood):
+        if self._objective.by_regressions:
             tables = self._divide(graphs)
             return self._found.map_update(block_evaluation.gradient_of_regressions, tables, size)[1]
-        return self._found.sum(block_evaluation.gradient, True, graphs, size)
+        return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
     def _divide(self, graphs: Sequence[Adjacency]) -> tuple[DividedTable, ...]:
         """Return the regressions of each table in pieces, table by table."""
@@ -167,10 +193,6 @@ class DenseEvaluator:
         assert isinstance(self.source, CompletedRows)
         return self.source.observed_weights()
 
-    def restore_rows(self, graphs: Any, state: Mapping[str, np.ndarray]) -> None:
-        """Bring back the rows of a state of ``source``, which had these graphs."""
-        self.source.restore(state, self._field(graphs, state.get("drawn_at", np.empty(0))))
-
     def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         return FieldWeights(self.layout, graphs, None, theta)
 
@@ -205,7 +227,7 @@ class DenseEvaluator:
 
     def hessian_cost(self, graphs: Sequence[Adjacency]) -> float:
         """Return how many evaluations take as long as `regression_hessians`; infinite where there are none."""
-        if not isinstance(self._objective, PseudoLikelihood):
+        if not self._objective.by_regressions:
             return np.inf
         return curvature.relative_cost(graphs, curvature.count_rows(self.source.rows, len(self.layout.tables)))
 
@@ -231,12 +253,9 @@ class DenseEvaluator:
     def arc_hessian(self, graphs: Sequence[Adjacency]) -> None:
         """Return None: for single arcs it would take as long as a gradient."""
 
-    def state(self, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
-        """Return what another evaluation at the same point would not reproduce to the bit: nothing."""
-        return {}
-
-    def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned."""
+    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        return self.layout.feature_factors(features)
 
     def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
         """Divide sums over rows (columns of all tables,) by the weight of the rows, table by table."""

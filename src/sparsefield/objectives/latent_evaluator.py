@@ -1,4 +1,4 @@
-"""This module evaluates the pseudo-likelihood of a table with latent variables, which are summed out exactly."""
+"""Pseudo-likelihood of a table with latent variables, which are summed out exactly."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Layout, LocalDataset
+from sparsefield.data import Arcs, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.latent_inference import sum_out_latent
-from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
-from sparsefield.objectives.em_options import EM
-from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
 class LatentEvaluator(DenseEvaluator):
@@ -26,10 +22,6 @@ class LatentEvaluator(DenseEvaluator):
     columns it is errors x expectations, so that induction and certificate hold for them; the gradient of latent
     features has another form, so these are in the field from the start.
     """
-
-    def __init__(self, sample: LocalDataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> None:
-        assert sample.kind == "dense"
-        super().__init__(sample, PseudoLikelihood(), engine, missing)
 
     @property
     def has_single_precision(self) -> bool:

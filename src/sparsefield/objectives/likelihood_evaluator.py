@@ -6,21 +6,24 @@ of rows without any target, and of rows as they are. What observed cells add by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Block, DenseDataset, Layout
+from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.inference import elimination
 from sparsefield.inference.completions import rows_of_block
+from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import MissingSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.em_options import EM
+from sparsefield.objectives.objective import Objective, Problem
 from sparsefield.objectives.training_rows import TrainingRows
 
 Array = np.ndarray
@@ -32,20 +35,24 @@ MAX_TRAINING_CELLS = 2**25
 """The same for the tables of all rows together: an evaluation takes seconds then."""
 
 
-class LikelihoodObjective:
-    """Minimize minus the log-likelihood of the observed targets given the covariates, or an approximation of it.
+class ExactLikelihood(Objective):
+    """Minimize minus the log-likelihood of the observed targets given the covariates; convex where no cell is missing.
 
-    Unlike the gradient of an `Objective`, its gradient is no sum over single cells, so that it has an evaluator of its
-    own.
+    Its gradient is no sum over single cells. Missing cells are summed out.
     """
 
-    name: ClassVar[str]
-
-
-class ExactLikelihood(LikelihoodObjective):
-    """Minimize minus the exact log-likelihood, which is convex where no cell is missing."""
-
     name = "ml"
+
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        return LikelihoodEvaluator(dense_tables(dataset), engine)
+
+
+def dense_tables(dataset: Dataset) -> DenseDataset:
+    """Return dense tables in this process, and refuse others."""
+    local = dataset.local()
+    if local.kind != "dense":
+        raise ValueError("the likelihood is for dense tables")
+    return local
 
 
 class CompiledLikelihood:
@@ -69,7 +76,7 @@ class ExactGradients:
 class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
-    keeps_errors = True
+    keeps_errors = has_exact_scores = True
     has_single_precision = single_precision = False
     pair_factor = 0.5
     """See `likelihood_factors`."""
@@ -190,16 +197,9 @@ class LikelihoodEvaluator:
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
-    def state(self, graph: CompiledLikelihood) -> dict[str, Array]:
-        """Return what another evaluation at the same point would not reproduce to the bit.
-
-        Variances may be those of an evaluation with fewer features, whose sums were in another order.
-        """
-        return {"column_variances": self._bias_hessian}
-
-    def restore(self, graph: CompiledLikelihood, state: Mapping[str, Array]) -> None:
-        """Restore what `state` returned."""
-        self._bias_hessian = state["column_variances"]
+    def penalty_factors(self, features: Array) -> Array:
+        """Return the factors of l1 for features, (features,)."""
+        return likelihood_factors(self.layout, features)
 
 
 def _first_row(group: RowGroup) -> RowGroup:

@@ -1,28 +1,38 @@
-"""This module defines objectives: a loss over rows, with errors and expectations whose products are its gradient."""
+"""Objectives, and the problems that they make of a dataset: loss, gradient, and errors and expectations of cells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sparsefield.data import Arcs
+from sparsefield.compute import Engine
+from sparsefield.data import Arcs, Dataset, Layout
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.objectives.em_options import EM
+from sparsefield.option_objects import OptionObject
 
 
-class Objective:
-    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A expectation_B + error_B expectation_A.
-
-    Induction, the certificate and the optimizer rely on nothing else. How it is evaluated is up to its evaluator.
-    """
+@dataclass(frozen=True)
+class Objective(OptionObject, ABC):
+    """A loss over the rows of a dataset; its options are the fields of a dataclass."""
 
     name: ClassVar[str]
-    averaged: ClassVar[bool] = False
-    """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
+
+    @abstractmethod
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        """Return the problem of this objective on a dataset.
+
+        ``missing`` is the treatment of missing cells: `EM` replaces incomplete rows by completions; the beliefs of an
+        inference method stand for missing cells.
+        """
 
 
-class Evaluator(Protocol):
-    """The interface of an objective on data, as the training loop uses it; ``graph`` is the result of `compile`."""
+class Problem(Protocol):
+    """An objective on a dataset, as the training loop uses it; ``graph`` is the result of `compile`."""
 
     keeps_errors: bool
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
@@ -36,10 +46,11 @@ class Evaluator(Protocol):
         """Whether evaluations in single precision are possible and save time."""
         ...
 
-    @property
-    def source(self) -> Any:
-        """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
-        ...
+    source: Any
+    """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
+    layout: Layout
+    has_exact_scores: bool
+    """Whether scores of candidates are in double precision whatever the rule."""
 
     @property
     def total_weights(self) -> Sequence[float]: ...
@@ -53,5 +64,6 @@ class Evaluator(Protocol):
     def hessian_cost(self, graph: Any, /) -> float: ...
     def regression_hessians(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> list[Any]: ...
     def gradient_factors(self) -> Any: ...
-    def state(self, graph: Any, /) -> dict[str, np.ndarray]: ...
-    def restore(self, graph: Any, state: Mapping[str, np.ndarray], /) -> None: ...
+    def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        ...

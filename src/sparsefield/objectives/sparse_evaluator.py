@@ -5,7 +5,7 @@ Variables that a row touches are updated row by row; all others have their basel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,7 +92,7 @@ class SparseEvaluator:
 
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
-    has_single_precision = single_precision = False
+    has_single_precision = single_precision = has_exact_scores = False
     pair_factor = 1.0
 
     def __init__(self, sample: SparseDataset, engine: Engine) -> None:
@@ -179,13 +179,9 @@ class SparseEvaluator:
         """Return an ascending number for each arc (arcs,)."""
         return self._source(arcs) * np.int64(self.layout.n_target_columns) + arcs.target
 
-    def state(self, arcs: ArcsBySource) -> dict[str, np.ndarray]:
-        """Return what another evaluation at the same point, with other arcs, may not reproduce to the bit."""
-        return {"bias_hessian": self._last.bias_hessian, "arc_hessian": self.arc_hessian(arcs)}
-
-    def restore(self, arcs: ArcsBySource, state: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state` returned."""
-        self._last = self._last._replace(bias_hessian=state["bias_hessian"], shared=state["arc_hessian"][arcs.order])
+    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
+        """Return the factors of l1 for features, (features,)."""
+        return self.layout.feature_factors(features)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return nothing of use: a sparse table has no conjunctions."""

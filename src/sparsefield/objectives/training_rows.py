@@ -6,7 +6,7 @@ missing cells hold beliefs that an inference method computes (clamped beliefs, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,13 +40,6 @@ class TrainingRows:
 
     def __init__(self, layout: Layout, rows: BlockCollection) -> None:
         self.layout, self.rows = layout, rows
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return what `restore` needs to bring back the same rows."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
-        """Bring back the rows of a state; ``field`` is the field that they were completed with, if any."""
 
 
 class ClampedRows(TrainingRows):
@@ -90,19 +83,6 @@ class ClampedRows(TrainingRows):
         self._send(sample, members)
         return change
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {"missing_beliefs": np.concatenate(self.rows.map(block_evaluation.missing_beliefs, self.layout))}
-
-    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
-        counts = self.rows.map(block_evaluation.count_missing, self.layout)
-        pieces = np.split(state["missing_beliefs"], np.cumsum(counts)[:-1])
-        if self._linked is not None:
-            parts = zip((EvaluatedBlock(*member) for member in self._members), pieces, strict=True)
-            made = [block_evaluation.set_missing(part, piece, self.layout)[0] for part, piece in parts]
-            self._send(self._linked, _with_own_beliefs([(part.table, part.block) for part in made]))
-            return
-        self.rows, _ = self.rows.map_update(block_evaluation.set_missing, self.layout, each=pieces)
-
     def _send(self, sample: DenseDataset, members: list[tuple[int, Block]]) -> None:
         """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
         tables = range(len(self.layout.tables))
@@ -142,8 +122,7 @@ class CompletedRows(TrainingRows):
         self._engine, self._linked, self._seed = engine, sample.if_linked(), options.seed
         self._shifts = options.bias_shifts(sample.layout)
         """Added to the biases of missing cells."""
-        self._copies = self._number = 0
-        self._drawn_at = np.empty(0)
+        self._number = 0
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
         super().__init__(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
         self._incomplete: BlockCollection = sample.hold_blocks(engine, _as_incomplete)
@@ -151,35 +130,6 @@ class CompletedRows(TrainingRows):
     def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
         """Complete all rows; rows with at most ``copies`` completions get all of them."""
         self._number += 1
-        self._complete(field, copies, sweeps)
-
-    def observed_loss(self, field: FieldWeights) -> float:
-        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
-        if self._linked is not None:
-            return -predict_linked(field, self._linked, self._engine)[1]
-        return -float(self._incomplete.sum(_observed_log_likelihood, field))
-
-    def observed_weights(self) -> np.ndarray:
-        """Return the weight of the rows in which the variable of each state is observed, (states of all tables,)."""
-        return self._incomplete.sum(_observed_weights, self.layout)
-
-    def state(self) -> dict[str, np.ndarray]:
-        drawn = [self._linked_drawn] if self._linked is not None else self._incomplete.map(_drawn)
-        counts = np.array([self._copies, self._number], dtype=np.int64)
-        return {"drawn": np.concatenate(drawn), "draw_counts": counts, "drawn_at": self._drawn_at}
-
-    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
-        copies, self._number = (int(count) for count in state["draw_counts"])
-        if self._linked is not None:
-            self._linked_drawn = state["drawn"]
-        else:
-            counts = self._incomplete.map(_count_missing)
-            pieces = np.split(state["drawn"], np.cumsum(counts)[:-1])
-            self._incomplete, _ = self._incomplete.map_update(_set_drawn, each=pieces)
-        self._complete(field, copies, sweeps=0)
-
-    def _complete(self, field: FieldWeights, copies: int, sweeps: int) -> None:
-        self._copies, self._drawn_at = copies, field.theta
         draws, counter = Draws(copies, copies, sweeps), (self._seed, self._number)
         shifted = self._shifts != 0.0
         if shifted.any():
@@ -196,6 +146,16 @@ class CompletedRows(TrainingRows):
             self.rows, _ = self._incomplete.map_update(_completed)
         if shifted.any():
             self.rows, _ = self.rows.map_update(_predict_shifted, self.layout, shifted)
+
+    def observed_loss(self, field: FieldWeights) -> float:
+        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
+        if self._linked is not None:
+            return -predict_linked(field, self._linked, self._engine)[1]
+        return -float(self._incomplete.sum(_observed_log_likelihood, field))
+
+    def observed_weights(self) -> np.ndarray:
+        """Return the weight of the rows in which the variable of each state is observed, (states of all tables,)."""
+        return self._incomplete.sum(_observed_weights, self.layout)
 
 
 def hold_rows(sample: Dataset, engine: Engine, missing: EM | InferenceMethod) -> TrainingRows:
@@ -290,15 +250,3 @@ def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:
 def _completed(part: IncompleteBlock) -> tuple[EvaluatedBlock, None]:
     assert part.completed is not None
     return part.completed, None
-
-
-def _drawn(part: IncompleteBlock) -> np.ndarray:
-    return part.drawn
-
-
-def _count_missing(part: IncompleteBlock) -> int:
-    return len(part.block.missing_rows)
-
-
-def _set_drawn(part: IncompleteBlock, drawn: np.ndarray) -> tuple[IncompleteBlock, None]:
-    return part._replace(drawn=np.ascontiguousarray(drawn)), None

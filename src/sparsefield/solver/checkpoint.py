@@ -1,4 +1,4 @@
-"""This module saves the state of a fit, so that an interrupted fit can be continued and ends with the same bits."""
+"""Checkpoint of a fit: features and weights, from which an interrupted fit goes on to the same certified optimum."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import os
 import warnings
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
+from sparsefield.model import IterationRecord
 from sparsefield.model.atomic_write import remove_with_leftovers, write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
+from sparsefield.solver.state import State, WarmStart
 
-VERSION = "6"
+VERSION = "7"
 
 Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]
@@ -95,33 +97,43 @@ class CheckpointFile:
         return digest.hexdigest()
 
 
+class SavedFit(NamedTuple):
+    """What a checkpoint has saved of a fit."""
+
+    start: WarmStart
+    """Features and weights after the last step that was saved."""
+    records: list[IterationRecord]
+
+
 class Checkpoint:
-    """The state of one fit, in a file of a folder.
+    """Features, weights and the training log of one fit, in a file of a folder: a warm start.
 
     Parameters
     ----------
     folder : folder of the file; it is created if necessary
     mark : `fingerprint` of the fit; the file of another fit is refused
-    every : number of stages of the training loop between two saves
+    every : number of steps of the optimizer between two saves
     """
 
     def __init__(self, folder: str | os.PathLike[str], mark: str, every: int = 5) -> None:
         self._file = CheckpointFile(make_folder(folder) / CHECKPOINT_NAME, mark)
         self.every = every
-        self._stages = 0
 
-    def due(self) -> bool:
-        """Count a stage, and return whether to save now."""
-        self._stages += 1
-        return self._stages % self.every == 0
+    def save(self, state: State) -> None:
+        """Replace the file after every few steps."""
+        if len(state.records) % self.every == 0:
+            arrays = {"theta": state.working_set.theta, "features": state.working_set.features}
+            self._file.save(arrays, {"iterations": [record.as_row() for record in state.records]})
 
-    def save(self, arrays: Arrays, facts: Facts) -> None:
-        """Replace the file."""
-        self._file.save(arrays, facts)
-
-    def load(self) -> tuple[Arrays, Facts] | None:
+    def load(self) -> SavedFit | None:
         """Return what was saved last, or None when nothing was."""
-        return self._file.load()
+        saved = self._file.load()
+        if saved is None:
+            return None
+        arrays, facts = saved
+        biases, weights = np.split(arrays["theta"], [len(arrays["theta"]) - len(arrays["features"])])
+        records = [IterationRecord(**row) for row in facts["iterations"]]
+        return SavedFit(WarmStart(biases, arrays["features"], weights), records)
 
     def clear(self) -> None:
         """Delete the file."""
@@ -142,16 +154,16 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def fingerprint(sample: Dataset, *parts: Any) -> str:
-    """Return a digest of the data and of everything else that determines the bits of a fit."""
+def fingerprint(dataset: Dataset, *parts: Any) -> str:
+    """Return a digest of the data and of everything else that determines a fit."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, np.ndarray):
             digest.update(_bytes_of(part))
         digest.update((repr(part) if is_dataclass(part) else type(part).__name__).encode())
-    layout = sample.layout
+    layout = dataset.layout
     digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())
     for schema in layout.schemas:
         digest.update(repr(schema).encode())
-    sample.update_digest(digest)
+    dataset.update_digest(digest)
     return digest.hexdigest()

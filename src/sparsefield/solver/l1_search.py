@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.solver.fit_state import FitResult, PathPoint
-from sparsefield.solver.regularization_path import BatchScores, PathFold, for_each_fold
+from sparsefield.solver.path import BatchScores, PathFold, for_each_fold
 from sparsefield.solver.score_comparison import is_as_good
+from sparsefield.solver.state import FitResult, PathPoint
 
 STRIDE = 2
 """Values of l1 by which the first fold proceeds at a time, until a quadratic through its scores bends down."""

@@ -16,8 +16,8 @@ from sparsefield.induction.rule import FixedCandidatesRule
 from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, ExactLikelihood, LikelihoodEvaluator
 from sparsefield.objectives.likelihood_evaluator import targets_of_columns
-from sparsefield.solver.fit_state import FitCallbacks, FitResult, TrainingOptions, WarmStart
-from sparsefield.solver.trainer import Trainer
+from sparsefield.solver.path import Path
+from sparsefield.solver.state import FitCallbacks, FitResult, TrainingOptions, WarmStart
 
 
 class GivenFeatures(FixedCandidatesRule):
@@ -83,7 +83,7 @@ def fit_by_likelihood(
         return LikelihoodStage(field, None, evaluator.max_cells, wide)
     kept = _are_narrow(sample.layout, features, narrow)
     start = WarmStart(field.biases, features[kept], field.theta[len(field.biases) :][kept])
-    trainer = Trainer(
+    path = Path(
         sample,
         rule=GivenFeatures(),
         objective=ExactLikelihood(),
@@ -93,7 +93,7 @@ def fit_by_likelihood(
         callbacks=callbacks,
         start=start,
     )
-    fit = trainer.run()
+    fit = path.run()
     return LikelihoodStage(_merge(field, fit.field, narrow), fit, evaluator.max_cells, wide)
 
 

@@ -15,16 +15,15 @@ from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset
 from sparsefield.errors import SelectionWarning
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import Field, PathRow
+from sparsefield.model import PathRow
 from sparsefield.objectives import DenseEvaluator
-from sparsefield.solver.fit_state import FitCallbacks, PathPoint
 from sparsefield.solver.l1_search import FoldGrid, SearchResult, search_l1
-from sparsefield.solver.regularization_path import (
+from sparsefield.solver.path import (
     EMPTY_FIELD_L1,
     Learner,
     OpenFold,
+    Path,
     PathFold,
-    PathTrainer,
     Scorer,
     ebic_costs,
     follow_path,
@@ -42,13 +41,13 @@ from sparsefield.solver.selection_folds import (
     make_folds,
 )
 from sparsefield.solver.solver_options import EBIC, SelectionCriterion
-from sparsefield.solver.trainer import Trainer
+from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State
 
 
-class MakePathTrainer(Protocol):
-    """A function that returns a trainer; callbacks hear of the iterations of the first fold."""
+class MakePath(Protocol):
+    """A function that returns a path; callbacks hear of the iterations of the first fold."""
 
-    def __call__(self, dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Trainer: ...
+    def __call__(self, dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path: ...
 
 
 SMALLEST_RATIO = 1e-4
@@ -102,7 +101,7 @@ class PathSelection:
 
 def select_l1(
     sample: Dataset,
-    make: MakePathTrainer,
+    make: MakePath,
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
@@ -114,7 +113,7 @@ def select_l1(
 
     Parameters
     ----------
-    make : ``make(dataset, l1, kkt_tol, first)`` returns a trainer; ``first`` is true for the first fold
+    make : ``make(dataset, l1, kkt_tol, first)`` returns a path; ``first`` is true for the first fold
     callbacks : ``on_path_point`` is called after each value of l1
     groups : (rows,) numbers of groups, whose rows are held out together
     open_fold : returns a fold, as `SelectionCheckpoint.open_fold` does for one that can be continued
@@ -141,10 +140,10 @@ def select_l1(
 
 
 def _learn(
-    make_fold: Callable[[], SelectionFold], make: MakePathTrainer, kkt_tol: float, *, first: bool
-) -> tuple[PathTrainer, Scorer]:
+    make_fold: Callable[[], SelectionFold], make: MakePath, kkt_tol: float, *, first: bool
+) -> tuple[Path, Scorer]:
     fold = make_fold()
-    return PathTrainer(make(fold.dataset, EMPTY_FIELD_L1, kkt_tol, first=first)), fold.score
+    return make(fold.dataset, EMPTY_FIELD_L1, kkt_tol, first=first), fold.score
 
 
 # -- held-out data -----------------------------------------------------------------------------------------------------
@@ -271,38 +270,37 @@ def _warn_still_rising(l1: float) -> None:
 # -- pruning -----------------------------------------------------------------------------------------------------------
 
 
-def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> Field:
+def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResult:
     """Refit the active features without L1, and drop those that EBIC does not support, repeatedly.
 
     A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts. Where
     edges are penalized as groups, all features of an edge are tested together.
     """
-    trainer, problem = path.trainer, path.trainer.problem
-    if not isinstance(trainer.evaluator, DenseEvaluator):
+    state, working_set = path.state, path.state.working_set
+    if not isinstance(state.problem, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
-    refitted = path.refit_without_l1(problem.active, l2)
-    costs = ebic_costs(trainer.layout, trainer.missing.observed_weights(), gamma)
+    refitted = path.refit_without_l1(working_set.active, l2)
+    costs = ebic_costs(state.layout, state.missing.observed_weights(), gamma)
     for _ in range(MAX_PRUNINGS):
-        weights, working_set = problem.theta[problem.n_target_columns :], problem.working_set
-        arcs, groups = working_set.arcs, working_set.numbered_groups(working_set.features)
+        weights, arcs = working_set.theta[working_set.n_biases :], working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        statistics, degrees = trainer.evaluator.wald_statistics(arcs, weights, groups)
-        kept = statistics * _observed_shares(trainer, arcs, len(weights)) > degrees * required
-        if kept.all():
+        statistics, degrees = state.problem.wald_statistics(arcs, weights, working_set.numbered_edges())
+        supported = statistics * _observed_shares(state, arcs, len(weights)) > degrees * required
+        if supported.all():
             break
-        refitted = path.refit_without_l1(kept, l2)
+        refitted = path.refit_without_l1(supported, l2)
     return refitted
 
 
-def _observed_shares(trainer: Trainer, arcs: Arcs, n_features: int) -> np.ndarray:
+def _observed_shares(state: State, arcs: Arcs, n_features: int) -> np.ndarray:
     """Return the share of the rows with an observed target in which the other columns of a feature are observed too.
 
     The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the target
     is observed, Wald statistics take into account already. Shares are geometric means over the targets of a feature.
     """
-    sizes = [schema.n_target_columns for schema in trainer.layout.schemas]
-    totals = np.repeat(np.maximum(trainer.evaluator.total_weights, np.finfo(float).tiny), sizes)
-    logs = np.log(np.maximum(trainer.missing.observed_weights() / totals, np.finfo(float).tiny))[arcs.target]
+    sizes = [schema.n_target_columns for schema in state.layout.schemas]
+    totals = np.repeat(np.maximum(state.problem.total_weights, np.finfo(float).tiny), sizes)
+    logs = np.log(np.maximum(state.missing.observed_weights() / totals, np.finfo(float).tiny))[arcs.target]
     ends = np.maximum(np.bincount(arcs.feature, minlength=n_features), 1)
     return np.exp(np.bincount(arcs.feature, logs, minlength=n_features) * (ends - 1) / ends)

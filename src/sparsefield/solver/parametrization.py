@@ -1,4 +1,4 @@
-"""This module defines the centered parametrization, in which the optimizer works."""
+"""Centered parametrization, in which the optimizer works."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparsefield.data import Arcs
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import Problem
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import Transform
 
@@ -123,7 +123,7 @@ class CenteredParametrization:
 class ConjunctionMoments:
     """Mean and variance of each conjunction when it was added; fixed, since the optimizer remembers its steps."""
 
-    def __init__(self, evaluator: Evaluator, n_columns: int) -> None:
+    def __init__(self, evaluator: Problem, n_columns: int) -> None:
         self._evaluator, self._n_columns = evaluator, n_columns
         self.known: dict[bytes, tuple[float, float]] = {}
 
@@ -140,11 +140,3 @@ class ConjunctionMoments:
             means=np.concatenate([parametrization.means[: self._n_columns], known[:, 0]]),
             variances=np.concatenate([parametrization.variances[: self._n_columns], known[:, 1]]),
         )
-
-    def recall(self, parametrization: CenteredParametrization, arcs: Arcs) -> None:
-        """Restore the moments that `extend` returned for these arcs."""
-        n = self._n_columns
-        parts = zip(
-            arcs.conjunctions, parametrization.means[n:].tolist(), parametrization.variances[n:].tolist(), strict=True
-        )
-        self.known = {row.tobytes(): (mean, variance) for row, mean, variance in parts}

@@ -1,4 +1,4 @@
-"""This module implements the step of a proximal Newton method: the minimum of a quadratic model of the loss, plus L1.
+"""Proximal Newton steps: the minimum of a quadratic model of the loss, plus L1.
 
 The model is the sum of the models of all variables' regressions, which are small: each is over the arcs of one
 variable. Coordinate descent on it does not touch the rows.
@@ -15,12 +15,7 @@ import numpy as np
 from sparsefield.kernels import coordinate_descent
 from sparsefield.objectives import RegressionHessian
 from sparsefield.solver.penalty import NonsmoothPenalty
-
-MAX_PASSES = 1000
-"""Passes of the coordinate descent over the parameters, at most."""
-
-MODEL_TOLERANCE = 0.03
-"""The model is minimized up to this share of the violation of optimality at its start."""
+from sparsefield.solver.policy import MODEL_TOLERANCE
 
 
 class QuadraticModel(NamedTuple):
@@ -41,16 +36,18 @@ class QuadraticModel(NamedTuple):
 
 
 class NewtonModel:
-    """A quadratic model of the loss near the point at which its Hessian was computed.
+    """A quadratic model of the loss: the sum of the models of all variables' regressions, over their arcs.
+
+    Coordinate descent on it does not touch the rows.
 
     Parameters
     ----------
-    theta : (parameters,), that point
-    regressions : its Hessian, by variable
+    n_parameters : biases and weights
+    regressions : Hessians, by variable, at some point
     """
 
-    def __init__(self, theta: np.ndarray, regressions: Sequence[RegressionHessian]) -> None:
-        self.theta, self._regressions = theta, regressions
+    def __init__(self, n_parameters: int, regressions: Sequence[RegressionHessian]) -> None:
+        self._n_parameters, self._regressions = n_parameters, regressions
 
     def step(
         self,
@@ -62,7 +59,6 @@ class NewtonModel:
         tolerance: float = 0.0,
     ) -> np.ndarray:
         """Return the step from theta to the minimum of the model with a given gradient, plus L1 and ridge.
-
 
         No parameter changes by more than ``max_change``. The minimum need not be more exact than ``tolerance``, a
         violation of optimality.
@@ -78,7 +74,7 @@ class NewtonModel:
         step = np.empty(n)
         tolerance = max(MODEL_TOLERANCE * violation, tolerance)
         coordinate_descent.minimize(
-            self._quadratic, reduced, strengths, ridge, start, max_change, tolerance, MAX_PASSES, step
+            self._quadratic, reduced, strengths, ridge, start, max_change, tolerance, 1000, step
         )
         for r in regressions:
             step[r.biases] = -(r.of_gradient @ gradient[r.biases]) - r.of_weights @ step[r.parameters]
@@ -91,7 +87,7 @@ class NewtonModel:
             np.concatenate([[0], np.cumsum(widths)]),
             np.cumsum(np.square(widths)) - np.square(widths),
             np.concatenate([np.empty(0, dtype=np.float32), *(r.matrix.ravel() for r in self._regressions)]),
-            np.concatenate([[0], np.cumsum(np.bincount(self._parameters, minlength=len(self.theta)))]),
+            np.concatenate([[0], np.cumsum(np.bincount(self._parameters, minlength=self._n_parameters))]),
             np.argsort(self._parameters, kind="stable"),
             np.repeat(np.arange(len(widths)), widths),
         )

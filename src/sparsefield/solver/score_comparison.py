@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.solver.fit_state import PathPoint
+from sparsefield.solver.state import PathPoint
 
 
 def is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0) -> bool:

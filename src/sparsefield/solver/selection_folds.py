@@ -22,8 +22,8 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
 from sparsefield.model import Field, condition_on_covariates
-from sparsefield.objectives import OBJECTIVES, make_evaluator
-from sparsefield.solver.regularization_path import BatchScores, PathTrainer, Scorer, ebic
+from sparsefield.objectives import PseudoLikelihood
+from sparsefield.solver.path import BatchScores, Path, Scorer, ebic
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
 
 MIN_ROWS = 50
@@ -181,14 +181,9 @@ def _batches(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return units % BATCHES
 
 
-def final_field(path: PathTrainer, options: SelectionOptions) -> Field:
+def final_field(path: Path, options: SelectionOptions) -> Field:
     """Return the current field as the fit would return it, which may be after a refit."""
-    if options.refit_l2 is None:
-        return path.trainer.problem.field
-    twin, rows = path.branch(), path.trainer.missing.state()[0]
-    found = twin.refit_without_l1(twin.trainer.problem.active, options.refit_l2)
-    path.trainer.missing.restore_rows(rows)
-    return found
+    return path.state.working_set.field if options.refit_l2 is None else path.refitted(options.refit_l2)
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,7 @@ class _RowScorer:
     engine: Engine
     options: SelectionOptions
 
-    def __call__(self, path: PathTrainer) -> BatchScores:
+    def __call__(self, path: Path) -> BatchScores:
         """Return the scores of all batches that have weight."""
         found, weights = final_field(path, self.options), self.sample.row_weights
         totals = np.bincount(self.batches, weights)
@@ -217,12 +212,12 @@ class _RowScorer:
 
     def _score_sparse(self, field: Field, batch: int) -> float:
         sample = self.sample.subset(np.flatnonzero(self.batches == batch))
-        evaluator = make_evaluator(sample, OBJECTIVES["pl"](), self.engine)
-        return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)[0]
+        problem = PseudoLikelihood().make_problem(sample, self.engine)
+        return -problem.evaluate(problem.compile(field.layout.arcs(field.features)), field.theta)[0]
 
 
-def _score_by_ebic(path: PathTrainer, gamma: float) -> BatchScores:
-    return BatchScores(np.array([-ebic(path.trainer, gamma)]), np.ones(1))
+def _score_by_ebic(path: Path, gamma: float) -> BatchScores:
+    return BatchScores(np.array([-ebic(path.state, gamma)]), np.ones(1))
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -268,7 +263,7 @@ class _CellScorer:
     engine: Engine
     options: SelectionOptions
 
-    def __call__(self, path: PathTrainer) -> BatchScores:
+    def __call__(self, path: Path) -> BatchScores:
         """Return the scores of all batches that have cells."""
         found = infer_marginals(final_field(path, self.options), self.sample, self.inference, self.engine)
         total, count = np.zeros(BATCHES), np.zeros(BATCHES)

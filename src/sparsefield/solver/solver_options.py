@@ -1,14 +1,17 @@
-"""This module defines the options of the optimizer, and the criteria by which l1 is selected."""
+"""Options of a fit: its features, its optimizer, and the criterion by which l1 is selected."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sparsefield import config
 from sparsefield.option_objects import OptionObject
-from sparsefield.parameters import MAX_ITER, TOLERANCE
+from sparsefield.parameters import MAX_ITER, ORDER_PENALTY, TOLERANCE
+
+if TYPE_CHECKING:
+    from sparsefield.solver.state import FitCallbacks
 
 FOLDS, FOLDS_OF_SMALL_TABLES = 5, 10
 ROWS_FOR_FEW_FOLDS = 500
@@ -16,8 +19,43 @@ ROWS_FOR_FEW_FOLDS = 500
 
 
 @dataclass(frozen=True)
+class Features(OptionObject):
+    """Say which features are candidates, and which of their weights are penalized.
+
+    Parameters
+    ----------
+    max_order : int
+        Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.
+        14) if a feature of one column less has a weight. The table is stored densely then.
+    expand : {"active", "all"}
+        "active" extends features with a weight by one column. "all" extends every pair of states, too: for
+        dependencies such as an exclusive or, which no pair shows. It scores all triples, so it is for tables of at most
+        some hundred states.
+    order_penalty : float
+        Factor on l1 for each column beyond two: there are so many triples that some look useful by chance.
+    coding : {"symmetric", "reference"}
+        Features of nominal columns with more than two states: all states have them, or all but the most frequent one,
+        as in the paper.
+    penalize_biases : bool
+        Apply the penalties to biases, too, as in the paper. False predicts better and is faster on all data that we
+        measured. A state that is absent from the training data is penalized either way.
+
+    Examples
+    --------
+    >>> Features(max_order=3).coding
+    'symmetric'
+    """
+
+    max_order: int = 2
+    expand: Literal["active", "all"] = "active"
+    order_penalty: float = ORDER_PENALTY
+    coding: Literal["symmetric", "reference"] = "symmetric"
+    penalize_biases: bool = False
+
+
+@dataclass(frozen=True)
 class Solver(OptionObject):
-    """Set the tolerances, the limits and the checkpoint of the optimizer.
+    """Set the tolerances and limits of the optimizer, where it runs, and what it tells on the way.
 
     Parameters
     ----------
@@ -33,6 +71,11 @@ class Solver(OptionObject):
         2 optimizes the biases before any pair is added.
     checkpoint : path, optional
         A folder where the state of the fit is saved, so that an interrupted fit can be continued.
+    engine : None, `distributed.Client` or str
+        Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
+        is a Dask cluster (extra ``cluster``). The optimum is the same. Inference always runs here.
+    callbacks : `FitCallbacks`, optional
+        Functions that are called during a fit: at each iteration, and at each point of a regularization path.
 
     Examples
     --------
@@ -46,6 +89,16 @@ class Solver(OptionObject):
     certify: bool = True
     stages: Literal[1, 2] = 1
     checkpoint: str | os.PathLike[str] | None = None
+    engine: Any = None
+    callbacks: FitCallbacks | None = None
+
+    def __sklearn_clone__(self) -> Self:
+        return replace(self)  # a client of a cluster and callbacks cannot be copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what belongs to one process: a client of a cluster, and callbacks."""
+        engine = self.engine if isinstance(self.engine, str) else None
+        return vars(self) | {"engine": engine, "callbacks": None}
 
 
 class SelectionCriterion(OptionObject):

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsefield.data import LocalDataset, deduplicate_rows, weigh_rows
 from sparsefield.model import pad_features
-from sparsefield.solver.trainer import Trainer
+from sparsefield.solver.path import Path
 
 MAX_COMPONENT = 0.1
 """Linked rows are halved by connected components, which are independent, unless one has more than this share of all
@@ -48,7 +48,7 @@ class Selections:
 
 def count_selections(
     sample: LocalDataset,
-    make: Callable[[LocalDataset], Trainer],
+    make: Callable[[LocalDataset], Path],
     *,
     pairs: int,
     seed: int,
@@ -59,7 +59,7 @@ def count_selections(
 
     Parameters
     ----------
-    make : returns a trainer for a half
+    make : returns a path for a half
     width : largest number of columns of a feature
     progress : called with the number of resamples done, and their total
     """

@@ -1,69 +1,264 @@
-"""This module defines the working set: the features that the optimizer works on."""
+"""Working set: the features that the optimizer works on, their weights, and the penalized objective at them (Eq. 5)."""
 
 from __future__ import annotations
 
-from functools import partial
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
-from sparsefield.data import Layout
-from sparsefield.objectives import Evaluator
-from sparsefield.objectives.likelihood_evaluator import likelihood_factors
+from sparsefield.model import Field
+from sparsefield.objectives import Problem
+from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
+from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
+from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
+from sparsefield.solver.policy import LATENT_PENALTY_FACTOR, MAX_INACTIVE
 
-LATENT_PENALTY_FACTOR = 0.1
-"""Factor of l1 for weights of a latent state, each of which replaces many weights between columns. Of 0, 0.03, 0.1, 0.3
-and 1 the small ones score about equally, and 0.1 drops states that the data do not support."""
+ZERO = 1e-12
+"""Biases below this count as 0: rounding errors of a change of coordinates."""
 
 
 class WorkingSet:
-    """The features that the optimizer works on, with everything that is derived from them.
+    """Features, their weights in the optimizer's coordinates, and loss, penalties and gradient at this point.
+
+    Parameters
+    ----------
+    problem : computes the loss and its gradient
+    penalty : L1 and L2
+    max_order : largest number of columns of a feature
+    order_penalty : factor of l1 for each column beyond two
+    protected_pairs : (pairs, 2), features that are never dropped: those of latent variables
+    grouped : whether the features of an edge are penalized by their norm
+    centered : False keeps the plain coordinates, to measure the effect of centering
 
     Attributes
     ----------
-    features : (features, columns)
-        Columns of each feature, -1 where there are fewer.
-    protected : (features,) bool
-        Features that are never dropped: those of latent variables.
-    penalty_factors : (features,)
-        Factors of l1.
-    groups : (features,) or None
-        Keys of the groups that are penalized by their norm: the edges; None for L1.
-    arcs, graphs
-        The features as arcs of the layout, and as the evaluator compiled them.
-    pair_keys, conjunction_keys
-        Sorted keys of the pairs, and of the features of more than two columns.
+    features : (features, columns), -1 where there are fewer
+    theta : (parameters,), plain weights: biases, then those of the features; not to be modified
+    loss_gradient : (parameters,), gradient of the loss with respect to theta
+    penalty_factors : (features,), factors of l1
+    edges : (features,) or None, keys of the edges that are penalized by their norm; None for L1
+    arcs, graphs : the features as arcs of the layout, and as the problem compiled them
+    pair_keys, conjunction_keys : sorted keys of the pairs, and of the features of more than two columns
     """
 
     def __init__(
         self,
-        layout: Layout,
-        evaluator: Evaluator,
+        problem: Problem,
+        penalty: Penalty,
         *,
         max_order: int = 2,
         order_penalty: float = 1.0,
         protected_pairs: np.ndarray | None = None,
         grouped: bool = False,
-        by_likelihood: bool = False,
+        centered: bool = True,
     ) -> None:
-        self.layout, self.grouped, self.by_likelihood = layout, grouped, by_likelihood
-        self._base_factors = partial(likelihood_factors, layout) if by_likelihood else layout.feature_factors
-        self._evaluator, self._order_penalty = evaluator, order_penalty
-        self._protected_keys = None if protected_pairs is None else layout.keys(protected_pairs)
+        self.problem, self.penalty, self.layout, self.grouped = problem, penalty, problem.layout, grouped
+        self.n_biases = self.layout.n_target_columns
+        self.single_precision = False
+        """Whether the loss is evaluated in single precision, where the problem has that."""
+        self.memory = OrthantLBFGS()
+        self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        self.point = Point(np.empty(0), np.nan, np.empty(0))
+        self.loss, self.theta, self.loss_gradient = np.nan, np.empty(0), np.empty(0)
+        self._order_penalty, self._centered = order_penalty, centered
+        self._protected_keys = None if protected_pairs is None else self.layout.keys(protected_pairs)
+        self._moments = ConjunctionMoments(problem, self.layout.n_columns)
+        self._last_batch = 0, 0
+        """Number of features that were added last, and how many of them have not been dropped."""
         self.set_features(np.empty((0, max_order), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def active(self) -> np.ndarray:
+        """(features,): which features have a weight other than 0."""
+        return self.theta[self.n_biases :] != 0.0
+
+    @property
+    def share_of_last_batch(self) -> float:
+        """Share of the features that were added last that have a weight; 0 before any was added."""
+        added, left = self._last_batch
+        return np.count_nonzero(self.active[len(self) - left :]) / max(added, 1)
+
+    @property
+    def field(self) -> Field:
+        """The field of the active features."""
+        biases, weights = np.split(self.theta, [self.n_biases])
+        active = np.flatnonzero(weights)
+        active = active[np.argsort(self.layout.keys(self.features[active]), kind="stable")]
+        higher = self.have_higher_order(self.features[active])
+        pairs, conjunctions = active[~higher], active[higher]
+        field = Field(self.layout, biases.copy(), self.features[pairs, :2], weights[pairs])
+        if len(conjunctions):
+            features, chosen = self.features[conjunctions], weights[conjunctions]
+            field = replace(field, conjunctions=features, conjunction_weights=chosen)
+        return field
+
+    def branch(self) -> WorkingSet:
+        """Return a copy that shares the problem; steps of the copy leave this working set unchanged."""
+        twin = copy(self)
+        twin.memory = self.memory.branch()
+        return twin
+
+    # -- the point -----------------------------------------------------------------------------------------------
+
+    def start_at(self, theta: np.ndarray) -> None:
+        """Begin at plain weights, with coordinates that are centered at the means of the data."""
+        self.memory = OrthantLBFGS()
+        self.parametrization = CenteredParametrization(*self.problem.moments(), self._to_center(theta))
+        if len(self.arcs.conjunctions):
+            self.parametrization = self._moments.extend(self.parametrization, self.arcs)
+        self.move_to(theta)
+
+    def move_to(self, theta: np.ndarray) -> None:
+        """Move to plain weights."""
+        self.evaluate_at(self.coordinates_of(theta))
+
+    def evaluate_at(self, coordinates: np.ndarray) -> None:
+        """Move to a point in the optimizer's coordinates."""
+        self.point = Point(coordinates, *self.objective(coordinates))
+
+    def evaluate_again(self) -> None:
+        """Evaluate at the current point, after a change of penalties, rows or precision."""
+        self.evaluate_at(self.point.coordinates)
+
+    def use_double_precision(self) -> bool:
+        """Evaluate in double precision now and from now on; return whether it was in single precision before."""
+        before, self.single_precision = self.single_precision, False
+        if before:
+            self.evaluate_again()
+        return before
+
+    def coordinates_of(self, theta: np.ndarray) -> np.ndarray:
+        """Return plain weights in the optimizer's coordinates."""
+        return self.parametrization.from_theta(theta, self.arcs)
+
+    def objective(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return loss and penalties (Eq. 5) at a point, and the gradient of all but the L1 terms with a kink.
+
+        `theta`, `loss` and `loss_gradient` are then those of this point.
+        """
+        self.theta = self.parametrization.to_theta(coordinates, self.arcs)
+        self.problem.single_precision = self.single_precision
+        self.loss, self.loss_gradient = self.problem.evaluate(self.graphs, self.theta)
+        return self.loss + self.penalty.value(self.theta), self._smooth_gradient()
+
+    def _smooth_gradient(self) -> np.ndarray:
+        n, centered = self.n_biases, self.parametrization.centered
+        gradient = self.loss_gradient + self.penalty.l2_of(len(self.theta)) * self.theta
+        gradient[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(self.theta[:n]), 0.0)
+        return self.parametrization.from_plain_gradient(gradient, self.arcs)
+
+    def recenter(self) -> None:
+        """Change coordinates of biases that reached 0 or left it, also in the memory of the optimizer."""
+        theta, old = self.theta.copy(), self.parametrization
+        theta[: self.n_biases][np.abs(theta[: self.n_biases]) < ZERO] = 0.0
+        new = replace(old, centered=self._to_center(theta))
+        if np.array_equal(new.centered, old.centered):
+            return
+        self.parametrization, self.theta = new, theta
+        self.memory.transform(*old.transforms_to(new, self.arcs))
+        self.point = Point(new.from_theta(theta, self.arcs), self.point.value, self._smooth_gradient())
+
+    def _to_center(self, theta: np.ndarray) -> np.ndarray:
+        """Return which biases to center, (states,): those without a penalty, or away from 0."""
+        biases = theta[: self.n_biases]
+        return self._centered & ((biases != 0.0) | (self.penalty.l1_of(len(biases)) == 0.0))
+
+    # -- optimality ----------------------------------------------------------------------------------------------
+
+    def nonsmooth_penalty(self) -> NonsmoothPenalty:
+        """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
+        penalty = self.penalty.nonsmooth(len(self.point.coordinates))
+        strengths = penalty.strengths.copy()
+        strengths[: self.n_biases][self.parametrization.centered] = 0.0
+        return replace(penalty, strengths=strengths)
+
+    def pseudo_gradient(self) -> np.ndarray:
+        """Return a small subgradient of the objective, in the optimizer's coordinates."""
+        return self.nonsmooth_penalty().pseudo_gradient(self.point.coordinates, self.point.gradient)
+
+    def is_optimal_within(self, tolerance: float) -> bool:
+        """Return whether no parameter violates its optimality condition by more, in the optimizer's coordinates."""
+        return bool(np.abs(self.pseudo_gradient()).max(initial=0.0) <= tolerance)
+
+    def violation(self) -> float:
+        """Return the largest violation of an optimality condition within the working set, in plain weights."""
+        gradient = self.loss_gradient + self.penalty.l2_of(len(self.theta)) * self.theta
+        slope = self.penalty.nonsmooth(len(self.theta)).pseudo_gradient(self.theta, gradient)
+        return float(np.abs(slope).max(initial=0.0))
+
+    def curvature(self) -> np.ndarray:
+        """Return the approximate second derivative of the loss for each of the optimizer's coordinates."""
+        return self.parametrization.curvature(self.arcs, self.problem.bias_hessian(), len(self))
+
+    def preconditioner(self) -> Transform:
+        """Return a function that multiplies a gradient by an approximation of the inverse Hessian."""
+        hessians = self.problem.bias_hessian(), self.problem.arc_hessian(self.graphs)
+        own = self.penalty.l2_of(len(self.point.coordinates))
+        own = own + self.nonsmooth_penalty().curvature(self.point.coordinates)
+        return self.parametrization.preconditioner(self.arcs, *hessians, own)
+
+    # -- features ------------------------------------------------------------------------------------------------
+
+    def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
+        """Add features with weight 0 and return their number.
+
+        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor: others,
+        which an inexact score proposed, would only cost time. Scores of edges are exact, and features that complete an
+        edge are needed whatever their gradients.
+        """
+        n, arcs = self.n_biases, self.layout.arcs(features)
+        gradient = self.problem.gradient(self.problem.compile(arcs), n + len(features))
+        if min_gradient is not None and not self.grouped:
+            norms = NonsmoothPenalty(self.penalty_factors_of(features)).scaled_norms(gradient[n:])
+            large = np.flatnonzero(norms > min_gradient)
+            features, gradient = features[large], np.concatenate([gradient[:n], gradient[n:][large]])
+            arcs = self.layout.arcs(features)
+        self.loss_gradient = np.concatenate([self.loss_gradient, gradient[n:]])
+        gradient[:n] = self.point.gradient[:n]
+        added = self._moments.extend(self.parametrization, arcs).from_plain_gradient(gradient, arcs)[n:]
+        self.set_features(np.concatenate([self.features, features]))
+        zeros = np.zeros(len(features))
+        coordinates, self.theta = (np.concatenate([x, zeros]) for x in (self.point.coordinates, self.theta))
+        self.point = Point(coordinates, self.point.value, np.concatenate([self.point.gradient, added]))
+        self.memory.grow(len(features))
+        if len(features):
+            self._last_batch = len(features), len(features)
+        return len(features)
+
+    def drop_inactive(self) -> None:
+        """Drop features at 0 that satisfy their optimality condition, where they are many: each costs time."""
+        penalty = self.penalty.nonsmooth(len(self.theta))
+        needed = ~penalty.at_zero(self.theta) | (penalty.scaled_norms(self.loss_gradient) > 1.0)
+        needed = needed[self.n_biases :] | self._are_protected(self.features)
+        if needed.sum() < (1.0 - MAX_INACTIVE) * len(needed):
+            self.keep(needed)
+
+    def keep(self, mask: np.ndarray) -> None:
+        """Keep only the features of a mask, with their weights."""
+        positions = np.concatenate([np.arange(self.n_biases), self.n_biases + np.flatnonzero(mask)])
+        added, left = self._last_batch
+        self._last_batch = added, int(np.count_nonzero(mask[len(mask) - left :]))
+        self.set_features(self.features[mask])
+        self.point = Point(self.point.coordinates[positions], self.point.value, self.point.gradient[positions])
+        self.theta, self.loss_gradient = self.theta[positions], self.loss_gradient[positions]
+        self.memory.keep(positions)
+
     def set_features(self, features: np.ndarray) -> None:
-        """Replace all features, (features, columns)."""
-        self.features, self.protected = features, self._are_protected(features)
-        self.arcs = self.layout.arcs(features)
-        self.graphs = self._evaluator.compile(self.arcs)
+        """Replace all features, (features, columns); the caller sets the point."""
+        self.features, self.arcs = features, self.layout.arcs(features)
+        self.graphs = self.problem.compile(self.arcs)
         self.penalty_factors = self.penalty_factors_of(features)
-        self.groups = self.layout.edge_keys(features[:, :2]) if self.grouped else None
+        self.edges = self.layout.edge_keys(features[:, :2]) if self.grouped else None
+        self.penalty = replace(self.penalty, factors=self.penalty_factors, groups=self.edges)
         higher = self.have_higher_order(features)
         self.pair_keys = np.sort(self.layout.keys(features[~higher, :2]))
         self.conjunction_keys = np.sort(self.layout.keys(features[higher]))
+        if features.shape[1] > 2:
+            self.parametrization = self._moments.extend(self.parametrization, self.arcs)
 
     def penalty_factors_of(self, features: np.ndarray) -> np.ndarray:
         """Return the factors, (features,), by which l1 is multiplied.
@@ -72,17 +267,15 @@ class WorkingSet:
         Pairs of levels have a larger factor than pairs of scores; under the likelihood, pairs of targets have half of
         it. Where edges are penalized as groups, their degrees of freedom raise the factor.
         """
-        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self._base_factors(features)
+        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self.problem.penalty_factors(features)
         if self.grouped:
             factors *= self.layout.edge_factors(features[:, :2])
         factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR
         return factors
 
-    def numbered_groups(self, features: np.ndarray) -> np.ndarray | None:
-        """Return the groups of features as numbers 0, 1, ...; None for L1."""
-        if not self.grouped:
-            return None
-        return np.unique(self.layout.edge_keys(features[:, :2]), return_inverse=True)[1]
+    def numbered_edges(self) -> np.ndarray | None:
+        """Return the edges of the features as numbers 0, 1, ...; None for L1."""
+        return None if self.edges is None else np.unique(self.edges, return_inverse=True)[1]
 
     @staticmethod
     def have_higher_order(features: np.ndarray) -> np.ndarray:

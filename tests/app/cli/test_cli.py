@@ -129,12 +129,12 @@ def test_options_reach_the_field(run, csv: Path, tmp_path: Path) -> None:
     words = (
         "--l1 3 --set l2=0.5 --induction ideal-parent --objective cd --set induction.threshold=0.1 "
         "--set induction.batch_size=7 --set solver.max_iter=50 --set solver.certify=no --no-check "
-        "--set penalize_biases=yes --seed 4 --jobs 1 --id name,heat"
+        "--set features.penalize_biases=yes --seed 4 --jobs 1 --id name,heat"
     )
     done = run("fit", csv, "-o", tmp_path / "m", *words.split())
     params = load(tmp_path / "m").get_params()
     expected = {"l1": 3.0, "l2": 0.5, "induction": IdealParent(threshold=0.1, batch_size=7), "objective": "cd"}
-    expected |= {"solver__max_iter": 50, "solver__certify": False, "penalize_biases": True}
+    expected |= {"solver__max_iter": 50, "solver__certify": False, "features__penalize_biases": True}
     expected |= {"random_state": 4, "n_jobs": None}  # how many threads there were is not kept
     assert {name: params[name] for name in expected} == expected
     assert "column frequencies" not in done.out

@@ -1,4 +1,4 @@
-"""``--set max_order=3``, and features of three columns in plain words."""
+"""``--set features.max_order=3``, and features of three columns in plain words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from higher import exclusive
 from plain import learn_plain_schema
 
-from sparsefield import HigherOrder, load
+from sparsefield import Features, load
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.data import Layout, as_source
 from sparsefield.model import Field
@@ -26,16 +26,26 @@ def csv(tmp_path: Path) -> Path:
 def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     done = run(
-        "fit", csv, "-o", path, "--no-check", "--set", "max_order=3", "--set", "max_order.expand=all", "--l1", 20
+        "fit",
+        csv,
+        "-o",
+        path,
+        "--no-check",
+        "--set",
+        "features.max_order=3",
+        "--set",
+        "features.expand=all",
+        "--l1",
+        20,
     )
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
-    assert field.max_order == HigherOrder(max_order=3, expand="all")
+    assert field.features == Features(max_order=3, expand="all")
     told = run("info", path)
     assert told.code == 0
-    assert "max_order=HigherOrder(expand='all')" in told.out
+    assert "features=Features(max_order=3, expand='all')" in told.out
     assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 conjunction of three or more columns" in told.out
 
@@ -43,9 +53,9 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--set", "max_order=1"], "--set max_order=1"),
-        (["--set", "max_order.expand=some"], "expand must be one of 'active', 'all'"),
-        (["--set", "max_order=3", "--induction", "full"], "needs induction='cfi' or 'grafting'"),
+        (["--set", "features.max_order=1"], "--set features.max_order=1"),
+        (["--set", "features.expand=some"], "expand must be one of 'active', 'all'"),
+        (["--set", "features.max_order=3", "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(run, csv: Path, tmp_path: Path, words, told) -> None:

@@ -93,7 +93,10 @@ def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Pa
 
 
 def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path) -> None:
-    assert run("fit", people, "-o", tmp_path / "m", "--set", "coding=reference", "--nominal", "zip", *FAST).code == 0
+    assert (
+        run("fit", people, "-o", tmp_path / "m", "--set", "features.coding=reference", "--nominal", "zip", *FAST).code
+        == 0
+    )
     schema = load(tmp_path / "m").field_.schema
     assert schema.variables[schema.index_of_name["zip"]].has_reference
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import Features, MarkovField
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.cell_beliefs import cell_beliefs, group_states
@@ -89,7 +89,7 @@ def test_kinds_and_weights_in_words(model: MarkovField, people: pl.DataFrame) ->
     assert describe_kinds(model.field_, most=2).startswith("3 nominal, ")
     assert "per standard deviation" in describe_weights(model.field_)
     assert "columns with two states" in describe_weights(model.field_)
-    plain = MarkovField(l1=20.0, coding="reference").fit(people.select("town", "land"))
+    plain = MarkovField(l1=20.0, features=Features(coding="reference")).fit(people.select("town", "land"))
     assert (
         describe_weights(plain.field_) == "weights are relative to the reference states: 0, or the most frequent state"
     )

@@ -56,6 +56,13 @@ def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None
     assert found.to_list() == ["yes", "no", None]
 
 
+def test_numbers_beyond_whole_ones_stay(tmp_path: Path) -> None:
+    from sparsefield.app.tables.formats import labeled_column
+
+    assert labeled_column("far", [1.0, 1e20, None], {}, ordered=False).to_list() == [1.0, 1e20, None]
+    assert labeled_column("near", [1.0, 2.0, None], {}, ordered=False).dtype == pl.Int64
+
+
 @pytest.mark.parametrize("head", [b"ORCID,name\n1,a\n", b"PAR1,PAR2\n1,2\n", b"abcdefghDUCK,b\n1,2\n"])
 def test_headers_like_signatures_are_text(head: bytes) -> None:
     assert kind_of(head, "t.csv") == "csv"

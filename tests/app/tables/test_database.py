@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 from sparsefield.app.tables.database import read_database
-from sparsefield.app.tables.schema_file import read_schema
 from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
 
@@ -201,15 +200,13 @@ def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
         read_database(path, {"x": "SELECT a.nation, b.nation FROM nations a, nations b"})
 
 
-def test_an_ambiguous_table_needs_its_schema(tmp_path: Path) -> None:
+def test_tables_of_other_schemas_have_their_schema_in_the_name(tmp_path: Path) -> None:
     definition = "".join(
-        f"CREATE SCHEMA IF NOT EXISTS {schema}; CREATE TABLE {schema}.{table} AS SELECT '{schema}' AS x;"
-        for schema, table in (("one", "t"), ("two", "t"), ("one", "u"), ("main", "u"))
+        f"CREATE SCHEMA IF NOT EXISTS {schema}; CREATE TABLE {schema}.u AS SELECT '{schema}' AS x;"
+        for schema in ("one", "main")
     )
     path = made(tmp_path / "s.duckdb", definition)
-    with pytest.raises(DataError, match=r"'t' is ambiguous \(one\.t, two\.t\): add the schema"):
-        read_database(path, {"t": "t"})
-    assert read_database(path, {"t": "two.t"}).tables["t"].rows() == [("two",)]
+    assert read_database(path, {"t": "one.u"}).tables["t"].rows() == [("one",)]
     assert read_database(path, {"u": "u"}).tables["u"].rows() == [("main",)]
 
 
@@ -247,7 +244,7 @@ def test_sqlite_is_read_without_duckdb(tmp_path: Path, without_duckdb) -> None:
     assert list(read_database(made(tmp_path / "w.db"), TABLES).links) == ["subject", "object"]
 
 
-def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path) -> None:
+def test_queries_read_no_other_files(tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
     place = made(tmp_path / "world.duckdb")
     for query in (
@@ -255,28 +252,10 @@ def test_queries_read_no_other_files_unless_that_is_permitted(tmp_path: Path) ->
         f"SELECT content FROM read_text('{tmp_path}/secret.csv')",
         f"SELECT * FROM glob('{tmp_path}/*')",
     ):
-        with pytest.raises(DataError, match=r"outside of the database.*other_files=True"):
+        with pytest.raises(DataError, match="queries read nothing but the database"):
             read_database(place, {"x": query})
     with pytest.raises(DataError, match=r"secret.csv"):
         read_database(place, {"x": f"SELECT * FROM '{tmp_path}/secret.csv'"})
-    permitted = read_database(
-        place, {"x": f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"}, keys={}, links={}, other_files=True
-    )
-    assert permitted.tables["x"]["word"].to_list() == ["open", "sesame"]
-
-
-def test_a_schema_file_cannot_permit_its_queries_to_read_other_files(tmp_path: Path) -> None:
-    made(tmp_path / "world.duckdb")
-    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
-    query = f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"
-    schema = tmp_path / "schema.toml"
-    schema.write_text(f'database = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
-    with pytest.raises(DataError, match="other_files=True"):
-        read_schema(schema)
-    assert read_schema(schema, other_files=True).tables["x"].height == 2
-    schema.write_text(f'other_files = true\ndatabase = "world.duckdb"\n[tables.x]\nquery = "{query}"\n')
-    with pytest.raises(DataError, match="unknown key 'other_files'"):
-        read_schema(schema)
 
 
 def test_table_names_ignore_case(database: Path) -> None:

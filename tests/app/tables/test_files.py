@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sparsefield.app.tables.read import is_parquet, list_columns, read_source, read_table
-from sparsefield.app.tables.read_options import ReadOptions, resolve_separator
+from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 
 
@@ -54,9 +54,9 @@ def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path) -> N
 
 
 def test_separators() -> None:
-    assert [resolve_separator(wanted) for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
+    assert [ReadOptions(separator=wanted).separator for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
     with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
-        resolve_separator(";;")
+        ReadOptions(separator=";;")
 
 
 def test_a_short_list_of_columns_is_complete() -> None:

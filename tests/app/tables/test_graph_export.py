@@ -1,42 +1,59 @@
-"""The networkx graph has all variables, features and weights of the field, by name."""
+"""The graph has all variables, features and weights of the field, by name, and networkx reads it as it was written."""
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
 
+import numpy as np
 import pytest
 from exchanged_fields import linked_tables, one_table
+from hypothesis import given
+from hypothesis import strategies as st
+from mixed_kinds import TARGETS, mixed_field
 
-from sparsefield.app.tables.graph_export import to_networkx
+from sparsefield.app.tables.graph_export import to_networkx, write_graph
+from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.model import edge_table, feature_table
+from sparsefield.model import Field, edge_table
 
 nx = pytest.importorskip("networkx")
+
+LETTERS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=5
+)
+
+
+def same(one, other) -> bool:
+    one.graph.clear(), other.graph.clear()
+    return type(one) is type(other) and nx.utils.graphs_equal(one, other)
+
+
+def named(names: list[str], states: tuple[str, ...] = ("a", "b")) -> Field:
+    """A chain of columns with these names."""
+    variables = tuple(Variable(name, "target", states, 0, (0.5, 0.5)) for name in names)
+    pairs = np.array([[k, k + 1] for k in range(len(names) - 1)], dtype=np.int64).reshape(-1, 2)
+    layout = Layout.single(Schema(variables, tuple(names)))
+    return Field(layout, np.arange(1.0, 1 + len(names)), pairs, 0.1 + np.arange(len(pairs)))
 
 
 def test_nodes_are_variables() -> None:
     nodes = dict(to_networkx(one_table()).nodes(data=True))
     assert list(nodes) == ["smokes", "mood", "always", "town", "age"]
     assert nodes["mood"] == {
+        "label": "mood",
         "role": "target",
         "kind": "nominal",
-        "states": ["glad", "odd & <so>", "sad"],
-        "reference": "sad",
-        "shares": [0.2, 0.3, 0.5],
-        "weights": {"glad": 0.5},
+        "states": "glad, odd & <so>, sad",
+        "shares": "0.2, 0.3, 0.5",
+        "biases": "glad: 0.5",
     }
-    assert nodes["smokes"]["weights"] == {1: -1.0}
-    assert nodes["always"]["states"] == ["yes"]
-    assert nodes["town"] == {
-        "role": "observed",
-        "kind": "nominal",
-        "states": [False, True],
-        "reference": False,
-        "shares": [0.5, 0.5],
-        "weights": {},
-    }
-    numeric = {"kind": "numeric", "mean": 40.0, "deviation": 10.0, "transform": "linear-scores"}
-    assert nodes["age"] == {"role": "observed", "weights": {}, **numeric}
+    assert nodes["age"] == {"label": "age", "role": "observed", "kind": "numeric", "mean": 40.0, "deviation": 10.0}
+    for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
+        assert "shares" not in attributes
 
 
 def test_edges_are_pairs_of_variables_with_their_weights() -> None:
@@ -44,74 +61,101 @@ def test_edges_are_pairs_of_variables_with_their_weights() -> None:
     assert type(graph) is nx.Graph
     assert set(graph.edges) == {("smokes", "mood"), ("mood", "age")}
     assert graph.edges["mood", "smokes"] == {
-        "strength": 5.0,
+        "weight": 5.0,
         "strongest": -4.0,
-        "variable_a": "smokes",
-        "variable_b": "mood",
-        "weights": {(1, "glad"): 3.0, (1, "odd & <so>"): -4.0},
+        "features": "smokes=1 & mood=odd & <so>: -4; smokes=1 & mood=glad: 3",
     }
-    assert graph.edges["age", "mood"]["weights"] == {("glad", None): 0.25}
+    assert graph.edges["age", "mood"]["features"] == "mood=glad & age: 0.25"
 
 
 def test_conjunctions_join_every_two_of_their_variables() -> None:
     graph = to_networkx(one_table())
-    expected = [({"smokes": 1, "mood": "glad", "town": True}, 2.0)]
     for ends in (("smokes", "mood"), ("smokes", "town"), ("mood", "town")):
-        assert graph.edges[ends]["conjunctions"] == expected
-    assert graph.edges["mood", "town"]["weights"] == {}
-    assert graph.edges["mood", "town"]["strength"] == 2.0
-    assert graph.edges["smokes", "mood"]["strength"] == pytest.approx(29.0**0.5)
+        assert "smokes=1 & mood=glad & town=True: 2" in graph.edges[ends]["features"]
+    assert graph.edges["mood", "town"]["weight"] == 2.0
+    assert graph.edges["smokes", "mood"]["weight"] == pytest.approx(29.0**0.5)
 
 
-def test_flat_attributes_are_text_and_numbers() -> None:
-    graph = to_networkx(one_table(), flat=True)
-    for _, attributes in [*graph.nodes(data=True), *((0, own) for *_, own in graph.edges(data=True))]:
-        assert {type(value) for value in attributes.values()} <= {str, float}
-    assert graph.nodes["mood"]["states"] == "glad, odd & <so>, sad"
-    assert graph.nodes["mood"]["weights"] == "glad: 0.5"
-    assert graph.nodes["mood"]["label"] == "mood"
-    edge = graph.edges["smokes", "mood"]
-    assert edge["weights"] == "smokes=1 & mood=glad: 3; smokes=1 & mood=odd & <so>: -4"
-    assert edge["conjunctions"] == "smokes=1 & mood=glad & town=True: 2"
-    assert edge["weight"] == edge["strength"]
-    assert graph.edges["mood", "age"]["weights"] == "mood=glad & age: 0.25"
+def test_nodes_have_their_kind_and_scores_have_no_state() -> None:
+    graph = to_networkx(mixed_field())
+    assert {name: node["kind"] for name, node in graph.nodes(data=True)} == {v.name: v.kind for v in TARGETS}
+    biases = graph.nodes["income"]["biases"]
+    assert all(word in biases for word in ("score: ", "square: ", "up to 3: "))
+    assert "answer & income: " in graph.edges["answer", "income"]["features"]
+    assert "answer=often & income=over 3: " in graph.edges["answer", "income"]["features"]
 
 
-def test_linked_tables_make_a_multigraph_with_all_features() -> None:
+def test_linked_tables_make_a_multigraph_with_all_edges() -> None:
     field = linked_tables()
     graph = to_networkx(field)
     assert type(graph) is nx.MultiGraph
-    assert graph.nodes["letter.kind"]["table"] == "letter"
-    assert graph.nodes["person.(neighbor count)"] == graph.nodes["letter.(neighbor count)"] == {"role": "count"}
-    edges = {
-        (e["template"], e["table_a"], e["variable_a"], e["table_b"], e["variable_b"]): e
-        for *_, e in graph.edges(data=True)
-    }
+    assert graph.nodes["letter.kind"]["role"] == "target"
+    assert graph.nodes["person.(neighbor count)"]["role"] == "count"
+    edges = {(e["template"], frozenset((a, b))): e for a, b, e in graph.edges(data=True)}
     frame = edge_table(field)
-    assert len(frame) == graph.number_of_edges() == len(edges)
-    for *key, strength in frame.iter_rows():
-        assert edges[tuple(key)]["strength"] == pytest.approx(strength)
-    features = {
-        (e["template"], e["table_a"], e["variable_a"], str(a), e["table_b"], e["variable_b"], str(b)): weight
-        for e in edges.values()
-        for (a, b), weight in e["weights"].items()
-    }
-    expected = feature_table(field, "pandas").dropna(subset=["variable_b"])
-    assert len(expected) == len(features)
-    columns = ["template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b", "weight"]
-    for *key, weight in expected[columns].itertuples(index=False):
-        words = tuple("None" if word != word or word is None else str(word) for word in key)
-        assert features[words] == weight
-    assert sorted(key for *_, key in graph.edges(keys=True)) == list(range(len(edges)))
+    assert len(frame) == graph.number_of_edges()
+    for template, table_a, a, table_b, b, strength in frame.iter_rows():
+        ends = frozenset((f"{table_a}.{a}", f"{table_b}.{b}"))
+        parallel = [e["weight"] for x, y, e in graph.edges(data=True) if (e["template"], {x, y}) == (template, ends)]
+        assert any(weight == pytest.approx(strength) for weight in parallel)
+    assert len(edges) > len({ends for _, ends in edges})
     assert any(a == b for a, b in graph.edges())
 
 
-def test_without_networkx_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_json(path: Path):
+    return nx.node_link_graph(json.loads(path.read_text()), edges="edges")
+
+
+@pytest.mark.parametrize("make", [one_table, lambda: named([]), linked_tables])
+@pytest.mark.parametrize("suffix", [".graphml", ".json"])
+def test_networkx_reads_the_same_graph(tmp_path: Path, make, suffix: str) -> None:
+    path = tmp_path / f"net{suffix}"
+    assert write_graph(make(), path) == (len(to_networkx(make())), to_networkx(make()).number_of_edges())
+    many = to_networkx(make()).is_multigraph()
+    graph = read_json(path) if suffix == ".json" else nx.read_graphml(path, force_multigraph=many)
+    assert same(graph, to_networkx(make()))
+    assert [path.name for path in tmp_path.iterdir()] == [f"net{suffix}"]
+
+
+def test_gexf_and_a_list_of_edges_have_all_edges(tmp_path: Path) -> None:
+    graph = to_networkx(one_table())
+    write_graph(one_table(), tmp_path / "net.gexf")
+    assert {frozenset(ends) for ends in nx.read_gexf(tmp_path / "net.gexf").edges} == set(map(frozenset, graph.edges))
+    write_graph(one_table(), tmp_path / "net.csv")
+    rows = list(csv.DictReader((tmp_path / "net.csv").read_text().splitlines()))
+    assert [(row["source"], row["target"], row["features"]) for row in rows] == [
+        (a, b, edge["features"]) for a, b, edge in sorted(graph.edges(data=True), key=lambda one: -one[2]["weight"])
+    ]
+    with pytest.raises(DataError, match=r"net\.txt: the name of a graph ends in"):
+        write_graph(one_table(), tmp_path / "net.txt")
+
+
+@given(names=st.lists(LETTERS.filter(bool), min_size=2, max_size=4, unique=True), states=st.tuples(LETTERS, LETTERS))
+def test_any_names_come_back(tmp_path_factory, names, states) -> None:
+    path = tmp_path_factory.mktemp("graphml") / "net.graphml"
+    field = named([f" {name}\t\n" for name in names], (f"{states[0]}\n", f"<&>{states[1]}]]>"))
+    write_graph(field, path)
+    assert same(nx.read_graphml(path), to_networkx(field))
+
+
+def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None:
+    write_graph(named(["a\x00", "b\x01"]), tmp_path / "net.graphml")
+    nodes = ET.parse(tmp_path / "net.graphml").getroot().iter("{http://graphml.graphdrawing.org/xmlns}node")
+    assert [node.get("id") for node in nodes] == ["a\ufffd", "b\ufffd"]
+    with pytest.raises(DataError, match="rename one"):
+        write_graph(named(["a\x00", "a\x01"]), tmp_path / "other.graphml")
+    assert not (tmp_path / "other.graphml").exists()
+
+
+def test_tables_and_columns_with_the_same_full_name_are_refused() -> None:
+    one, other = (Schema((Variable(n, "target", (0, 1), 0, (0.5, 0.5)),), (n,)) for n in ("b.c", "c"))
+    layout, none = Layout(("a", "a.b"), (one, other), (), ()), np.empty((0, 2), dtype=np.int64)
+    with pytest.raises(DataError, match=r"have the name 'a\.b\.c'"):
+        to_networkx(Field(layout, np.zeros(2), none, np.empty(0)))
+
+
+def test_without_networkx_edges_are_written_and_the_error_names_the_extra(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
-        to_networkx(one_table())
-
-
-def test_a_field_that_was_not_learned_has_no_shares() -> None:
-    for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
-        assert "shares" not in attributes
+    with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'.* \.csv"):
+        write_graph(one_table(), tmp_path / "net.graphml")
+    assert write_graph(one_table(), tmp_path / "net.json") == (5, 4)

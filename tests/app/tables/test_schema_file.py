@@ -156,7 +156,7 @@ def test_triples_may_be_the_data(folder: Path) -> None:
     data = read_schema(written(folder, text))
     assert data.tables["pair"].height == 4
     assert data.templates == (Template("across", ("object",)),)
-    text += 'entities = "nations.csv"\nclosed_world = "mentioned"\nentity = "nation"\npair = "tie"\n'
+    text += 'entities = "nations.csv"\npairs = "mentioned"\nentity = "nation"\npair = "tie"\n'
     data = read_schema(written(folder, text))
     assert data.tables["tie"].height == 1
     assert data.variables("nation") == ("area", "rich", "notes")
@@ -232,12 +232,12 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             r"other\.toml: The template 'across x' names the link 'x'; links: none",
         ),
         ("templates = ['beside x']\n" + NATION, r"other\.toml: A template is of kind 'beside'"),
-        ("[triples]\nclosed_world = true\n", r"\[triples\]: the key 'file' is missing"),
+        ("[triples]\npairs = 'all'\n", r"\[triples\]: the key 'file' is missing"),
         ("[triples]\nfile = 'x.csv'\n", r"other\.toml: .*x\.csv: there is no such file"),
         ("[triples]\nfile = 'x.csv'\n[links.s]\ntable = 'a'\n", r"'links' cannot be used with \[triples\]"),
         ("database = 'x.db'\n[tables.nation]\nfile = 'x'\n", "unknown key 'file'; known keys: table, query, key"),
         ("database = 'x.db'\n[tables.n]\ntable = 'x'\nquery = 'SELECT 1'\n", "both 'table' and 'query': remove one"),
-        ("[triples]\nfile = 'x.csv'\nclosed_world = 3\n", "closed_world = 3 must be true, false or 'mentioned'"),
+        ("[triples]\nfile = 'x.csv'\npairs = 3\n", "pairs = 3 must be 'all' or 'mentioned'"),
     ],
 )
 def test_errors_in_the_file_are_named(folder: Path, text: str, words: str) -> None:

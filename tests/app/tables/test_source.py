@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat, Source, source_of
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
 from sparsefield.errors import ModelFileError
 
 SOURCE = Source(

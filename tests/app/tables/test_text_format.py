@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.encoding import guess_code_page
-from sparsefield.app.tables.read_options import DEFAULT_MISSING, ReadOptions
-from sparsefield.app.tables.source import FileFormat
-from sparsefield.app.tables.text import find_format, read_text
+from sparsefield.app.tables.read_options import DEFAULT_MISSING, FileFormat, ReadOptions
+from sparsefield.app.tables.text import find_format, guess_code_page, read_text
 from sparsefield.errors import DataError
 
 

@@ -14,8 +14,8 @@ from sparsefield.app.cli.console import ProgressBar, ResultTable, StatusLine, de
 from sparsefield.app.cli.inputs import linked_inputs
 from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model
 from sparsefield.app.cli.outputs import check_output, check_table_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
@@ -205,7 +205,7 @@ def intervals(
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     from sparsefield import centrality_stability, confidence_intervals
-    from sparsefield.analysis.refit_rows import rows_without_missing
+    from sparsefield.analysis.refit import rows_without_missing
 
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}

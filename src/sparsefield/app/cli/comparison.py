@@ -13,7 +13,7 @@ from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver
 from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, read_data
 from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_folder, check_table_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sparsefield.app.cli.inputs import ColumnOptions, InputData, linked_inputs, 
 from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_output
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.text import count
 
@@ -125,9 +125,9 @@ def fit(
         _client_of(cluster) as client,
         StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch,
     ):
-        field.set_params(engine=client, callbacks=opt.report_to(watch))
+        field.set_params(solver__engine=client, solver__callbacks=opt.report_to(watch))
         field.fit(given.X, **given.roles)
-    field.set_params(engine=cluster, callbacks=None)
+    field.set_params(solver__engine=cluster, solver__callbacks=None)
     seconds = time.perf_counter() - started
     remember_reading(field, data, reading, given, top_levels, column_names)
     field.save(output)
@@ -176,7 +176,7 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
         # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
         again: Any = clone(field)
-        again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
+        again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))
         try:
             return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed, sample_weight=given.weight)
         except TooFewCellsError as error:

@@ -21,7 +21,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.app.tables.source import source_of
+from sparsefield.app.tables.read_options import source_of
 from sparsefield.option_objects import as_expression
 from sparsefield.parameters import FieldParameters
 from sparsefield.text import count
@@ -35,7 +35,7 @@ ESTIMATOR_NAMES = ("MarkovField", "CRFClassifier", "RelationalField")
 OWN_PARAMETERS = ("latent", "observed", "templates")
 """Parameters that only some estimators have."""
 
-ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_biases")
+ALWAYS_SHOWN = ("induction", "objective", "l1", "l2")
 
 
 def info(
@@ -117,13 +117,13 @@ def _open(model: Path) -> SavedModel:
 
         return describe_estimator(load(model))
     params = {name: value for name, value in (defaults | saved).items() if name in saved or name not in OWN_PARAMETERS}
-    solver = {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "max_order__max_order": 2}
+    solver = {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "features__max_order": 2}
     return SavedModel(str(extra["estimator"]), field, params, defaults, params | solver)
 
 
 def _is_plain(params: Any, known: set[str]) -> bool:
     """Return whether saved parameters are known, without option objects and features of more than two columns."""
-    if not isinstance(params, dict) or not set(params) <= known or params.get("max_order") != 2:
+    if not isinstance(params, dict) or not set(params) <= known:
         return False
     return not any(isinstance(value, dict) for value in params.values())
 

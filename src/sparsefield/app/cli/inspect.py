@@ -14,8 +14,8 @@ from sparsefield.app.cli.console import StatusLine, deliver, new_table
 from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, with_column_options
 from sparsefield.app.cli.outputs import PAGES, check_output
 from sparsefield.app.cli.table_checks import describe_columns
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import STANDARD_INPUT, read_source
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from sparsefield.app.cli.inputs import (
 )
 from sparsefield.app.cli.table_checks import read_weights
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat, Source, source_of
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from sparsefield.app.cli.models import (
     read_weights_for_model,
 )
 from sparsefield.app.cli.outputs import PAGES, check_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 

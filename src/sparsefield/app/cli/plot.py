@@ -12,8 +12,7 @@ from sparsefield.app.cli.analyze import is_file, read_communities
 from sparsefield.app.cli.console import note, show
 from sparsefield.app.cli.models import open_model
 from sparsefield.app.cli.outputs import check_output, check_table_output
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
-from sparsefield.app.tables.write import write_table
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from sparsefield.model import Field
 
 PICTURES = (".svg", ".pdf", ".png")
-GRAPHML, UAI = ".graphml", ".uai"
+GRAPHS, UAI = (".graphml", ".gexf", ".json", ".csv"), ".uai"
 
 
 def plot(
@@ -106,7 +105,11 @@ def plot(
 def export(
     model: opt.Model,
     output: Annotated[
-        Path, opt.output_option("File to write: .graphml for Gephi, Cytoscape and igraph; .uai for inference solvers.")
+        Path,
+        opt.output_option(
+            "File to write: .graphml or .gexf for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) or .csv (a "
+            "list of edges) for other programs; .uai for inference solvers."
+        ),
     ],
     given: Annotated[
         list[str] | None,
@@ -123,25 +126,24 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Export the graph of a model as GraphML, or its distribution as a UAI file.
+    """Export the graph of a model, or its distribution as a UAI file.
 
     A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
     values: pass them with --given.
     """
-    check_output(output, (GRAPHML, UAI))
-    if output.suffix.lower() == GRAPHML and (given or names):
+    check_output(output, (*GRAPHS, UAI))
+    if output.suffix.lower() != UAI and (given or names):
         raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
     refuse_overwriting_inputs([output, names], [model])
     field = open_model(model).load()
     from sparsefield import write_uai
-    from sparsefield.app.tables.graph_export import build_graph, write_graphml
+    from sparsefield.app.tables.graph_export import write_graph
 
-    if output.suffix.lower() == GRAPHML:
-        write_graphml(field, output)
-        graph = build_graph(field.field_)
-        show(f"Wrote {output}: {count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}.")
+    if output.suffix.lower() != UAI:
+        nodes, edges = write_graph(field, output)
+        show(f"Wrote {output}: {count(nodes, 'variable')}, {count(edges, 'edge')}.")
         return
     written = write_uai(field, output, given=_values(field.field_, given or []), names=names)
     also = f"; the names are in {names}" if names else ""

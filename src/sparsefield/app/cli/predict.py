@@ -14,9 +14,8 @@ from sparsefield.app.cli.console import ProgressBar, StatusLine, show
 from sparsefield.app.cli.inputs import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.models import OpenModel, open_model, prepare_linked, read_to_fill, read_weights_for_model
 from sparsefield.app.cli.outputs import check_folder, check_table_output, show_written
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import PARQUET
-from sparsefield.app.tables.write import write_table
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.text import count
 

@@ -13,11 +13,9 @@ from sparsefield.app.cli.inputs import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.models import OpenModel, open_model, prepare_linked, read_for_model
 from sparsefield.app.cli.outputs import check_folder, check_table_output, show_written
 from sparsefield.app.cli.predict import linked_outputs, write_linked
-from sparsefield.app.tables.output_paths import refuse_overwriting_inputs
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import FileFormat
-from sparsefield.app.tables.write import is_text_output, write_table
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions
+from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
 from sparsefield.parameters import BURN_IN, THIN
 from sparsefield.text import count

@@ -14,7 +14,7 @@ from sparsefield.text import count
 if TYPE_CHECKING:
     import numpy as np
 
-    from sparsefield.app.tables.source import Source
+    from sparsefield.app.tables.read_options import Source
     from sparsefield.data.schema import Schema, Variable
     from sparsefield.model import Field
 
@@ -142,9 +142,9 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     l1 = l1_of(field, params)
     allowed = params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0)
     candidates = "pair"
-    if params["max_order__max_order"] > 2 and params["max_order__expand"] != "all":
+    if params["features__max_order"] > 2 and params["features__expand"] != "all":
         candidates = "pair, and no conjunction that extends an active feature,"
-    elif params["max_order__max_order"] > 2:
+    elif params["features__max_order"] > 2:
         candidates = "pair or conjunction"
     violation = field.record.kkt_violation or 0.0
     if field.record.converged:

@@ -49,7 +49,7 @@ from sparsefield.app.pages.repeat_fit import (
     list_versions,
 )
 from sparsefield.app.pages.stability_text import COLUMN_TITLE, describe_stability, stability_column
-from sparsefield.app.tables.source import source_of
+from sparsefield.app.tables.read_options import source_of
 from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 from sparsefield.model.atomic_write import write_atomically

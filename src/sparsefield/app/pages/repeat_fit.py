@@ -10,8 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 import sparsefield
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import Source, source_of
+from sparsefield.app.tables.read_options import ReadOptions, Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
@@ -25,7 +24,7 @@ FLAGS = {name: f"--{name}" for name in EVERYDAY} | {"random_state": "--seed"}
 BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
 
-NOT_OF_THE_FIT = ("engine", "n_jobs", "verbose", "callbacks")
+NOT_OF_THE_FIT = ("n_jobs", "verbose")
 
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 

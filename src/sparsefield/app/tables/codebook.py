@@ -9,16 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sparsefield.app.tables.column_findings import (
-    FRACTIONS,
-    ColumnEntry,
-    FindingType,
-    as_polars,
-    cut_text,
-    describe_columns,
-)
-from sparsefield.app.tables.values import missing_numbers
+from sparsefield.app.tables.column_findings import FRACTIONS, ColumnEntry, FindingType, cut_text, describe_columns
+from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
+from sparsefield.text import count
 
 TOP_LEVELS = 20
 """Number of levels that the advice proposes to keep."""
@@ -58,14 +52,6 @@ class Codebook:
     n_rows : int
     source : str
         A sentence on how the table was read; may be empty.
-    missing_share : float
-        Share of all cells that are missing.
-    left_out : tuple of str
-        Columns that commands leave out of a fit unless an option names them.
-    advice : list of Advice
-        What to do about the findings, with the options to give at the command line.
-    options : str
-        The options of all advice for one command, without those that depend on what the table does not show.
     """
 
     columns: tuple[ColumnEntry, ...]
@@ -97,16 +83,16 @@ class Codebook:
     def advice(self) -> list[Advice]:
         """What to do about the findings, with the options to give at the command line."""
         leave_out = list(_leave_out(self.columns))
-        gone = {name for one in leave_out if not one.is_conditional for name in one.columns}
+        gone = {name for piece in leave_out if not piece.is_conditional for name in piece.columns}
         rest = [entry for entry in self.columns if entry.name not in gone]
         return [*leave_out, *_missing(rest, self.decimal, self.code_values), *_texts(rest, self.decimal)]
 
     @property
     def options(self) -> str:
         """The options of all advice for one command, without those that depend on what the table does not show."""
-        sure = [one for one in self.advice if one.option and not one.is_conditional]
-        ids = [name for one in sure if one.option.startswith("--id ") for name in one.columns]
-        words = [one.option for one in sure if not one.option.startswith("--id ")]
+        sure = [piece for piece in self.advice if piece.option and not piece.is_conditional]
+        ids = [name for piece in sure if piece.option.startswith("--id ") for name in piece.columns]
+        words = [piece.option for piece in sure if not piece.option.startswith("--id ")]
         return " ".join([column_option("--id", ids), *dict.fromkeys(words)]).strip()
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,13 +111,13 @@ class Codebook:
         kinds = Counter(entry.kind for entry in self.columns if not entry.left_out)
         parts = [f"{kinds[kind]:,} {kind}" for kind in ("nominal", "ordinal", "numeric") if kinds[kind]]
         parts += [f"{len(self.left_out):,} left out"] if self.left_out else []
-        rows, columns = _plural(self.n_rows, "row"), _plural(len(self), "column")
-        return f"{rows}, {columns} ({', '.join(parts)}), {self.missing_share:.1%} of the cells missing."
+        size = f"{count(self.n_rows, 'row')}, {count(len(self), 'column')}"
+        return f"{size} ({', '.join(parts)}), {self.missing_share:.1%} of the cells missing."
 
     def describe_findings(self) -> str:
         """Return how many columns have findings, as a sentence; empty if none."""
         number = sum(bool(entry.findings) for entry in self.columns)
-        return f"{_plural(number, 'column')} {'has' if number == 1 else 'have'} findings." if number else ""
+        return f"{count(number, 'column')} {'has' if number == 1 else 'have'} findings." if number else ""
 
     def shown_columns(self, all_columns: bool = False) -> Sequence[ColumnEntry]:
         """Return the columns to show: all if they are few, else those with findings first, and not more than fit."""
@@ -148,8 +134,8 @@ class Codebook:
         table = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         lines += ["", *(line.rstrip() for line in table)]
         rest = len(self) - len(shown)
-        lines += ["", f"{_plural(rest, 'column')} not shown: see .columns."] if rest else []
-        lines += ["", *(f"- {one}" for one in self.advice)] if self.advice else []
+        lines += ["", f"{count(rest, 'column')} not shown: see .columns."] if rest else []
+        lines += ["", *(f"- {piece}" for piece in self.advice)] if self.advice else []
         return "\n".join(lines)
 
 
@@ -181,8 +167,9 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     'person' is an identifier, which cannot be learned: --id person
     """
     table = as_source(frame, "The table", may_be_empty=True)
-    entries = tuple(describe_columns(table, decimal))
-    where, values, known = missing_codes_of(entries), as_polars(table), {}
+    values = as_polars(table)
+    entries = tuple(describe_columns(table, values, decimal))
+    where, known = _missing_codes(entries), {}
     numeric = [entry.name for entry in entries if not entry.left_out and values[entry.name].dtype.is_numeric()]
     for code in where:
         for number in missing_numbers([code]):
@@ -195,18 +182,6 @@ def table_row(entry: ColumnEntry) -> tuple[str, ...]:
     kind = f"({entry.kind})" if entry.left_out else entry.kind
     values = cut_text(entry.describe_values(), VALUES_LENGTH)
     return cut_text(entry.name, NAME_LENGTH), kind, values, f"{entry.missing_share:.1%}", entry.describe_findings()
-
-
-def list_names(names: Sequence[str], most: int = 5) -> str:
-    """Return column names as a short list.
-
-    Examples
-    --------
-    >>> list_names(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
-    shown = ", ".join(repr(name) for name in names[:most])
-    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
 def column_option(option: str, names: Sequence[str]) -> str:
@@ -222,7 +197,12 @@ def column_option(option: str, names: Sequence[str]) -> str:
     return " ".join(f"{option} {shlex.quote(word)}" for word in [",".join(plain)] * bool(plain) + others)
 
 
-def missing_codes_of(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
+def _list_names(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+
+
+def _missing_codes(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
     """Return {missing code: columns that have it}, of codes that an option can name."""
     where: dict[str, list[str]] = {}
     for entry in columns:
@@ -233,22 +213,25 @@ def missing_codes_of(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
     return where
 
 
-def _plural(number: int, what: str) -> str:
-    return f"{number:,} {what}" + "s" * (number != 1)
-
-
 def _having(columns: Sequence[ColumnEntry], type: FindingType) -> list[ColumnEntry]:
     return [entry for entry in columns if entry.finding(type) is not None]
 
 
 def _say(
-    entries: Sequence[ColumnEntry], one: str, several: str, rest: str = "", option: str = "", *, is_conditional=False
+    entries: Sequence[ColumnEntry],
+    singular: str,
+    plural: str,
+    rest: str = "",
+    option: str = "",
+    *,
+    is_conditional=False,
 ) -> Iterator[Advice]:
     """Yield one sentence about columns, if there are any; ``option`` names them unless it has a value."""
     names = tuple(entry.name for entry in entries)
     if names:
-        written = column_option(option, names) if option and " " not in option else option
-        yield Advice(f"{list_names(names)} {one if len(names) == 1 else several}{rest}", names, written, is_conditional)
+        option = column_option(option, names) if option and " " not in option else option
+        verb = singular if len(names) == 1 else plural
+        yield Advice(f"{_list_names(names)} {verb}{rest}", names, option, is_conditional)
 
 
 def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
@@ -258,56 +241,42 @@ def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     yield from _say(_having(columns, "empty"), "has no values", "have no values", "", "--id")
     constant = _having(columns, "constant")
     yield from _say(constant, "is constant and says nothing", "are constant and say nothing", "", "--id")
-    different = _having(columns, "all different")
-    one, several = "is all different: if it is an identifier", "are all different: if they are identifiers"
-    yield from _say(different, one, several, "", "--id", is_conditional=True)
+    singular, plural = "is all different: if it is an identifier", "are all different: if they are identifiers"
+    yield from _say(_having(columns, "all different"), singular, plural, "", "--id", is_conditional=True)
 
 
 def _missing(columns: Sequence[ColumnEntry], decimal: str, values: Mapping[str, Sequence[str]]) -> Iterator[Advice]:
     """Yield a sentence about the codes of missing values, and the columns that become numbers or dates by them."""
-    where = missing_codes_of(columns)
+    where = _missing_codes(columns)
     safe = {code: names for code, names in where.items() if not values.get(code)}
-    mixed = _other_marks(columns, decimal) if _has_fractions(columns) else []
-    freed = [entry for entry in columns if entry.other_texts and all(code in safe for code in entry.other_texts)]
-    freed = [entry for entry in freed if entry not in mixed and not _has_unclear_dates(entry)]
     if safe:
         groups: dict[tuple[str, ...], list[str]] = {}
         for code, names in safe.items():
             groups.setdefault(tuple(names), []).append(repr(code))
-        shown = "; ".join(f"{', '.join(codes)} in {list_names(names, 3)}" for names, codes in list(groups.items())[:6])
+        shown = "; ".join(f"{', '.join(codes)} in {_list_names(names, 3)}" for names, codes in list(groups.items())[:6])
         shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
-        yield Advice(
-            f"{shown} may mean a missing value; the option is for all columns{_describe_freed(freed)}",
-            tuple(dict.fromkeys(name for names in safe.values() for name in names)),
-            " ".join(f"--missing {shlex.quote(code)}" for code in safe) + _decimal_option(freed, decimal),
-        )
+        shown += " may mean a missing value; the option is for all columns"
+        option, makes = " ".join(f"--missing {shlex.quote(code)}" for code in safe), []
+        marks = (decimal,) if _has_fractions(columns) else (".", ",")  # that all columns can be read with
+        for what, readable in (("numbers", marks), ("dates", ("date",))):
+            freed = [entry for entry in columns if entry.other_texts and set(entry.other_texts) <= safe.keys()]
+            found = [(entry, entry.finding("numbers as text", "dates as text")) for entry in freed]
+            freed = [entry for entry, finding in found if finding and finding.readable in readable]
+            names = [entry.name for entry in freed]
+            makes += [f"{_list_names(names)} {'a column' if len(names) == 1 else 'columns'} of {what}"] * bool(names)
+            option += _decimal_option(freed, decimal) if what == "numbers" else ""
+        shown += f", and makes {' and '.join(makes)}" if makes else ""
+        yield Advice(shown, tuple(dict.fromkeys(name for names in safe.values() for name in names)), option)
     for code, names in where.items():
         if code not in safe:
-            text = f"{code!r} in {list_names(names)} may mean a missing value, but is a value like others in "
-            text += f"{list_names(values[code])}; if so, empty these cells, since --missing is for all columns"
+            text = f"{code!r} in {_list_names(names)} may mean a missing value, but is a value like others in "
+            text += f"{_list_names(values[code])}; if so, empty these cells, since --missing is for all columns"
             yield Advice(text, tuple(names))
-
-
-def _describe_freed(freed: Sequence[ColumnEntry]) -> str:
-    """Return which columns become numbers or dates once their other texts are missing."""
-    numbers, dates = _having(freed, "numbers as text"), _having(freed, "dates as text")
-    parts = [
-        f"{list_names([entry.name for entry in entries])} {'a column' if len(entries) == 1 else 'columns'} of {what}"
-        for entries, what in ((numbers, "numbers"), (dates, "dates"))
-        if entries
-    ]
-    return f", and makes {' and '.join(parts)}" if parts else ""
 
 
 def _has_fractions(columns: Sequence[ColumnEntry]) -> bool:
     """Return whether columns of numbers show that the decimal mark of the table is right."""
     return any(entry.reason == FRACTIONS for entry in columns)
-
-
-def _other_marks(columns: Sequence[ColumnEntry], decimal: str) -> list[ColumnEntry]:
-    """Return the columns of text whose numbers have another decimal mark than the one with which the table was read."""
-    texts = [(entry, entry.finding("numbers as text")) for entry in columns]
-    return [entry for entry, finding in texts if finding and finding.readable not in ("", decimal)]
 
 
 def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
@@ -316,52 +285,42 @@ def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
     return f" --set read.decimal={marks.pop()}" if marks else ""
 
 
-def _has_unclear_dates(entry: ColumnEntry) -> bool:
-    """Return whether the day or the month may come first: then no column of dates is read without an option."""
-    dates = entry.finding("dates as text")
-    return dates is not None and dates.readable.startswith("day")
-
-
 def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
     """Yield sentences about numbers, dates, orders and many levels of columns of text."""
     numbers = [(entry, finding) for entry in columns if (finding := entry.finding("numbers as text"))]
-    others = _other_marks(columns, decimal)
     plain = [entry for entry, finding in numbers if finding.readable == decimal and not finding.values]
     yield from _say(plain, "has", "have", " numbers kept as text", "--numeric")
     write = f"write 1234{decimal}5 to use them as numbers"
+    others = [(entry, finding) for entry, finding in numbers if finding.readable not in ("", decimal)]
     if _has_fractions(columns):
-        yield from _say(others, "has", "have", f" numbers with another decimal mark than other columns; {write}")
+        marked = [entry for entry, _ in others]
+        yield from _say(marked, "has", "have", f" numbers with another decimal mark than other columns; {write}")
     else:
-        marked = [entry for entry, finding in numbers if entry in others and not finding.values]
-        mark = "comma" if decimal == "." else "point"
-        yield from _say(
-            marked, "has", "have", f" numbers with a decimal {mark}", _decimal_option(marked, decimal).strip()
-        )
+        marked = [entry for entry, finding in others if not finding.values]
+        mark = " numbers with a decimal " + ("comma" if decimal == "." else "point")
+        yield from _say(marked, "has", "have", mark, _decimal_option(marked, decimal).strip())
     unreadable = [entry for entry, finding in numbers if not finding.readable]
     yield from _say(unreadable, "has", "have", f" numbers with commas or units; {write}")
     for entry, finding in numbers:
         if finding.readable and finding.values and not entry.other_texts:
             rest = f" numbers and texts such as {finding.values[0]!r}; correct these cells to use them as numbers"
             yield from _say([entry], "has", "", rest)
-    dates = _having(columns, "dates as text")
-    unclear = [entry for entry in dates if _has_unclear_dates(entry)]
+    dates = [(entry, finding) for entry in columns if (finding := entry.finding("dates as text"))]
+    unclear = [entry for entry, finding in dates if finding.readable.startswith("day")]
     rest = " dates in which the day or the month may come first; if it is not the day (--set read.dates=day-first)"
     yield from _say(unclear, "has", "have", rest, "--set read.dates=month-first", is_conditional=True)
     rest = " dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates"
-    yield from _say([entry for entry in dates if entry not in unclear and not entry.other_texts], "has", "have", rest)
-    yield from _orders(_having(columns, "ordered levels"))
-    many = [entry for entry in _having(columns, "many levels") if not entry.other_texts and entry not in dates]
-    yield from _say(many, "has", "have", " many levels", f"--top-levels {TOP_LEVELS}")
-
-
-def _orders(entries: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    """Yield a sentence for the columns of each scale, with its levels in ascending order."""
+    mixed = [entry for entry, _ in dates if entry not in unclear and not entry.other_texts]
+    yield from _say(mixed, "has", "have", rest)
     scales: dict[tuple[str, ...], list[str]] = {}
-    for entry in entries:
-        finding = entry.finding("ordered levels")
-        scales.setdefault(finding.values if finding else (), []).append(entry.name)
+    for entry in columns:
+        if finding := entry.finding("ordered levels"):
+            scales.setdefault(finding.values, []).append(entry.name)
     for levels, names in scales.items():
         have = "has levels that seem" if len(names) == 1 else "have levels that seem"
-        plain = [name for name in names if "=" not in name]  # others cannot be named with their levels
-        option = f"--ordinal {shlex.quote('='.join([*plain, '<'.join(levels)]))}" if plain else ""
-        yield Advice(f"{list_names(names)} {have} ordered; check the order, lowest first", tuple(names), option)
+        named = [name for name in names if "=" not in name]  # others cannot be named with their levels
+        option = f"--ordinal {shlex.quote('='.join([*named, '<'.join(levels)]))}" if named else ""
+        yield Advice(f"{_list_names(names)} {have} ordered; check the order, lowest first", tuple(names), option)
+    many = [entry for entry in _having(columns, "many levels") if not entry.finding("dates as text")]
+    many = [entry for entry in many if not entry.other_texts]
+    yield from _say(many, "has", "have", " many levels", f"--top-levels {TOP_LEVELS}")

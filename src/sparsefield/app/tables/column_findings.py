@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from sparsefield import config
 from sparsefield.app.tables.values import date_formats, type_columns
@@ -19,6 +19,7 @@ from sparsefield.data.frames import Source
 from sparsefield.data.kinds import kind_of
 from sparsefield.data.schema import Kind
 from sparsefield.data.schema_learning import is_identifier
+from sparsefield.text import count
 
 FindingType = Literal[
     "empty",
@@ -37,16 +38,14 @@ FindingType = Literal[
 FRACTIONS = "numbers with fractions"
 """Why a column is numeric if it has such numbers."""
 
-MOST_CODES = 10
-"""Number of suspected values of one column that are named."""
+MOST_CODES, MOST_LEVELS, RANGES, SHOWN_LEVELS, LABEL_LENGTH = 10, 20, 12, 3, 24
+"""Numbers of suspected values, levels and ranges of one column that are named, and the length of a name."""
 
 FEW_VALUES = 10
 """Columns with at most this many values are not taken for identifiers."""
 
 MANY_LEVELS = 50
 """Number of levels of a column of text beyond which most of them are too rare to be learned from."""
-
-MOST_LEVELS, RANGES, SHOWN_LEVELS, LABEL_LENGTH = 20, 12, 3, 24
 
 IDENTIFIER_NAME = re.compile(
     r"(?i:(?:^|[\W_])(?:id|ids|nr|key|uuid|guid|idx|index|respondent|participant|subject|record|case|serial|row)(?:[\W_]|$))"
@@ -69,25 +68,23 @@ DATE = (
     r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})|\d{1,2} [A-Za-z]{3,9}\.? \d{4})"
     r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([+-]\d{2}:?\d{2}|Z)?)?\s*$"
 )
-UNITS = "%|€|[$]|£|°C|[cmk]?m|[mk]?g|m?l|min|h|USD|EUR"
 WRITTEN_NUMBER = (
-    r"^\s*[$€£]?\s*[+-]?((\d+|\d{1,3}([,. ']\d{3})+)([.,]\d*)?|\.\d+)([eE][+-]?\d+)?" rf"\s*(?i:{UNITS})?\.?\s*$"
+    r"^\s*[$€£]?\s*[+-]?((\d+|\d{1,3}([,. ']\d{3})+)([.,]\d*)?|\.\d+)([eE][+-]?\d+)?"
+    r"\s*(?i:%|€|[$]|£|°C|[cmk]?m|[mk]?g|m?l|min|h|USD|EUR)?\.?\s*$"
 )
 
 NUMBER_CODES = tuple(sign * int(digit * length) for digit in "789" for length in range(1, 6) for sign in (-1, 1))
 NUMBER_CODES += tuple(sign * code for code in (97, 98, 997, 998, 9997, 9998) for sign in (-1, 1))
 """Numbers that surveys use for missing answers; they are suspected only if they are far from all other values."""
 
-TEXT_CODES = frozenset(
-    {
-        "", "-", "--", "---", ".", "..", "?", "??", "x", "n/a", "#n/a", "na", "n.a.", "n. a.", "nan", "null", "nil",
-        "missing", "unknown", "not known", "not available", "not applicable", "not stated", "not specified",
-        "no answer", "no response", "refused", "don't know", "don\u2019t know", "dont know", "do not know", "dk",
-        "prefer not to say", "prefer not to answer", "undisclosed", "unspecified",
-        "k.a.", "k. a.", "k.a", "keine angabe", "keine angaben", "ohne angabe", "unbekannt", "weiß nicht",
-        "weiss nicht", "keine antwort", "verweigert", "inconnu", "sans réponse", "desconocido", "onbekend",
-    }
-)  # fmt: skip
+TEXT_CODES = [
+    "", "-", "--", "---", ".", "..", "?", "??", "x", "n/a", "#n/a", "na", "n.a.", "n. a.", "nan", "null", "nil",
+    "missing", "unknown", "not known", "not available", "not applicable", "not stated", "not specified", "dk",
+    "no answer", "no response", "refused", "don't know", "don\u2019t know", "dont know", "do not know",
+    "prefer not to say", "prefer not to answer", "undisclosed", "unspecified", "k.a.", "k. a.", "k.a", "keine angabe",
+    "keine angaben", "ohne angabe", "unbekannt", "weiß nicht", "weiss nicht", "keine antwort", "verweigert",
+    "inconnu", "sans réponse", "desconocido", "onbekend",
+]  # fmt: skip
 """Texts for missing answers, in lower case and without spaces at their ends."""
 
 SCALES = (
@@ -174,9 +171,9 @@ class ColumnEntry:
         """Number of cells that are not missing."""
         return self.n_rows - self.n_missing
 
-    def finding(self, type: FindingType) -> Finding | None:
-        """Return the finding of a type, or None."""
-        return next((finding for finding in self.findings if finding.type == type), None)
+    def finding(self, *types: FindingType) -> Finding | None:
+        """Return the first finding of one of the types, or None."""
+        return next((finding for finding in self.findings if finding.type in types), None)
 
     @property
     def other_texts(self) -> tuple[str, ...]:
@@ -184,7 +181,7 @@ class ColumnEntry:
 
         Empty if they do not, or if they are too many, or have a comma, which separates the values of an option.
         """
-        texts = self.finding("numbers as text") or self.finding("dates as text")
+        texts = self.finding("numbers as text", "dates as text")
         if texts is None or not texts.readable or len(texts.values) > MOST_CODES:
             return ()
         return () if any("," in text for text in texts.values) else texts.values
@@ -206,134 +203,96 @@ class ColumnEntry:
         return asdict(self) | {"missing_share": self.missing_share}
 
 
-def as_polars(source: Source) -> pl.DataFrame:
-    """Return a frame of numbers, booleans, times and text; categories and other types become text."""
-    if source.kind == "polars":
-        frame = nw.to_native(source.native)
-    else:
-        frame = pl.DataFrame([_as_series(source, name) for name in source.names])
-    plain = cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string()
-    columns = []
-    for column in frame.select(~plain).get_columns():
-        if column.dtype.is_decimal():
-            columns.append(column.cast(pl.Float64))
-        elif column.dtype in (pl.Categorical, pl.Enum, pl.Null):
-            columns.append(column.cast(pl.String))
-        else:
-            cells = [None if cell is None else str(cell) for cell in column.to_list()]
-            columns.append(pl.Series(column.name, cells, dtype=pl.String))
-    return frame.with_columns(columns).with_columns(cs.float().fill_nan(None))
+def describe_columns(source: Source, frame: pl.DataFrame, decimal: str = ".") -> Iterator[ColumnEntry]:
+    """Yield a description of each column.
 
-
-def _as_series(source: Source, name: str) -> pl.Series:
-    if source.kind not in ("array", "sparse"):
-        try:
-            return source.native[:, source.names.index(name)].to_polars().alias(name)
-        except Exception:  # libraries have no common exception for cells of several types
-            pass
-    raw = source.column(name)
-    values = raw.values if raw.values.dtype.kind in "biuf" else np.array([str(value) for value in raw.values], object)
-    known = pl.Series(name, values, dtype=pl.String if values.dtype.kind == "O" else None, strict=False)
-    return known.gather(pl.Series(np.cumsum(raw.present) - 1).set(pl.Series(~raw.present), None)).alias(name)
-
-
-def describe_columns(source: Source, decimal: str = ".") -> Iterator[ColumnEntry]:
-    """Yield a description of each column; ``decimal`` is the decimal mark of the file that was read."""
-    frame = as_polars(source)
-    traits = {column.name: _traits_of(source, column) for column in frame.get_columns()}
-    levels = [
-        name
-        for name, own in traits.items()
-        if kind_of(own).kind != "numeric" or frame[name].null_count() == frame.height
-    ]
-    counts = _count_levels(frame, levels)
+    Parameters
+    ----------
+    source : table
+    frame : the same table as a frame of polars
+    decimal : decimal mark of the file that was read
+    """
     for column in frame.get_columns():
-        yield _Column(column, traits[column.name], counts.get(column.name)).describe(decimal)
-
-
-def _traits_of(source: Source, column: pl.Series) -> ColumnTraits:
-    """Return the traits that decide about the kind; text needs no look at its cells, unless it has an order."""
-    plain = column.dtype == pl.String and source.kind not in ("array", "sparse")
-    if plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
-        return ColumnTraits(column.null_count() == len(column), False, frozenset())
-    try:
-        return find_traits(source, None, [column.name])[0]
-    except ValueError:  # cells of a type that a fit refuses, such as lists
-        return ColumnTraits(False, False, frozenset())
-
-
-def _count_levels(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """Return the distinct values of columns, the most frequent first, with their numbers of rows."""
-    if not names:
-        return {}
-    levels = (pl.col(name).drop_nulls().alias("level").value_counts(name="rows") for name in names)
-    counted = frame.select(one.implode().alias(name) for name, one in zip(names, levels, strict=True))
-    counts = {name: counted[name][0].struct.unnest() for name in names}
-    return {name: own.sort("rows", "level", descending=[True, False]) for name, own in counts.items()}
+        is_plain = column.dtype == pl.String and source.kind not in ("array", "sparse")
+        if is_plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
+            traits = ColumnTraits(column.null_count() == len(column), False, frozenset())  # no look at its cells
+        else:
+            try:
+                traits = find_traits(source, None, [column.name])[0]
+            except ValueError:  # cells of a type that a fit refuses, such as lists
+                traits = ColumnTraits(False, False, frozenset())
+        yield _Column(column, traits).describe(decimal)
 
 
 class _Column:
     """A column of values, with the levels of one that is not numeric."""
 
-    def __init__(self, values: pl.Series, traits: ColumnTraits, counts: pl.DataFrame | None) -> None:
-        self.values, self.traits, self.counts, self.kind = values, traits, counts, kind_of(traits)
-        self.known = values.drop_nulls()
-        self.is_text = values.dtype == pl.String
-        self.n_distinct = self.known.n_unique() if counts is None else counts.height
+    def __init__(self, values: pl.Series, traits: ColumnTraits) -> None:
+        self.values, self.traits, self.column_kind = values, traits, kind_of(traits)
+        self.kind: Kind = self.column_kind.kind
+        self.known, self.is_text = values.drop_nulls(), values.dtype == pl.String
 
-    @property
+    @cached_property
+    def counts(self) -> pl.DataFrame:
+        """Distinct values, the most frequent first, with their numbers of rows."""
+        counts = self.known.alias("level").value_counts(name="rows")
+        return counts.sort("rows", "level", descending=[True, False])
+
+    @cached_property
+    def n_distinct(self) -> int:
+        return self.known.n_unique() if self.kind == "numeric" else self.counts.height
+
+    @cached_property
     def is_mostly_different(self) -> bool:
         n = len(self.known)
         return is_identifier(self.n_distinct, n) or (n > FEW_VALUES and self.n_distinct == n)
 
+    @property
+    def count_distinct(self) -> str:
+        if self.n_distinct == len(self.known):
+            return f"{len(self.known):,} values, all different"
+        return f"{self.n_distinct:,} different values in {len(self.known):,} cells"
+
     def describe(self, decimal: str) -> ColumnEntry:
         role = self._role(decimal)
         left_out = self._left_out(role)
-        findings = [*([] if role is None else [role]), *([] if left_out else self._findings_in_values(role))]
-        kind, dtype = self.kind.kind, self.values.dtype
-        numbers = self.known.to_physical() if kind == "numeric" else self.known.clear()
-        limits = ("", "", "")
-        if len(numbers):
-            middle = self._from_physical(float(np.median(numbers.to_numpy())))
-            limits = (format_value(self.known.min()), format_value(self.known.max()), middle)
+        findings = ([role] if role else []) + ([] if left_out else list(self._findings_in_values(role)))
+        limits, levels = ("", "", ""), self._levels
+        if self.kind == "numeric" and len(self.known):
+            numbers = self.known.to_physical().to_numpy()
+            middle = self._from_physical(float(np.median(numbers)))
+            limits, levels = (format_value(self.known.min()), format_value(self.known.max()), middle), self._ranges
+        sizes = len(self.values), self.values.null_count(), self.n_distinct
         return ColumnEntry(
-            self.values.name,
-            kind,
-            self._reason(dtype),
-            len(self.values),
-            self.values.null_count(),
-            self.n_distinct,
-            self._ranges(numbers) if len(numbers) else self._levels(),
-            *limits,
-            tuple(findings),
-            left_out,
+            self.values.name, self.kind, self._reason(), *sizes, levels(), *limits, tuple(findings), left_out
         )
 
-    def _reason(self, dtype: pl.DataType) -> str:
+    def _reason(self) -> str:
         """Return why the column has its kind, by the rules of `kind_of`."""
         if not len(self.known):
             return "no values"
         if self.traits.order:
             return "an ordered categorical type"
-        if self.kind.kind == "numeric" and self.traits.fractions:
-            return "dates or times" if dtype.is_temporal() else FRACTIONS
+        if self.kind == "numeric" and self.traits.fractions:
+            return "dates or times" if self.values.dtype.is_temporal() else FRACTIONS
         if self.traits.numbers:
-            count = f"{self.n_distinct:,} different whole number" + "s" * (self.n_distinct != 1)
-            return f"{count}, more than {config.NUMERIC_STATES}" if self.kind.kind == "numeric" else count
-        return "text" if self.is_text else "true and false" if dtype == pl.Boolean else "categories"
+            number = count(self.n_distinct, "different whole number")
+            return f"{number}, more than {config.NUMERIC_STATES}" if self.kind == "numeric" else number
+        return "text" if self.is_text else "true and false" if self.values.dtype == pl.Boolean else "categories"
 
     def _levels(self) -> tuple[LevelCount, ...]:
-        pairs = [] if self.counts is None else list(self.counts.head(MOST_LEVELS).iter_rows())
-        if self.kind.kind == "ordinal":
-            order = {str(label): k for k, label in enumerate(self.kind.order)}
+        pairs = list(self.counts.head(MOST_LEVELS).iter_rows())
+        if self.kind == "ordinal":
+            order = {str(label): k for k, label in enumerate(self.column_kind.order)}
             pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
         return tuple(LevelCount(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs)
 
-    def _ranges(self, numbers: pl.Series) -> tuple[LevelCount, ...]:
-        finite = numbers.to_numpy()[np.isfinite(numbers.to_numpy())]
+    def _ranges(self) -> tuple[LevelCount, ...]:
+        numbers = self.known.to_physical().to_numpy()
+        finite = numbers[np.isfinite(numbers)]
         rows, limits = np.histogram(finite, RANGES) if len(finite) else (np.zeros(0), np.zeros(1))
         ends = [self._from_physical(float(limit)) for limit in limits]
-        return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(count)) for k, count in enumerate(rows))
+        return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(number)) for k, number in enumerate(rows))
 
     def _from_physical(self, number: float) -> str:
         """Return a number as text; that of a column of dates as a date."""
@@ -343,61 +302,56 @@ class _Column:
 
     def _role(self, decimal: str) -> Finding | None:
         """Return the finding that the column is empty, an identifier, free text, or dates or numbers kept as text."""
-        if not len(self.known):
+        n = len(self.known)
+        if not n:
             return Finding("empty", "no values at all")
         if self.is_text:
-            return self._role_of_text(decimal)
+            written = self._dates_or_numbers(decimal)
+            if written is None and self._is_free_text():
+                return Finding("free text", f"{self.count_distinct}, long")
+            return written or (Finding("identifier", self.count_distinct) if self.is_mostly_different else None)
+        if self.kind != "numeric":
+            return Finding("identifier", self.count_distinct) if is_identifier(self.n_distinct, n) else None
         is_whole = self.values.dtype.is_numeric() and self.traits.numbers and not self.traits.fractions
-        if is_whole and self.kind.kind == "numeric":
-            return self._role_of_integers()
-        if self.counts is not None and is_identifier(self.n_distinct, len(self.known)):
-            return Finding("identifier", self._count_distinct())
-        return None
-
-    def _role_of_text(self, decimal: str) -> Finding | None:
-        levels = self.counts["level"] if self.counts is not None else self.known.unique()
-        if _are_mostly(levels, DATE):
-            are_dates = levels.str.contains(DATE)
-            formats = date_formats(levels.filter(are_dates).str.strip_chars())
-            readable = ("", "date", "day-first or month-first")[len(formats)]
-            how = ", day or month first" if len(formats) > 1 else ""
-            return _kept_as_text("dates as text", levels, are_dates, how, readable)
-        if _are_mostly(levels, WRITTEN_NUMBER) and not levels.str.contains(r"^\s*[+-]?0\d").any():
-            are_numbers = levels.str.contains(WRITTEN_NUMBER)
-            frame = levels.filter(are_numbers).to_frame()
-            marks = (decimal, *",.")
-            readable = next((mark for mark in marks if type_columns(frame, (), mark).dtypes[0].is_numeric()), "")
-            hows = {"": ", with commas or units", ",": ", with a decimal comma", ".": ", with a decimal point"}
-            how = (hows | {decimal: ""})[readable]
-            return _kept_as_text("numbers as text", levels, are_numbers, how, readable)
-        if self._is_free_text():
-            return Finding("free text", f"{self._count_distinct()}, long")
-        return Finding("identifier", self._count_distinct()) if self.is_mostly_different else None
-
-    def _is_free_text(self) -> bool:
-        if self.counts is None or not self.n_distinct > FREE_LEVELS:
-            return False
-        counts = self.counts.filter(~are_text_codes(self.counts["level"]))
-        rows, n = counts["rows"], max(int(counts["rows"].sum()), 1)
-        length = (counts["level"].str.len_chars() * rows).sum() / n
-        words = (counts["level"].str.count_matches(r"\S+") * rows).sum() / n
-        return length >= LONG_TEXT and words >= MANY_WORDS and n <= ROWS_OF_LEVEL * counts.height
-
-    def _role_of_integers(self) -> Finding | None:
-        """Return a finding if integers are numbered rows, or different; some are identifiers by their name."""
-        if not self.is_mostly_different:
+        if not is_whole or not self.is_mostly_different:
             return None
-        low, high, n = int(self.known.min()), int(self.known.max()), len(self.known)  # type: ignore[arg-type]
+        low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
         consecutive = high - low == n - 1 and self.n_distinct == n
         years = low >= YEARS[0] and high <= YEARS[1]
         if IDENTIFIER_NAME.search(self.values.name) or (consecutive and not years) or high > LARGEST_EXACT:
-            return Finding("identifier", self._count_distinct() + ", consecutive" * consecutive)
-        return Finding("all different", self._count_distinct()) if self.n_distinct == n else None
+            return Finding("identifier", self.count_distinct + ", consecutive" * consecutive)
+        return Finding("all different", self.count_distinct) if self.n_distinct == n else None
 
-    def _count_distinct(self) -> str:
-        if self.n_distinct == len(self.known):
-            return f"{len(self.known):,} values, all different"
-        return f"{self.n_distinct:,} different values in {len(self.known):,} cells"
+    def _dates_or_numbers(self, decimal: str) -> Finding | None:
+        """Return the finding of dates or numbers that are kept as text, with an example and the texts that are none."""
+        levels = self.counts["level"]
+        type: FindingType
+        if _are_mostly(levels, DATE):
+            type, fits = "dates as text", levels.str.contains(DATE)
+            formats = date_formats(levels.filter(fits).str.strip_chars())
+            readable = ("", "date", "day-first or month-first")[len(formats)]
+            how = ", day or month first" if len(formats) > 1 else ""
+        elif _are_mostly(levels, WRITTEN_NUMBER) and not levels.str.contains(r"^\s*[+-]?0\d").any():
+            type, fits = "numbers as text", levels.str.contains(WRITTEN_NUMBER)
+            frame, marks = levels.filter(fits).to_frame(), (decimal, *",.")
+            readable = next((mark for mark in marks if type_columns(frame, (), mark).dtypes[0].is_numeric()), "")
+            hows = {"": ", with commas or units", ",": ", with a decimal comma", ".": ", with a decimal point"}
+            how = (hows | {decimal: ""})[readable]
+        else:
+            return None
+        others = levels.filter(~fits).to_list()
+        shown = ", ".join(repr(cut_text(level)) for level in others[:SHOWN_LEVELS])
+        shown += f" and {len(others) - SHOWN_LEVELS:,} more" if len(others) > SHOWN_LEVELS else ""
+        text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {shown}" if others else "")
+        return Finding(type, text, tuple(others), readable)
+
+    def _is_free_text(self) -> bool:
+        if self.n_distinct <= FREE_LEVELS:
+            return False
+        cells = self.known.filter(~_are_text_codes(self.known))
+        n, length = max(len(cells), 1), int(cells.str.len_chars().sum())
+        n_words = int(cells.str.count_matches(r"\S+").sum())
+        return length >= LONG_TEXT * n and n_words >= MANY_WORDS * n and n <= ROWS_OF_LEVEL * cells.n_unique()
 
     def _left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
@@ -415,27 +369,26 @@ class _Column:
             return
         codes = self._missing_codes()
         if codes:
-            shown = ", ".join(f"{_label(code)} ({rows:,} row{'s' * (rows != 1)})" for code, rows in codes.items())
+            shown = ", ".join(f"{cut_text(code)} ({count(rows, 'row')})" for code, rows in codes.items())
             yield Finding("missing codes", shown, tuple(codes))
         if self.n_distinct == 1:
-            yield Finding("constant", f"only {_label(str(self.known[0]))}")
-        if not self.is_text or self.counts is None or self.kind.kind != "nominal":
+            yield Finding("constant", f"only {cut_text(str(self.known[0]))}")
+        if not self.is_text or self.kind != "nominal":
             return
+        order = find_order([level for level in self.counts["level"].head(MANY_LEVELS) if level not in codes])
         if self.n_distinct > MANY_LEVELS:
             yield Finding("many levels", f"{self.n_distinct:,}")
-            return
-        order = find_order([level for level in self.counts["level"] if level not in codes])
-        if order:
-            yield Finding("ordered levels", f"from {_label(order[0])!r} to {_label(order[-1])!r}", order)
+        elif order:
+            yield Finding("ordered levels", f"from {cut_text(order[0])!r} to {cut_text(order[-1])!r}", order)
 
     def _missing_codes(self) -> dict[str, int]:
         """Return {value that may mean a missing one: its number of rows}."""
-        if self.is_text and self.counts is not None and self.n_distinct > 1:
+        if self.is_text and self.n_distinct > 1:
             levels = self.counts["level"].str.strip_chars()
             # Among words, positive numbers are suspicious, too.
             among_words = (~levels.str.contains(r"\d")).sum() >= 3
             numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
-            codes = self.counts.filter(are_text_codes(levels) | levels.is_in(numbers))
+            codes = self.counts.filter(_are_text_codes(levels) | levels.is_in(numbers))
             return dict(codes.head(MOST_CODES).iter_rows())
         ends = (self.known.min(), self.known.max())
         if not self.values.dtype.is_numeric() or not any(end in NUMBER_CODES for end in ends):
@@ -444,7 +397,7 @@ class _Column:
         are_codes = values.is_in([float(code) for code in NUMBER_CODES])
         others = values.filter(~are_codes).unique().to_numpy()
         counts = dict(values.filter(are_codes).alias("code").value_counts(name="rows").iter_rows())
-        return _far_codes(counts, others, ordinal=self.kind.kind == "ordinal")
+        return _far_codes(counts, others, ordinal=self.kind == "ordinal") if len(others) else {}
 
 
 def _far_codes(counts: Mapping[float, int], others: np.ndarray, *, ordinal: bool) -> dict[str, int]:
@@ -452,8 +405,6 @@ def _far_codes(counts: Mapping[float, int], others: np.ndarray, *, ordinal: bool
 
     In an ordinal column without gaps, 8, 9, 98 and 99 are suspected if they are only 2 beyond: 1 to 7, and 9.
     """
-    if not len(others):
-        return {}
     low, high, far = others.min(), others.max(), {}
     near = (8, 9, 98, 99) if ordinal and len(others) == high - low + 1 else ()
     # The nearest first: a code that is not far is one of the other values, and the range grows by it.
@@ -466,28 +417,18 @@ def _far_codes(counts: Mapping[float, int], others: np.ndarray, *, ordinal: bool
     return far
 
 
-def are_text_codes(levels: pl.Series) -> pl.Series:
+def _are_text_codes(levels: pl.Series) -> pl.Series:
     """Return which levels are texts for missing answers."""
-    return levels.str.strip_chars().str.to_lowercase().is_in(list(TEXT_CODES))
+    return levels.str.strip_chars().str.to_lowercase().is_in(TEXT_CODES)
 
 
 def _are_mostly(levels: pl.Series, pattern: str) -> bool:
     """Return whether at least `ENOUGH` of the levels that are no missing codes, and three, match a pattern."""
     for part in (levels.head(100), levels):  # most columns of text show in their first levels that they are
-        part = part.filter(~are_text_codes(part))
+        part = part.filter(~_are_text_codes(part))
         if len(part) < 3 or int(part.str.contains(pattern).sum()) < ENOUGH * len(part):
             return False
     return True
-
-
-def _kept_as_text(type: FindingType, levels: pl.Series, fits: pl.Series, how: str, readable: str) -> Finding:
-    """Return the finding of numbers or dates that are kept as text, with an example and the texts that are none."""
-    others = levels.filter(~fits).to_list()
-    shown = ", ".join(repr(_label(level)) for level in others[:SHOWN_LEVELS])
-    more = f" and {len(others) - SHOWN_LEVELS:,} more" if len(others) > SHOWN_LEVELS else ""
-    example = levels.filter(fits)[0]
-    text = f"such as {example!r}{how}" + (f", except {shown}{more}" if others else "")
-    return Finding(type, text, tuple(others), readable)
 
 
 def find_order(levels: Sequence[str]) -> tuple[str, ...]:
@@ -509,13 +450,9 @@ def find_order(levels: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def cut_text(text: str, longest: int) -> str:
+def cut_text(text: str, longest: int = LABEL_LENGTH) -> str:
     """Return the first characters of a text; three dots stand for the rest."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
-
-
-def _label(text: str) -> str:
-    return cut_text(text, LABEL_LENGTH)
 
 
 def format_value(value: Any) -> str:

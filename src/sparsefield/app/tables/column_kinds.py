@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from sparsefield.app.tables.read import list_columns
@@ -37,67 +37,33 @@ def find_kinds(
     >>> find_kinds({"ordinal": ("--ordinal", ["a, b=low<high"])}, ["a, b", "a"])
     {'a, b': 'low<high'}
     """
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     source: dict[str, str] = {}
     for kind, (option, entries) in given.items():
-        for name, detail in _split(entries, columns, option, commas=commas, kind=kind):
-            value = detail or kind
-            if found.setdefault(name, value) != value:
-                if source[name] == option:
-                    what = "orders of labels" if kind == "ordinal" else "ways of scoring"
-                    raise DataError(f"{option} gives column {name!r} two {what}: remove one.")
-                raise DataError(f"Both {source[name]} and {option} name column {name!r}: remove one.")
-            source[name] = option
-    return found
-
-
-def _split(
-    entries: Sequence[str], columns: Sequence[str], option: str, *, commas: bool, kind: str
-) -> Iterator[tuple[str, str]]:
-    """Yield each column with its order of labels or its scores, which are empty if there are none."""
-    check = _DETAIL_CHECKS.get(kind)
-    for entry in entries:
-        one = not commas or entry in columns or _is_one_detail(entry, columns)
-        for part in [entry] if one else [part.strip() for part in entry.split(",")]:
-            if part in columns:
-                yield part, ""
-                continue
-            names, detail = _find_detail(part, columns) if check else ([], "")
-            if not names or not check:
-                shown = part.partition("=")[0].strip() if check else part
+        for part in [part for entry in entries for part in (_parts(entry, columns) if commas else [entry])]:
+            names, detail = ([part], "") if part in columns else _find_detail(part, columns)
+            if not names or (kind == "nominal" and part not in columns):
+                shown = part if kind == "nominal" else part.partition("=")[0].strip()
                 raise DataError(f"{option} names the column {shown!r}, which does not exist; {list_columns(columns)}.")
-            problem = check(names[0], detail)
+            problem = _problem(kind, names[0], detail) if part not in columns else ""
             if problem:
                 raise DataError(f"{option} has {part!r}: {problem}")
-            yield from ((name, detail) for name in names)
+            for name in names:
+                if kinds.setdefault(name, detail or kind) != (detail or kind):
+                    if source[name] == option:
+                        what = "orders of labels" if kind == "ordinal" else "ways of scoring"
+                        raise DataError(f"{option} gives column {name!r} two {what}: remove one.")
+                    raise DataError(f"Both {source[name]} and {option} name column {name!r}: remove one.")
+                source[name] = option
+    return kinds
 
 
-def _check_order(name: str, order: str) -> str:
-    if order.count("<") >= 1 and all(label.strip() for label in order.split("<")):
-        return ""
-    return (
-        f"give all labels of the column in ascending order, such as {name}=low<medium<high, or only its name if sorted "
-        "labels are in order."
-    )
-
-
-def _check_scores(name: str, scores: str) -> str:
-    from sparsefield.data.schema import Transform  # not above: commands that only print help do not import NumPy
-
-    if scores in get_args(Transform):
-        return ""
-    known = " or ".join(f"{name}={transform}" for transform in get_args(Transform))
-    return f"write {known}, or only its name to let its values decide."
-
-
-_DETAIL_CHECKS = {"ordinal": _check_order, "numeric": _check_scores}
-"""Functions that return what is wrong with the text after the equals sign, or nothing; for the kinds that have one."""
-
-
-def _is_one_detail(entry: str, columns: Sequence[str]) -> bool:
-    """Return whether the commas of an entry such as ``age, in years=low<high`` belong to names of columns."""
+def _parts(entry: str, columns: Sequence[str]) -> list[str]:
+    """Return the parts between commas; those of ``age, in years=low<high`` belong to names of columns."""
     names, detail = _find_detail(entry, columns)
-    return any("," in name for name in names) and "," not in detail
+    if entry in columns or (any("," in name for name in names) and "," not in detail):
+        return [entry]
+    return [part.strip() for part in entry.split(",")]
 
 
 def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
@@ -112,3 +78,18 @@ def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
             names.append(name)
             first = k
     return names, "=".join(parts[first:]).strip() if names else ""
+
+
+def _problem(kind: str, name: str, detail: str) -> str:
+    """Return what is wrong with the text after the equals sign, or nothing."""
+    from sparsefield.data.schema import Transform  # not above: commands that only print help do not import NumPy
+
+    if kind == "ordinal" and (detail.count("<") < 1 or not all(label.strip() for label in detail.split("<"))):
+        return (
+            f"give all labels of the column in ascending order, such as {name}=low<medium<high, or only its name if "
+            "sorted labels are in order."
+        )
+    if kind == "numeric" and detail not in get_args(Transform):
+        known = " or ".join(f"{name}={transform}" for transform in get_args(Transform))
+        return f"write {known}, or only its name to let its values decide."
+    return ""

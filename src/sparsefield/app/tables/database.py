@@ -6,8 +6,9 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,128 +21,46 @@ from sparsefield.errors import DataError
 
 SHOWN_TABLES = 8
 _QUERY = re.compile(r"\s*\(?\s*(select|with|from|values)\s", re.IGNORECASE)
-OTHER_FILES = "queries may not read files outside of the database; in Python, other_files=True permits it"
 
 
-class SQLiteFile:
-    """An open SQLite file; ``place`` is its name in messages."""
+@dataclass(frozen=True)
+class Database:
+    """An open database file."""
 
-    def __init__(self, place: str, connection: sqlite3.Connection) -> None:
-        self.place, self._connection = place, connection
-        query = (
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-        )
-        self.tables: list[str] = [name for (name,) in self._rows(f"{query} ORDER BY name")]
-
-    def query(self, query: str, table: str) -> pl.DataFrame:
-        """Return the result of one SELECT; ``table`` is the name of the result in messages."""
-        try:
-            with closing(self._connection.execute(query)) as cursor:
-                names = [column[0] for column in cursor.description or ()]
-                rows = cursor.fetchall()
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise DataError(f"{self.place}, table {table!r}: {error}.") from None
-        _refuse_duplicate_columns(names, self.place, table)
-        columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-        return pl.DataFrame(self._column(name, cells) for name, cells in zip(names, columns, strict=True))
+    place: str
+    """The name of the file in messages."""
+    tables: Mapping[str, str]
+    """{table or view: its quoted name}; DuckDB's tables of other schemas than main have the schema in their name."""
+    primary: Mapping[str, str]
+    """{table: primary key}, of keys of one column."""
+    foreign: Sequence[tuple[str, str, str, str]]
+    """(table, column, other table, its column) of foreign keys of one column."""
+    query: Callable[[str, str], pl.DataFrame]
+    """Returns the result of one SELECT; the second argument is its name in messages."""
 
     def table(self, name: str) -> pl.DataFrame:
         """Return all rows of a table."""
-        return self.query(f"SELECT * FROM {_quote(name)}", name)
-
-    def declared_keys(self) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
-        """Return {table: primary key} and (table, column, other table, its column), of keys of one column."""
-        primary, foreign = {}, []
-        for table in self.tables:
-            keys = self._rows("SELECT name FROM pragma_table_info(?) WHERE pk > 0", table)
-            primary |= {table: keys[0][0]} if len(keys) == 1 else {}
-        for table in self.tables:
-            query = 'SELECT "table", "from", "to" FROM pragma_foreign_key_list(?) GROUP BY id HAVING count(*) = 1'
-            for other, column, referred in self._rows(f"{query} ORDER BY id DESC", table):
-                named = next((name for name in self.tables if name.casefold() == other.casefold()), "")
-                referred = referred or primary.get(named)  # a key without column names references the primary key
-                foreign += [(table, column, named, referred)] if named and referred else []
-        return primary, foreign
-
-    def _rows(self, query: str, *values: str) -> list[tuple]:
-        try:
-            return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise DataError(f"{self.place}: this SQLite file cannot be read ({error}).") from None
-
-    def _column(self, name: str, cells: Sequence[Any]) -> pl.Series:
-        """Return cells of SQLite, whose columns may mix types; numbers beside text become text."""
-        types = {type(cell) for cell in cells} - {type(None)}
-        if bytes in types and len(types) > 1:
-            raise DataError(
-                f"{self.place}: column {name!r} has binary cells beside others: cast it in a query, or drop it."
-            )
-        if str in types:
-            return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
-        return pl.Series(name, cells, dtype=pl.Float64 if types == {int, float} else None, strict=False)
-
-
-class DuckDBFile:
-    """An open DuckDB file; tables of other schemas than main have their schema in the name."""
-
-    def __init__(self, place: str, connection: Any) -> None:
-        self.place, self._connection = place, connection
-        query = (
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = current_database() "
-            "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
-        )
-        self._names = {self._name(*row): row for row in connection.execute(query).fetchall()}
-        self.tables = list(self._names)
-
-    @staticmethod
-    def _name(schema: str, table: str) -> str:
-        return table if schema == "main" else f"{schema}.{table}"
-
-    def query(self, query: str, table: str) -> pl.DataFrame:
-        """Return the result of one SELECT; ``table`` is the name of the result in messages."""
-        import duckdb
-
-        with _duckdb_errors(f"{self.place}, table {table!r}"):
-            statements = self._connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise DataError(f"{self.place}: the query for table {table!r} must be a single SELECT.")
-            answer = self._connection.sql(query)
-            _refuse_duplicate_columns(answer.columns, self.place, table)
-            # polars also works without pyarrow, but DuckDB 2.0 then prints at exit that the result is still in use.
-            return _with_plain_types(answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer), self.place, table)
-
-    def table(self, name: str) -> pl.DataFrame:
-        """Return all rows of a table."""
-        return self.query(f"SELECT * FROM {'.'.join(map(_quote, self._names[name]))}", name)
-
-    def declared_keys(self) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
-        """Return {table: primary key} and (table, column, other table, its column), of keys of one column."""
-        query = (
-            "SELECT constraint_type, schema_name, table_name, constraint_column_names[1], referenced_table, "
-            "referenced_column_names[1] FROM duckdb_constraints() WHERE database_name = current_database() "
-            "AND len(constraint_column_names) = 1 ORDER BY table_oid, constraint_index"
-        )
-        primary, foreign = {}, []
-        for kind, schema, name, column, to, referred in self._connection.execute(query).fetchall():
-            table = self._name(schema, name)
-            if kind == "PRIMARY KEY":
-                primary[table] = column
-            elif kind == "FOREIGN KEY":
-                foreign.append((table, column, self._name(schema, to), referred))
-        return primary, foreign
+        return self.query(f"SELECT * FROM {self.tables[name]}", name)
 
 
 @contextmanager
-def connect(path: Path | str, *, place: str = "", other_files: bool = False) -> Iterator[SQLiteFile | DuckDBFile]:
-    """Open a database for reading; without ``other_files``, queries and views that read other files are refused."""
+def connect(path: Path | str, *, place: str = "") -> Iterator[Database]:
+    """Open a database for reading; queries and views that read other files are refused."""
     path, place = Path(path), place or str(path)
     if not path.is_file():
         raise DataError(f"{place}: there is no such database; give a SQLite or DuckDB file.")
     with path.open("rb") as file:
-        head = file.read(15)
-    if head == b"SQLite format 3":
-        with closing(_open_sqlite(path)) as connection:
-            yield SQLiteFile(place, connection)
+        head = file.read(20)
+    if head.startswith(b"SQLite format 3"):
+        with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
+            log = path.with_name(f"{path.name}-wal")
+            if log.is_file() and log.stat().st_size:  # which SQLite would merge into the file
+                log, path = (Path(shutil.copy(file, folder)) for file in (log, path))
+                address = str(path)
+            else:  # SQLite would create a log beside a file that uses logs
+                address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' * (head[18:20] == bytes([2, 2]))}"
+            with closing(sqlite3.connect(address, uri=address != str(path))) as connection:
+                yield _open_sqlite(place, connection)
         return
     if head[8:12] != b"DUCK":
         raise DataError(
@@ -159,26 +78,100 @@ def connect(path: Path | str, *, place: str = "", other_files: bool = False) -> 
     with _duckdb_errors(place):
         connection = duckdb.connect(str(path), read_only=True, config=config)
     with closing(connection):
-        if not other_files:
-            connection.execute("SET enable_external_access = false")
+        connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield DuckDBFile(place, connection)
+        yield _open_duckdb(place, connection)
 
 
-def _open_sqlite(path: Path) -> sqlite3.Connection:
-    """Open a SQLite file such that nothing beside it is written; one with a write-ahead log is copied to memory."""
-    with path.open("rb") as file:
-        uses_log = file.read(20)[18:20] == b"\x02\x02"
-    log = path.with_name(f"{path.name}-wal")
-    if not uses_log or not log.is_file() or not log.stat().st_size:
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' * uses_log}", uri=True)
-    memory = sqlite3.connect(":memory:")
-    with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
-        for file in (path, log):
-            shutil.copyfile(file, Path(folder) / file.name)
-        with closing(sqlite3.connect(Path(folder) / path.name)) as source:
-            source.backup(memory)
-    return memory
+def _open_sqlite(place: str, connection: sqlite3.Connection) -> Database:
+    def rows(query: str, *values: str) -> list[tuple]:
+        try:
+            return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise DataError(f"{place}: this SQLite file cannot be read ({error}).") from None
+
+    def select(query: str, table: str) -> pl.DataFrame:
+        try:
+            with closing(connection.execute(query)) as cursor:
+                names = [column[0] for column in cursor.description or ()]
+                cells = cursor.fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise DataError(f"{place}, table {table!r}: {error}.") from None
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"{place}: table {table!r} has several columns {twice!r}: rename them with AS in a query.")
+        columns = zip(*cells, strict=True) if cells else ([] for _ in names)
+        return pl.DataFrame(_sqlite_column(name, own, place) for name, own in zip(names, columns, strict=True))
+
+    query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    tables = {name: _quote(name) for (name,) in rows(f"{query} ORDER BY name")}
+    primary, foreign = {}, []
+    for table in tables:
+        keys = rows("SELECT name FROM pragma_table_info(?) WHERE pk > 0", table)
+        primary |= {table: keys[0][0]} if len(keys) == 1 else {}
+    for table in tables:
+        query = 'SELECT "table", "from", "to" FROM pragma_foreign_key_list(?) GROUP BY id HAVING count(*) = 1'
+        for other, column, referred in rows(f"{query} ORDER BY id DESC", table):
+            to = next((name for name in tables if name.casefold() == other.casefold()), "")
+            referred = referred or primary.get(to)  # a key without column names references the primary key
+            foreign += [(table, column, to, referred)] if to and referred else []
+    return Database(place, tables, primary, foreign, select)
+
+
+def _sqlite_column(name: str, cells: Sequence[Any], place: str) -> pl.Series:
+    """Return cells of SQLite, whose columns may mix types; numbers beside text become text."""
+    types = {type(cell) for cell in cells} - {type(None)}
+    if bytes in types and len(types) > 1:
+        raise DataError(f"{place}: column {name!r} has binary cells beside others: cast it in a query, or drop it.")
+    if str in types:
+        return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
+    return pl.Series(name, cells, dtype=pl.Float64 if types == {int, float} else None, strict=False)
+
+
+def _open_duckdb(place: str, connection: Any) -> Database:
+    import duckdb
+
+    def full_name(schema: str, table: str) -> str:
+        return table if schema == "main" else f"{schema}.{table}"
+
+    def select(query: str, table: str) -> pl.DataFrame:
+        with _duckdb_errors(f"{place}, table {table!r}"):
+            statements = connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise DataError(f"{place}: the query for table {table!r} must be a single SELECT.")
+            answer = connection.sql(query)
+            # polars also works without pyarrow, but DuckDB 2.0 then prints at exit that the result is still in use.
+            frame = answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
+        plain: dict[Any, Any] = {}
+        for column, dtype in frame.schema.items():  # SQL sums are decimals
+            if isinstance(dtype, pl.Decimal) or dtype == pl.Int128:
+                plain[column] = pl.Float64 if getattr(dtype, "scale", 0) else pl.Int64
+            elif isinstance(dtype, (pl.Categorical, pl.Enum)):
+                plain[column] = pl.String
+        try:
+            return frame.cast(plain)
+        except pl.exceptions.InvalidOperationError:
+            raise DataError(
+                f"{place}: table {table!r} has integers of more than 64 bits: cast them in a query."
+            ) from None
+
+    query = (
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = current_database() "
+        "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
+    )
+    tables = {full_name(*row): ".".join(map(_quote, row)) for row in connection.execute(query).fetchall()}
+    query = (
+        "SELECT constraint_type, schema_name, table_name, constraint_column_names[1], referenced_table, "
+        "referenced_column_names[1] FROM duckdb_constraints() WHERE database_name = current_database() "
+        "AND len(constraint_column_names) = 1 ORDER BY table_oid, constraint_index"
+    )
+    primary, foreign = {}, []
+    for kind, schema, table, column, to, referred in connection.execute(query).fetchall():
+        if kind == "PRIMARY KEY":
+            primary[full_name(schema, table)] = column
+        elif kind == "FOREIGN KEY":
+            foreign.append((full_name(schema, table), column, full_name(schema, to), referred))
+    return Database(place, tables, primary, foreign, select)
 
 
 @contextmanager
@@ -189,35 +182,12 @@ def _duckdb_errors(place: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        line = str(error).strip().splitlines()[0].rstrip(".")
-        remedy = f": {OTHER_FILES}" if isinstance(error, duckdb.PermissionException) else ""
-        raise DataError(f"{place}: {line}{remedy}.") from None
+        remedy = ": queries read nothing but the database" * isinstance(error, duckdb.PermissionException)
+        raise DataError(f"{place}: {str(error).strip().splitlines()[0].rstrip('.')}{remedy}.") from None
 
 
 def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _refuse_duplicate_columns(names: Sequence[str], place: str, table: str) -> None:
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: rename them with AS in a query.")
-
-
-def _with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
-    """Cast decimals, which SQL sums return, to integers or floats, and enumerations to text."""
-    plain: dict[str, Any] = {}
-    for name, dtype in frame.schema.items():
-        if isinstance(dtype, pl.Decimal):
-            plain[name] = pl.Int64 if dtype.scale == 0 else pl.Float64
-        elif isinstance(dtype, (pl.Categorical, pl.Enum)):
-            plain[name] = pl.String
-        elif dtype == pl.Int128:
-            plain[name] = pl.Int64
-    try:
-        return frame.with_columns(pl.col(name).cast(dtype) for name, dtype in plain.items())
-    except pl.exceptions.InvalidOperationError:
-        raise DataError(f"{place}: table {table!r} has integers of more than 64 bits: cast them in a query.") from None
 
 
 def read_database(
@@ -229,7 +199,6 @@ def read_database(
     observed: Mapping[str, Sequence[str]] | None = None,
     ignore: Mapping[str, Sequence[str]] | None = None,
     templates: Sequence[Any] | None = None,
-    other_files: bool = False,
 ) -> Relational:
     """Read linked tables from a SQLite or DuckDB file, which is opened read-only.
 
@@ -239,17 +208,15 @@ def read_database(
     ----------
     database : path
     tables : {name: table or query}
-        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` the result of a query.
-        The order of rows is not defined, so an `OffsetLink` needs its column ``along``.
+        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` the result of a query,
+        which reads nothing but the database. The order of rows is not defined, so an `OffsetLink` needs its column
+        ``along``.
     keys : {table: column}
         The key column of each table. None takes the primary keys that the database declares.
     links : {name: (table, column, table)}
         As for `Relational`. None takes the foreign keys that the database declares between these tables; a link has the
         name of its column, or ``table.column`` if several tables have a column of that name.
     observed, ignore, templates : as for `Relational`
-    other_files : bool
-        Whether queries, and views of the database, may read other files, as DuckDB's ``read_csv`` does. They then read
-        whatever this process can read: permit it only for queries that you trust.
 
     Returns
     -------
@@ -267,57 +234,37 @@ def read_database(
     """
     if not tables:
         raise DataError("No tables were given: pass tables={name: table or query, ...}.")
-    frames, named = {}, {}
-    with connect(database, other_files=other_files) as opened:
+    frames, name_of = {}, {}
+    with connect(database) as opened:
         for name, text in tables.items():
-            table = _find_table(opened, text)
+            wanted = text.casefold().removeprefix("main.")
+            table = next((table for table in opened.tables if table.casefold() == wanted), None)
+            if table is None and not _QUERY.match(text):
+                rest = len(opened.tables) - SHOWN_TABLES
+                shown = ", ".join(list(opened.tables)[:SHOWN_TABLES]) or "none"
+                raise DataError(
+                    f"{opened.place}: there is no table {text!r}; tables: {shown}"
+                    f"{f' and {rest} more' if rest > 0 else ''}. A query must begin with SELECT."
+                )
             frames[name] = opened.query(text, name) if table is None else opened.table(table)
             if frames[name].height == 0:
                 raise DataError(f"{opened.place}: table {name!r} has no rows.")
             if table is not None:
-                named.setdefault(table, name)
-        primary, declared = opened.declared_keys()
-    foreign = [(named[a], column, named[b], key) for a, column, b, key in declared if a in named and b in named]
+                name_of.setdefault(table, name)
+    foreign = [(name_of[a], c, name_of[b], key) for a, c, b, key in opened.foreign if {a, b} <= name_of.keys()]
     if keys is None:
-        keys = {named[table]: column for table, column in primary.items() if table in named}
+        keys = {name_of[table]: column for table, column in opened.primary.items() if table in name_of}
         for _, _, to, referred in foreign:  # a table without a primary key has the column that foreign keys reference
             keys.setdefault(to, referred)
-    links = _declared_links(foreign, keys) if links is None else links
+    if links is None:
+        links, columns = {}, [column for _, column, _, _ in foreign]
+        for table, column, to, referred in foreign:
+            if keys.get(to) != referred:
+                raise DataError(
+                    f"Column {column!r} of table {table!r} is declared to reference {referred!r} of table {to!r}, "
+                    f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
+                )
+            name = column if columns.count(column) == 1 else f"{table}.{column}"
+            name = name if "_".join(name.split()) not in links else f"{name}.{to}"
+            links["_".join(name.split())] = (table, column, to)  # the name of a link has no spaces
     return Relational(frames, keys=keys, links=links, observed=observed, ignore=ignore, templates=templates)
-
-
-def _find_table(database: SQLiteFile | DuckDBFile, text: str) -> str | None:
-    """Return the table with a name, with or without its schema and in any case; None if the text is a query."""
-    wanted = text.casefold().removeprefix("main.")
-    fits = [table for table in database.tables if wanted == table.casefold()]
-    fits = fits or [table for table in database.tables if wanted == table.casefold().partition(".")[2]]
-    fits = [table for table in fits if table == text] or fits
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
-        raise DataError(f"{database.place}: {text!r} is ambiguous ({', '.join(fits)}): add the schema to the name.")
-    if _QUERY.match(text):
-        return None
-    rest = len(database.tables) - SHOWN_TABLES
-    shown = ", ".join(database.tables[:SHOWN_TABLES]) or "none"
-    raise DataError(
-        f"{database.place}: there is no table {text!r}; tables: {shown}{f' and {rest} more' if rest > 0 else ''}. A "
-        "query must begin with SELECT."
-    )
-
-
-def _declared_links(
-    foreign: Sequence[tuple[str, str, str, str]], keys: Mapping[str, str]
-) -> dict[str, tuple[str, str, str]]:
-    links: dict[str, tuple[str, str, str]] = {}
-    columns = [column for _, column, _, _ in foreign]
-    for table, column, to, referred in foreign:
-        if keys.get(to) != referred:
-            raise DataError(
-                f"Column {column!r} of table {table!r} is declared to reference {referred!r} of table {to!r}, "
-                f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
-            )
-        name = column if columns.count(column) == 1 else f"{table}.{column}"
-        name = name if "_".join(name.split()) not in links else f"{name}.{to}"
-        links["_".join(name.split())] = (table, column, to)  # the name of a link has no spaces
-    return links

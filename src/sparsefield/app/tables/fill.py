@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import FileFormat
 from sparsefield.app.tables.values import (
     SAMPLE_ROWS,
     date_formats,
@@ -23,6 +23,7 @@ from sparsefield.app.tables.values import (
 from sparsefield.data.column_types import DATED
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.text import count
 
 OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""
@@ -61,7 +62,7 @@ class TableToFill:
         """
         columns, variables = [], {variable.name: variable for variable in self.schema.targets}
         for name, missing in self.missing.items():
-            labels = plain_labels(variables[name], answer[name])
+            labels = _plain_labels(variables[name], answer[name])
             if self.format.is_text:
                 labels = self._as_text(variables[name], labels, (dates or {}).get(name, ""))
             if name in self.cells.columns:
@@ -98,7 +99,10 @@ class TableToFill:
 
 
 def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> TableToFill:
-    """Convert a table, whose cells may be text, for a model; messages mention the ``name`` of one of several tables."""
+    """Convert a table, whose cells may be text, for a model; messages mention the ``name`` of one of several tables.
+
+    Values that do not occur in training are null in the converted table, with a warning, but not missing: they stay.
+    """
     the_table = f"Table {name!r}" if name else "The table"
     columns, missing, added = {}, {}, []
     # Computed for all columns at once, because polars is slow for thousands of single columns.
@@ -109,17 +113,30 @@ def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: 
             missing[variable.name] = all_missing
             continue
         if variable.name in missing_of:
-            column, missing_cell = cells[variable.name], missing_of[variable.name]
+            column, is_missing = cells[variable.name], missing_of[variable.name]
         elif variable.role == "observed":
             raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs: add it.")
         else:
             added.append(variable.name)
             # Text is read as dates where the model has dates, also if there is none.
             column = pl.Series(variable.name, [None] * cells.height, dtype=pl.String if variable.dtype else pl.Null)
-            missing_cell = all_missing
-        columns[variable.name] = _with_type_of(variable, column, missing_cell, name, found)
-        if variable.role == "target" and missing_cell.any():
-            missing[variable.name] = missing_cell
+            is_missing = all_missing
+        columns[variable.name] = values = _typed(variable, column.set(is_missing, None), found)
+        unknown = column.filter(values.is_null() & ~is_missing)
+        if len(unknown) and variable.numeric:
+            raise DataError(
+                f"{_place(variable, name)} is numeric in the model, but holds {unknown[0]!r} in the table: correct the "
+                "cell, or leave it empty."
+            )
+        if len(unknown):
+            warnings.warn(
+                f"{_place(variable, name)} has {count(len(unknown), 'cell')} with values that do not occur in training "
+                f"(such as {unknown[0]!r}); they are treated as missing and left unchanged.",
+                UnknownStateWarning,
+                stacklevel=2,
+            )
+        if variable.role == "target" and is_missing.any():
+            missing[variable.name] = is_missing
     if added:
         what = f"has no column {added[0]!r}; it is added and filled"
         if len(added) > 1:
@@ -141,40 +158,15 @@ def refuse_unknown_states(cells: pl.DataFrame, schema: Schema, found: FileFormat
         unknown = [cell for cell, label in values if label not in known]
         if unknown:
             states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
-            more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
+            states += f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
             raise DataError(
-                f"{_place(variable, name)} has {_cells(len(unknown))} with values that are not states of the model, "
-                f"such as {unknown[0]!r}; its states are {states}{more}: correct these cells, or leave them empty."
+                f"{_place(variable, name)} has {count(len(unknown), 'cell')} with values that are not states of the "
+                f"model, such as {unknown[0]!r}; its states are {states}: correct these cells, or leave them empty."
             )
 
 
 def _place(variable: Variable, table: str) -> str:
     return f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
-
-
-def _cells(number: int) -> str:
-    return f"{number:,} cell" + "s" * (number != 1)
-
-
-def _with_type_of(
-    variable: Variable, column: pl.Series, missing: pl.Series, table: str, found: FileFormat
-) -> pl.Series:
-    """Convert a column to the type of the model's states; missing values and unknown text become null."""
-    values = _typed(variable, column.set(missing, None), found)
-    unknown = column.filter(values.is_null() & ~missing)
-    if len(unknown) and variable.numeric:
-        raise DataError(
-            f"{_place(variable, table)} is numeric in the model, but holds {unknown[0]!r} in the table: correct the "
-            "cell, or leave it empty."
-        )
-    if len(unknown):
-        warnings.warn(
-            f"{_place(variable, table)} has {_cells(len(unknown))} with values that do not occur in training "
-            f"(such as {unknown[0]!r}); they are treated as missing and left unchanged.",
-            UnknownStateWarning,
-            stacklevel=2,
-        )
-    return values
 
 
 def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Series:
@@ -183,10 +175,17 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
         return values
     if values.dtype == pl.String:
         values = values.str.strip_chars()
-    dates = DATED.fullmatch(variable.dtype) if values.dtype == pl.String else None
-    if dates and dates[1] in ("date", "datetime"):
-        times = _times_of(variable, values, found.date_order)
-        return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])
+        dates = DATED.fullmatch(variable.dtype)
+        if dates and dates[1] in ("date", "datetime"):
+            formats = date_formats(values, found.date_order)
+            if len(formats) > 1:
+                raise DataError(
+                    f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: "
+                    "give --set read.dates=day-first or --set read.dates=month-first."
+                )
+            times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
+            times = times.cast(pl.Datetime("us"))
+            return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])
     kinds = {type(state) for state in variable.states} or {float}
     if kinds == {str}:
         words = values.cast(pl.String)
@@ -195,28 +194,16 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
     if str in kinds:  # numbers and text
         known = {str(state): state for state in variable.states}
         return pl.Series(values.name, [known.get(word) for word in values.cast(pl.String)], dtype=pl.Object)
-    if kinds == {bool} and values.dtype == pl.String:
-        return values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     if kinds == {bool}:
-        return values.cast(pl.Boolean)
+        truth = {"true": True, "false": False}
+        is_text = values.dtype == pl.String
+        return values.str.to_lowercase().replace_strict(truth, default=None) if is_text else values.cast(pl.Boolean)
     if values.dtype == pl.String:
         return numbers_of(values, found.decimal, known=True)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 
-def _times_of(variable: Variable, values: pl.Series, order: str | None) -> pl.Series:
-    """Return dates kept as text as times; null where a cell is none."""
-    formats = date_formats(values, order)
-    if len(formats) > 1:
-        raise DataError(
-            f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: give "
-            "--set read.dates=day-first or --set read.dates=month-first."
-        )
-    times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
-    return times.cast(pl.Datetime("us"))
-
-
-def plain_labels(variable: Variable, labels: pl.Series) -> pl.Series:
+def _plain_labels(variable: Variable, labels: pl.Series) -> pl.Series:
     """Return labels as integers if the states are whole numbers, and as text if they are numbers and text."""
     if labels.dtype.is_temporal() or labels.dtype in (pl.Categorical, pl.Enum):
         return labels
@@ -253,20 +240,12 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, tuple[Sequenc
     types = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
     parts, variables = [pl.DataFrame(schema=types)], {variable.name: variable for variable in prepared.schema.targets}
     for name, missing in prepared.missing.items():
-        variable = variables[name]
         states, shares = beliefs[name]
-        rows = np.flatnonzero(missing.to_numpy())
+        rows, has_bins = np.flatnonzero(missing.to_numpy()), variables[name].numeric and not variables[name].dtype
         labels = [
-            str(state).replace(".", prepared.format.decimal)
-            if isinstance(state, float) or (variable.numeric and not variable.dtype)
-            else str(state)
+            str(state).replace(".", prepared.format.decimal) if has_bins or isinstance(state, float) else str(state)
             for state in states
         ]
-        lines = {
-            "row": np.repeat(rows + 1, len(labels)),
-            "column": [name] * (len(rows) * len(labels)),
-            "state": labels * len(rows),
-            "probability": shares[rows].ravel(),
-        }
-        parts.append(pl.DataFrame(lines, schema=types))
+        columns = np.repeat(rows + 1, len(labels)), [name] * (len(rows) * len(labels)), labels * len(rows)
+        parts.append(pl.DataFrame(dict(zip(types, (*columns, shares[rows].ravel()), strict=True)), schema=types))
     return pl.concat(parts).sort("row", maintain_order=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import polars.selectors as cs
 
-from sparsefield.app.tables.source import FileFormat
+from sparsefield.app.tables.read_options import FileFormat
 from sparsefield.app.tables.text import check_header, with_types
+from sparsefield.app.tables.values import as_whole
 from sparsefield.errors import DataError
 
 STATISTICAL = {"spss": "read_sav", "stata": "read_dta", "sas": "read_sas7bdat", "sas-transport": "read_xport"}
@@ -25,15 +25,7 @@ NEED = "pip install 'sparsefield[files]'"
 
 
 def read_typed(data: bytes, path: Path, kind: str, name: str) -> pl.DataFrame:
-    """Read a file whose columns have types.
-
-    Parameters
-    ----------
-    data : content of the file
-    path : a file with the content
-    kind : "parquet", "arrow", "arrow-stream", "jsonl", or one of `STATISTICAL`
-    name : name of the file, for messages
-    """
+    """Read a file whose columns have types; ``path`` is a file with the content, ``name`` its name in messages."""
     if kind in STATISTICAL:
         table = _read_statistical(path, kind, name)
     elif kind == "parquet":
@@ -52,15 +44,7 @@ def read_typed(data: bytes, path: Path, kind: str, name: str) -> pl.DataFrame:
 
 
 def read_sheet(data: bytes, name: str, sheet: str | None, found: FileFormat) -> tuple[pl.DataFrame, FileFormat]:
-    """Read a sheet of a spreadsheet, and say which; its cells are typed as those of text are.
-
-    Parameters
-    ----------
-    data : the file
-    name : its name, for messages
-    sheet : name of the sheet; None if there is only one
-    found : format with the options for the header, missing words and dates
-    """
+    """Read a sheet of a spreadsheet, and say which; its cells are typed as those of text are, as ``found`` says."""
     try:
         import fastexcel
     except ImportError:
@@ -78,12 +62,10 @@ def read_sheet(data: bytes, name: str, sheet: str | None, found: FileFormat) -> 
         cells = cells.slice(1)
     cells.columns = names
     table, found = with_types(cells.filter(~pl.all_horizontal(pl.all().is_null())), found)
-    # Spreadsheets store dates as times at midnight.
-    times = table.select(cs.datetime())
-    dates = [
-        one.name for one in times.get_columns() if (one == one.dt.truncate("1d")).all() and one.is_not_null().any()
-    ]
-    return table.with_columns(pl.col(dates).cast(pl.Date)), replace(found, table=sheet)
+    for column in table.get_columns():  # spreadsheets store dates as times at midnight
+        if column.dtype == pl.Datetime and column.is_not_null().any() and (column == column.dt.truncate("1d")).all():
+            table = table.with_columns(column.cast(pl.Date))
+    return table, replace(found, table=sheet)
 
 
 def choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> str:
@@ -130,9 +112,7 @@ def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: b
     if column.dtype == pl.String:
         column = column.set(column.str.strip_chars() == "", None)
     if column.dtype.is_float():
-        column = column.fill_nan(None)
-        whole = column.cast(pl.Int64, strict=False)
-        column = whole if column.null_count() < len(column) and (column == whole).all() else column
+        column = as_whole(column.fill_nan(None))
     if column.dtype.is_numeric():  # Stata labels its missing values .a to .z by letters
         labels = {value: label for value, label in labels.items() if not isinstance(value, str)}
     used = set(column.drop_nulls())

@@ -6,12 +6,12 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 
-from sparsefield.app.tables.formats import polars_errors
+from sparsefield.app.tables.formats import one_line, polars_errors
 from sparsefield.app.tables.read import PARQUET, is_parquet
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_checks import as_checked_csr
@@ -20,11 +20,8 @@ from sparsefield.errors import DataError
 LARGE, MAX_EXPANSION = 2**28, 200
 """Bytes, and ratio to the size of its file, beyond which the content of an ``.npz`` file is refused."""
 
-CELLS_OF_BLOCK = 2**21
-"""Cells of a Parquet file that are dense in memory at a time."""
-
-MIN_BLOCK_ROWS = 1024
-"""The fewest rows that are read at a time, because each read has a fixed cost."""
+CELLS_OF_BLOCK, MIN_BLOCK_ROWS = 2**21, 1024
+"""Cells of a Parquet file that are dense in memory at a time, and the fewest rows, since each read has a cost."""
 
 SHOWN_COLUMNS = 5
 
@@ -41,30 +38,23 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     try:
-        _refuse_expansion(path)
+        with zipfile.ZipFile(path) as archive:
+            content, size = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
+        if content > LARGE and content > MAX_EXPANSION * size:
+            raise DataError(
+                f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no "
+                "matrix of data does: if it is genuine, save it with compressed=False."
+            )
+        refuse_beyond_available(2.0 * content, f"{path}: the matrix")
         matrix = sp.load_npz(path)  # which never unpickles
     except DataError:
         raise
     except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         raise DataError(
-            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({reason}): write "
-            "it again."
+            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({one_line(error)}"
+            "): write it again."
         ) from None
     return as_checked_csr(matrix, str(path))
-
-
-def _refuse_expansion(path: Path) -> None:
-    """Refuse an archive whose content is far larger than its file, or than the memory."""
-    with zipfile.ZipFile(path) as archive:
-        content = sum(entry.file_size for entry in archive.infolist())
-    size = path.stat().st_size
-    if content > LARGE and content > MAX_EXPANSION * size:
-        raise DataError(
-            f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no matrix "
-            "of data does: if it is genuine, save it with compressed=False."
-        )
-    refuse_beyond_available(2.0 * content, f"{path}: the matrix")
 
 
 def read_sparse(
@@ -98,8 +88,6 @@ def read_sparse(
     >>> matrix.shape, matrix.nnz, names
     ((4, 2), 4, ('bread', 'milk'))
     """
-    import polars as pl
-
     files = parquet_files(path)
     names = tuple(parquet_columns(files) if columns is None else columns)
     rows = max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
@@ -107,7 +95,14 @@ def read_sparse(
     for file in files:
         with polars_errors(file):
             table = pl.scan_parquet(file, glob=False).select(names)
-            _refuse_other_types(file, table.collect_schema())
+            types = table.collect_schema().items()
+            other = [f"{name!r} ({dtype})" for name, dtype in types if dtype != pl.Boolean and not dtype.is_numeric()]
+            if other:
+                raise DataError(
+                    f"{file}: a sparse matrix has columns of 0 and 1, and these are others: "
+                    f"{', '.join(other[:SHOWN_COLUMNS])}{', ...' * (len(other) > SHOWN_COLUMNS)}. Leave them out "
+                    "(columns=, at the command line --id), or read the file as a table."
+                )
             n_rows = table.select(pl.len()).collect().item()
             for start in range(0, n_rows, rows):
                 cells = table.slice(start, rows).collect().to_numpy()
@@ -139,8 +134,6 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
 
 def parquet_columns(files: Sequence[Path]) -> list[str]:
     """Return the column names, which must be the same in all files; their order may differ."""
-    import polars as pl
-
     first: list[str] = []
     for file in files:
         with polars_errors(file):
@@ -153,29 +146,16 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
     return first
 
 
-def _refuse_other_types(file: Path, types: Any) -> None:
-    """Refuse columns of text, dates and other types, all of them at once."""
-    import polars as pl
-
-    other = [f"{name!r} ({dtype})" for name, dtype in types.items() if dtype != pl.Boolean and not dtype.is_numeric()]
-    if other:
-        shown = ", ".join(other[:SHOWN_COLUMNS]) + (", ..." if len(other) > SHOWN_COLUMNS else "")
-        raise DataError(
-            f"{file}: a sparse matrix has columns of 0 and 1, and these are others: {shown}. Leave them out "
-            "(columns=, at the command line --id), or read the file as a table."
-        )
-
-
 def _refuse_other_values(file: Path, names: Sequence[str], cells: np.ndarray, first_row: int) -> None:
     """Refuse missing cells and numbers other than 0 and 1, in all columns of a block at once."""
     valid = (cells == 0) | (cells == 1)
     if valid.all():
         return
-    wrong = np.flatnonzero(~valid.all(axis=0))
+    wrong = np.flatnonzero(~valid.all(axis=0)).tolist()
     rows = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
     shown = [
         f"column {names[k]!r} has {cells[row, k]} in row {first_row + row:,}"
-        for k, row in zip(wrong[:SHOWN_COLUMNS].tolist(), rows, strict=True)
+        for k, row in zip(wrong, rows, strict=False)
     ]
     more = f", and {len(wrong) - SHOWN_COLUMNS:,} more columns" if len(wrong) > SHOWN_COLUMNS else ""
     raise DataError(

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.app.tables.source import TITLES, FileFormat, Source
+from sparsefield.app.tables.read_options import TITLES, FileFormat, ReadOptions, Source
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -45,6 +44,11 @@ _SIGNATURES = (
 
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh91AY&SY": "bzip2", b"\xfd7zXZ\x00": "xz"}
 
+_OPTIONS_OF_KIND = {
+    "csv": ("header", "separator", "encoding", "decimal", "dates"),
+    "sheet": ("header", "dates", "sheet", "table"),
+    **dict.fromkeys(("sqlite", "duckdb"), ("sheet", "table")),
+}
 _NO_TABLE = "this is no table that can be read: save the table as CSV, Parquet or Excel"
 
 
@@ -169,30 +173,28 @@ def read_content(path: Path | str) -> FileContent:
     compression = next((word for start, word in _COMPRESSIONS.items() if data.startswith(start)), None)
     if compression is None:
         return FileContent(name, path, data, is_file=path.is_file())
+    import bz2
+    import gzip
+    import lzma
+
     try:
-        return FileContent(name, path, _decompress(data, compression), compression, is_file=False)
+        if compression == "zstd":
+            import zstandard
+
+            data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
+        else:
+            data = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
     except ImportError:
         raise DataError(f"{name}: this file is compressed with zstd: pip install 'sparsefield[files]'.") from None
     except Exception as error:  # each library has its own errors
         line = " ".join(str(error).split()).rstrip(".")
         raise DataError(f"{name}: this {compression} file is damaged ({line}): copy or download it again.") from None
-
-
-def _decompress(data: bytes, compression: str) -> bytes:
-    import bz2
-    import gzip
-    import lzma
-
-    if compression == "zstd":
-        import zstandard
-
-        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
-    return {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
+    return FileContent(name, path, data, compression, is_file=False)
 
 
 def kind_of(data: bytes, name: str) -> str:
     """Return the kind of a file with a table, a key of `TITLES`; refuse files that hold none."""
-    from sparsefield.app.tables.encoding import wide_encoding
+    from sparsefield.app.tables.text import wide_encoding
 
     head = data[:HEAD_BYTES]
     is_wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
@@ -200,13 +202,24 @@ def kind_of(data: bytes, name: str) -> str:
     for place, mark, kind in _SIGNATURES:
         if head.startswith(mark, place) and (control or kind in ("spss", "stata", "sas-transport")):
             return kind
-    if head.startswith(b"PK\x03\x04") and _is_workbook(data):
-        return "sheet"
+    if head.startswith(b"PK\x03\x04"):
+        try:
+            names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+        except zipfile.BadZipFile:
+            names = []
+        if any(name.startswith("xl/") for name in names) or "content.xml" in names:
+            return "sheet"
     if len(head) > 10 and head[0] in range(105, 116) and head[1] in (1, 2) and head[2:4] in (b"\x01\x00", b"\x01\x01"):
         return "stata"  # formats 105 to 115: a version, the order of bytes, the type 1, and a zero
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"{") and _is_json_object(start):
-        return "jsonl"
+    if start.startswith(b"{"):
+        line, newline, _ = start.partition(b"\n")
+        try:
+            is_object = isinstance(json.loads(line), dict)
+        except (ValueError, RecursionError):  # a first line that is too long to see may be an object
+            is_object = not newline and len(start) > HEAD_BYTES // 2
+        if is_object:
+            return "jsonl"
     if start.startswith((b"{", b"[{", b"[\n")):
         raise DataError(f"{name}: {_NO_TABLE}, or one JSON object per line.")
     if head[8:10] == b'{"' and control:
@@ -216,35 +229,14 @@ def kind_of(data: bytes, name: str) -> str:
     return "csv"
 
 
-def _is_workbook(data: bytes) -> bool:
-    try:
-        names = zipfile.ZipFile(io.BytesIO(data)).namelist()
-    except zipfile.BadZipFile:
-        return False
-    return any(name.startswith("xl/") for name in names) or "content.xml" in names
-
-
-def _is_json_object(start: bytes) -> bool:
-    """Return whether the first line is a JSON object, or the begin of one that is too long to see."""
-    line, newline, _ = start.partition(b"\n")
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return not newline and len(start) > HEAD_BYTES // 2
-
-
 def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
     """Refuse options that a kind of file does not have, all at once."""
-    has = {
-        "csv": ("header", "separator", "encoding", "decimal", "dates"),
-        "sheet": ("header", "dates", "sheet", "table"),
-        **dict.fromkeys(("sqlite", "duckdb"), ("sheet", "table")),
-    }.get(kind, ())
     options = ("header", "separator", "encoding", "decimal", "dates", "sheet", "table")
-    odd = [option for option in options if getattr(reading, option) is not None and option not in has]
-    if odd:
-        words = " and ".join(f"--set read.{option}" for option in odd)
-        these = "this option" if len(odd) == 1 else "these options"
+    other = [option for option in options if getattr(reading, option) is not None]
+    other = [option for option in other if option not in _OPTIONS_OF_KIND.get(kind, ())]
+    if other:
+        words = " and ".join(f"--set read.{option}" for option in other)
+        these = "this option" if len(other) == 1 else "these options"
         raise DataError(f"{name}: remove {words}: a file of the kind {TITLES[kind]} does not have {these}.")
 
 
@@ -269,7 +261,7 @@ def _read(content: FileContent, kind: str, reading: ReadOptions, *, may_be_empty
                     from sparsefield.app.tables.database import connect
 
                     with connect(path, place=name) as database:
-                        sheet = choose(database.tables, sheet, name, "table")
+                        sheet = choose(list(database.tables), sheet, name, "table")
                         cells = database.table(sheet)
                 else:
                     cells, sheet = read_typed(content.data, path, kind, name), None

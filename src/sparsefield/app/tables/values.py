@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 import polars.selectors as cs
+
+if TYPE_CHECKING:
+    from sparsefield.data.frames import Source
 
 SAMPLE_ROWS = 1000
 """How many cells are tried first, because most columns of text show in their first rows that they are."""
@@ -37,7 +43,7 @@ def is_missing_text(cells: pl.Expr, words: Sequence[str]) -> pl.Expr:
     """Return whether cells of text are missing: null, or a word, also between spaces or as -99.0 for -99."""
     bare = cells.str.strip_chars()
     missing = bare.is_in(list({word.strip() for word in words}))
-    whole = [re.escape(f"{number:g}") for number in missing_numbers(words) if number.is_integer()]
+    whole = [re.escape(f"{number:.0f}") for number in missing_numbers(words) if number.is_integer()]
     if whole:
         missing = missing | bare.str.contains(rf"^(?:{'|'.join(whole)})[.,]0*$")
     return missing.fill_null(True)
@@ -88,8 +94,14 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") 
     decimal : decimal mark
     """
     table = with_nulls(table.with_columns(cs.string().str.strip_chars()), words)
-    for read in (_as_whole, _as_float if decimal == "." else _as_float_with_comma, _as_boolean):
-        typed = _readable(table.select(cs.string()), read)
+    cells = pl.all()
+    plain = pl.when(~cells.str.contains(".", literal=True)).then(cells).str.replace(",", ".", literal=True)
+    truth = cells.str.to_lowercase().replace_strict(
+        {"true": True, "false": False}, default=None, return_dtype=pl.Boolean
+    )
+    whole, number = cells.cast(pl.Int64, strict=False), (cells if decimal == "." else plain)
+    for values in (whole, number.cast(pl.Float64, strict=False), truth):
+        typed = _readable(table.select(cs.string()), values)
         codes = table.select(cs.by_name(*typed.columns).str.contains(rf"{LEADING_ZERO}|{LONG_NUMBER}").any())
         are_codes = codes.row(0, named=True) if typed.width else {}
         table = table.with_columns(column for column in typed.get_columns() if not are_codes[column.name])
@@ -101,33 +113,15 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") 
     return table
 
 
-def _readable(texts: pl.DataFrame, read: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+def _readable(texts: pl.DataFrame, read: pl.Expr) -> pl.DataFrame:
     """Return the values of the columns whose cells can all be read, the missing ones excepted."""
     names, values = texts.columns, texts
     for rows in (texts.head(SAMPLE_ROWS), texts):
         rows = rows.select(names)
-        values = rows.select(read(pl.all()))
+        values = rows.select(read)
         pairs = zip(values.get_columns(), rows.get_columns(), strict=True)
         names = [column.name for column, text in pairs if column.null_count() == text.null_count()]
     return values.select(name for name in names if values[name].null_count() < values.height)
-
-
-def _as_whole(cells: pl.Expr) -> pl.Expr:
-    return cells.cast(pl.Int64, strict=False)
-
-
-def _as_float(cells: pl.Expr) -> pl.Expr:
-    return cells.cast(pl.Float64, strict=False)
-
-
-def _as_float_with_comma(cells: pl.Expr) -> pl.Expr:
-    plain = pl.when(~cells.str.contains(".", literal=True)).then(cells)
-    return plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-
-
-def _as_boolean(cells: pl.Expr) -> pl.Expr:
-    truth = {"true": True, "false": False}
-    return cells.str.to_lowercase().replace_strict(truth, default=None, return_dtype=pl.Boolean)
 
 
 def numbers_of(cells: pl.Series, decimal: str = ".", *, known: bool = False) -> pl.Series:
@@ -222,3 +216,46 @@ def date_order(formats: dict[str, str]) -> str | None:
     """Return what comes first in all columns whose year is last; None if there are none, or both occur."""
     orders = {"day-first" if form.startswith("%d") else "month-first" for form in formats.values() if form[1] != "Y"}
     return orders.pop() if len(orders) == 1 else None
+
+
+def as_polars(source: Source) -> pl.DataFrame:
+    """Return a frame of numbers, booleans, times and text; categories and other types become text, NaN null."""
+    if source.kind == "polars":
+        frame = nw.to_native(source.native)
+    else:
+        frame = pl.DataFrame([_as_series(source, name) for name in source.names])
+    plain = cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string()
+    columns = []
+    for column in frame.select(~plain).get_columns():
+        if column.dtype.is_decimal():
+            columns.append(column.cast(pl.Float64))
+        elif column.dtype in (pl.Categorical, pl.Enum, pl.Null):
+            columns.append(column.cast(pl.String))
+        else:
+            cells = [None if cell is None else str(cell) for cell in column.to_list()]
+            columns.append(pl.Series(column.name, cells, dtype=pl.String))
+    return frame.with_columns(columns).with_columns(cs.float().fill_nan(None))
+
+
+def _as_series(source: Source, name: str) -> pl.Series:
+    if source.kind not in ("array", "sparse"):
+        try:
+            return source.native[:, source.names.index(name)].to_polars().alias(name)
+        except Exception:  # libraries have no common exception for cells of several types
+            pass
+    raw = source.column(name)
+    values = raw.values.tolist()
+    types = set(map(type, values))
+    if types != {bool} and not types <= {int, float}:
+        values = list(map(str, values))
+    known = pl.Series(name, values, dtype=None if types else pl.String, strict=False)
+    return known.gather(pl.Series(np.cumsum(raw.present) - 1).set(pl.Series(~raw.present), None)).alias(name)
+
+
+def as_whole(column: pl.Series) -> pl.Series:
+    """Return a column of floats as integers if all its values are whole; others as they are."""
+    if not column.dtype.is_float():
+        return column
+    whole = column.cast(pl.Int64, strict=False)
+    is_lossless = whole.null_count() == column.null_count() < len(column) and (column == whole).all()
+    return whole if is_lossless else column

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT
-from sparsefield.app.tables.source import FileFormat, encoding_title
+from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet
+from sparsefield.app.tables.read_options import FileFormat, encoding_title
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import write_atomically
 
@@ -35,8 +37,7 @@ MOST_ROWS, MOST_COLUMNS = 1_048_575, 16_384
 """Size of an Excel sheet, without its header."""
 
 
-@dataclass(frozen=True)
-class OutputFormat:
+class OutputFormat(NamedTuple):
     """The format of an output, by its name."""
 
     kind: str = "csv"
@@ -53,14 +54,13 @@ def find_output_format(path: Path) -> OutputFormat | None:
     >>> find_output_format(Path("filled.tsv.gz"))
     OutputFormat(kind='csv', suffix='.tsv', compression='gzip')
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compression = COMPRESSION_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
-    if compression is not None:
-        suffixes.pop()
-    kind = KIND_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
+    suffixes = ["", *(suffix.lower() for suffix in path.suffixes)]
+    compression = COMPRESSION_OF_SUFFIX.get(suffixes[-1])
+    suffix = suffixes[-1] if compression is None else suffixes[-2]
+    kind = KIND_OF_SUFFIX.get(suffix)
     if kind is None or (compression is not None and kind not in ("csv", "jsonl")):
         return None
-    return OutputFormat(kind, suffixes[-1], compression)
+    return OutputFormat(kind, suffix, compression)
 
 
 def check_output_format(path: Path) -> None:
@@ -81,8 +81,44 @@ def check_output_format(path: Path) -> None:
 
 def is_text_output(path: Path) -> bool:
     """Return whether an output for a table is text with separated cells, as devices and pipes are."""
-    output = find_output_format(path)
-    return output is None or output.kind == "csv"
+    return (find_output_format(path) or OutputFormat()).kind == "csv"
+
+
+def refuse_overwriting_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse outputs that are also inputs, by path, by a link, or by standard input, or that are named twice.
+
+    Parameters
+    ----------
+    outputs : files to write; None and ``-`` are ignored
+    inputs : files that are read; None is ignored, ``-`` is standard input, and a folder stands for its Parquet files
+
+    Raises
+    ------
+    DataError
+        With the name of the first such file.
+    """
+    read = {_identity(path): path for path in inputs if path is not None}
+    folders = {path.resolve() for path in read.values() if path.is_dir()}
+    written: set[object] = set()
+    for path in outputs:
+        if path is None or path == STANDARD_OUTPUT:
+            continue
+        own = _identity(path)
+        if own in read or (is_parquet(path) and path.is_file() and folders & set(path.resolve().parents)):
+            what = "standard input" if str(read.get(own)) == STANDARD_INPUT else "one of the files that are read"
+            raise DataError(f"{path}: this is {what}: write to another file.")
+        if own in written:
+            raise DataError(f"{path}: two outputs have this name: give each its own.")
+        written.add(own)
+
+
+def _identity(path: Path) -> object:
+    """Return what two names of one file have in common: device and inode, or the path of a file that is not there."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if str(path) == STANDARD_INPUT else path.stat()
+    except (OSError, ValueError):  # standard input may be no file, as in tests
+        return path if str(path) == STANDARD_INPUT else path.resolve()
+    return status.st_dev, status.st_ino
 
 
 def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None) -> None:
@@ -94,31 +130,30 @@ def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None)
     path : output; ``-`` is standard output
     like : format of the file that was read; text has the same encoding, separator and decimal mark if that was text
     """
-    like = like if like is not None else FileFormat()
+    like = like or FileFormat()
     output = find_output_format(path) or OutputFormat()
     if output.kind == "csv":
         style = like if like.is_text else FileFormat(header=like.header)
-        content = format_text(table, replace(style, separator="\t") if output.suffix in TAB_FILES else style)
+        content = _format_text(table, replace(style, separator="\t") if output.suffix in TAB_FILES else style)
     else:
         content = _typed_content(table, output.kind, path, like)
     if path == STANDARD_OUTPUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        write_atomically(path, compress(content, output.compression))
+        write_atomically(path, _compress(content, output.compression))
 
 
-def format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
+def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
     """Return a table as text in a format; characters that its encoding lacks make it UTF-8."""
     import polars as pl
     import polars.selectors as cs
 
     table = table.with_columns(cs.duration().dt.to_string(), cs.time().dt.to_string("%H:%M:%S%.f"))
     for column in table.select(cs.datetime()).get_columns():
-        days = column.dt.truncate("1d")
         zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
-        form = "%Y-%m-%d" if not zone and (column == days).all() else f"%Y-%m-%d %H:%M:%S%.f{zone}"
-        table = table.with_columns(column.dt.to_string(form))
+        is_date = not zone and (column == column.dt.truncate("1d")).all()
+        table = table.with_columns(column.dt.to_string("%Y-%m-%d" if is_date else f"%Y-%m-%d %H:%M:%S%.f{zone}"))
     if style.decimal == ",":
         table = table.with_columns(cs.float().cast(pl.String).str.replace(".", ",", literal=True))
     text = table.write_csv(
@@ -134,7 +169,7 @@ def format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
             f"The output is in UTF-8, because {encoding_title(style.encoding)}, the encoding of the input, has no "
             f"{text[error.start]!r}.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         return text.encode()
 
@@ -160,7 +195,7 @@ def _typed_content(table: pl.DataFrame, kind: str, path: Path, like: FileFormat)
     return buffer.getvalue()
 
 
-def compress(content: bytes, compression: str | None) -> bytes:
+def _compress(content: bytes, compression: str | None) -> bytes:
     """Return compressed content, the same for the same content."""
     import bz2
     import gzip

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.edge_signs import column_directions, edge_signs
-from sparsefield.analysis.network import Network
+from sparsefield.analysis.network import Network, column_directions, edge_signs
 from sparsefield.data.schema import Schema, Variable
 
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from surveys import stability_of
 
-from sparsefield import HigherOrder, MarkovField, Relational, RelationalField, Solver
-from sparsefield.analysis.network import EDGES_PER_NODE, Network
+from sparsefield import Features, MarkovField, Relational, RelationalField, Solver
+from sparsefield.analysis.feature_sentences import Feature, name_features
+from sparsefield.analysis.network import Network
 from sparsefield.app.datasets import make_markov_field
+
+
+@pytest.fixture(scope="module")
+def field() -> MarkovField:
+    """Return a field of three binary columns and one of three states."""
+    rng = np.random.default_rng(0)
+    rain = rng.random(300) < 0.5
+    wet, tired = (np.where(rng.random(300) < 0.2, ~rain, rain) for _ in range(2))
+    age = np.where(tired, "old", rng.choice(["young", "middle", "old"], 300))
+    return MarkovField(l1=2.0).fit(pl.DataFrame({"rain": rain, "wet": wet, "tired": tired, "age": age}))
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +43,10 @@ def people() -> RelationalField:
     return RelationalField(l1=0.5).fit(data)
 
 
+def features_of(network: Network, edge: int) -> list[Feature]:
+    return name_features(network.field, network.feature_numbers(edge))
+
+
 def test_edges_are_those_of_the_estimator(field: MarkovField) -> None:
     network = Network(field.field_)
     edges = {frozenset((a, b)): strength for a, b, strength in field.edges_.iter_rows()}
@@ -41,67 +54,52 @@ def test_edges_are_those_of_the_estimator(field: MarkovField) -> None:
     found = {}
     for number in range(network.n_variables):
         strengths = []
-        for one in network.neighbors(number, 100):
-            found[frozenset((network.labels[number], one.label))] = one.edge.strength
-            strengths.append(one.edge.strength)
+        for edge in network.edges_of(number):
+            found[frozenset(network.labels[end] for end in edge.ends)] = edge.strength
+            strengths.append(edge.strength)
         assert strengths == sorted(strengths, reverse=True)
-        assert network.degree(number) == len(strengths)
     assert found == pytest.approx(edges)
 
 
-def test_weights_of_a_neighbor_are_those_of_the_features(field: MarkovField) -> None:
+def test_weights_of_an_edge_are_those_of_the_features(field: MarkovField) -> None:
     network = Network(field.field_)
     told = {}
     for row in field.features_.filter(pl.col("variable_b").is_not_null()).iter_rows(named=True):
         ends = [(row["variable_a"], str(row["state_a"])), (row["variable_b"], str(row["state_b"]))]
         told[frozenset(ends)] = row["weight"]
     found = {}
-    for number in range(network.n_variables):
-        for one in network.neighbors(number, 100):
-            for feature in one.features:
-                states = {term.column: str(term.state) for term in feature.terms}
-                assert set(states) == {network.labels[number], one.label}
-                found[frozenset(states.items())] = feature.weight
-            signs = {np.sign(feature.weight) for feature in one.features}
-            binary = "age" not in (network.labels[number], one.label)  # age has three states
-            assert one.edge.sign == (signs.pop() if len(signs) == 1 and binary else 0)
+    for k in range(len(network.strengths)):
+        names, features = {network.labels[end] for end in network.ends[k]}, features_of(network, k)
+        for feature in features:
+            states = {term.column: str(term.state) for term in feature.terms}
+            assert set(states) == names
+            found[frozenset(states.items())] = feature.weight
+        signs = {np.sign(feature.weight) for feature in features}
+        assert network.signs[k] == (
+            signs.pop() if len(signs) == 1 and "age" not in names else 0
+        )  # age has three states
     assert found == pytest.approx(told)
 
 
 def test_conjunctions_join_each_pair_of_their_variables() -> None:
     bits = np.random.default_rng(0).integers(0, 2, (1000, 4))
     bits[:, 2] = bits[:, 0] ^ bits[:, 1]
-    model = MarkovField(l1=20.0, max_order=HigherOrder(max_order=3, expand="all")).fit(bits)
+    model = MarkovField(l1=20.0, features=Features(max_order=3, expand="all")).fit(bits)
     assert len(model.field_.conjunctions)
     network = Network(model.field_)
-    first = {one.label: one for one in network.neighbors(0, 10)}
-    assert set(first) >= {"x1", "x2"}
-    assert {term.column for feature in first["x1"].features for term in feature.terms} >= {"x1", "x2"}
+    first = {max(edge.ends): edge.number for edge in network.edges_of(0)}
+    assert set(first) >= {1, 2}
+    assert {term.column for feature in features_of(network, first[1]) for term in feature.terms} >= {"x1", "x2"}
 
 
 def test_linked_tables_name_their_tables_and_their_links(people: RelationalField) -> None:
     network = Network(people.field_)
     assert network.labels[:2] == ["person.smokes", "visit.fun"]
-    neighbors = {one.label: one for one in network.neighbors(0, 10)}
-    assert "visit.fun" in neighbors
-    assert neighbors["visit.fun"].edge.template == neighbors["visit.fun"].features[0].template == "across who"
+    (edge,) = [edge for edge in network.edges_of(0) if set(edge.ends) == {0, 1}]
+    assert edge.template == features_of(network, edge.number)[0].template == "across who"
     edges = people.edges_.filter(pl.col("table_a") != pl.col("table_b"))
     assert len(network.strengths) >= len(edges)
     assert set(network.overview(10).names) >= {"person.smokes", "visit.fun"}
-
-
-@pytest.mark.parametrize("limit", [1, 5, 25, 60])
-def test_a_neighborhood_is_bounded_and_takes_the_strongest_first(wide: Network, limit: int) -> None:
-    part = wide.neighborhood([7], limit)
-    assert len(part.nodes) == limit
-    assert part.nodes[0] == 7
-    near = [edge.other_end(7) for edge in wide.edges_of(7)]
-    assert list(part.nodes[1 : len(near) + 1]) == near[: limit - 1]
-    assert part.left_out == max(0, len(near) - (limit - 1))
-    assert len(part.edges) <= EDGES_PER_NODE * limit + len(near)
-    among = {frozenset(ends) for ends in wide.ends[part.edges].tolist()}
-    assert {frozenset((7, k)) for k in near[: limit - 1]} <= among
-    assert all(pair <= set(part.nodes) for pair in among)
 
 
 def test_the_overview_has_the_strongest_edges(wide: Network) -> None:
@@ -114,27 +112,7 @@ def test_the_overview_has_the_strongest_edges(wide: Network) -> None:
 def test_a_field_without_edges_still_shows_its_variables() -> None:
     network = Network(make_markov_field(5, 1, neighbors=0, burn_in=1, thin=1).field.field_)
     assert network.overview(10).nodes == (0, 1, 2, 3, 4)
-    assert network.neighborhood([2], 10).nodes == (2,)
-    assert network.neighbors(2, 10) == []
-
-
-def test_names_are_found_beginnings_first(wide: Network) -> None:
-    assert [wide.labels[k] for k in wide.find("X12", 4)] == ["x12", "x120", "x121", "x122"]
-    assert wide.find("nothing", 4) == []
-    assert len(wide.find("", 30)) == 30
-
-
-def test_stability_is_that_of_each_feature(field: MarkovField) -> None:
-    assert Network(field.field_).stability is None
-    shares = np.linspace(0, 1, len(field.field_.weights)).tolist()
-    told = replace(field.field_, record=msgspec.structs.replace(field.field_.record, stability=stability_of(shares)))
-    network = Network(told)
-    assert network.stability is not None
-    neighbors = [one for number in range(network.n_variables) for one in network.neighbors(number, 9)]
-    weights = dict(zip(field.field_.weights.tolist(), shares, strict=True))
-    assert neighbors
-    for feature in (feature for one in neighbors for feature in one.features):
-        assert network.stability[feature.number] == pytest.approx(weights[feature.weight])
+    assert network.edges_of(2) == []
 
 
 def test_features_of_different_templates_make_different_edges() -> None:
@@ -158,9 +136,8 @@ def test_features_of_different_templates_make_different_edges() -> None:
     assert [network.edge(k).template for k in (0, 1)] == [across[0], "within t"]
     whole = network.edge_subgraph()
     assert whole.names == ["t.a", "t.b"]
-    assert whole.degrees.tolist() == [1, 1]
     assert whole.total_strengths.tolist() == [7.0, 7.0]
-    assert [one.edge.template for one in network.neighbors(0, 9)] == [across[0], "within t"]
+    assert [edge.template for edge in network.edges_of(0)] == [across[0], "within t"]
 
 
 def test_the_backbone_is_a_maximum_spanning_forest(wide: Network) -> None:

@@ -1,0 +1,375 @@
+"""Refits of the features of a field without L1: the pseudo-likelihood, its optimum, and the sandwich covariance of it.
+
+The pseudo-likelihood is no likelihood: rows enter it once for each variable. So the inverse Hessian is not the
+covariance of the weights; the covariance of the scores of the rows stands between two of them (Godambe).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from sparsefield.data import Arcs, Block, DenseDataset, Layout, SparseDataset, Table, compile_table
+from sparsefield.data.table import join_blocks
+from sparsefield.errors import DataError, OtherTableWarning
+from sparsefield.estimators import FieldEstimator, MarkovField
+from sparsefield.estimators.compiled_rows import compile_rows, read_by_name
+from sparsefield.estimators.training import refit_l2
+from sparsefield.kernels import coded_regressions as kernels
+from sparsefield.kernels.batched_errors import weighted_errors
+from sparsefield.kernels.coded_regressions import CodedRows, RegressionArcs
+from sparsefield.model import Field
+
+FLOAT = np.float32
+"""Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
+
+ABSENT = 1e-6
+"""Number of rows that a state is given at a start where it has none, whose bias would go to minus infinity."""
+
+MIN_CURVATURE = 1e-9
+"""Share of the largest curvature, below which a combination of parameters is not determined: of the biases of all
+states of a variable, only the differences are."""
+
+NEWTON_TOLERANCE = 1e-6
+"""Newton steps end where their decrement, about the distance in standard errors, is below this."""
+
+MAX_STEPS, MAX_HALVINGS = 50, 30
+
+ROWS_AT_A_TIME = 4096
+
+MAX_PARAMETERS = 8000
+"""Largest number of biases and weights whose joint covariance is computed: a matrix of half a gigabyte."""
+
+FEWEST_ROWS = 4
+
+SAME_FREQUENCY = 1e-6
+"""Frequencies that differ by less are equal but for rounding."""
+
+MOST_NAMES = 5
+"""Features or columns that a message names."""
+
+
+def code_rows(layout: Layout, arcs: Arcs, block: Block) -> tuple[CodedRows, RegressionArcs]:
+    """Return the rows of a block of one table and the arcs of features, as kernels take them."""
+    schema, columns = layout.schemas[0], block.beliefs
+    if len(arcs.conjunctions):
+        products = [columns[which[which >= 0]].prod(axis=0) for which in arcs.conjunctions]
+        columns = np.vstack([columns, *products])
+    rows = CodedRows(block.codes, columns, block.weight, schema.target_offsets, schema.coding)
+    return rows, RegressionArcs(*(np.ascontiguousarray(part, dtype=np.int64) for part in arcs[:3]))
+
+
+@dataclass(frozen=True)
+class RefitProblem:
+    """The loss of a refit of fixed features: minus the pseudo-log-likelihood of rows, plus ``l2 theta^2 / 2``.
+
+    Parameters theta are the biases of all target columns, then the weights of the features.
+    """
+
+    layout: Layout
+    rows: CodedRows
+    """Complete rows of the one table."""
+    arcs: RegressionArcs
+    l2: np.ndarray
+    """(parameters,)"""
+
+    @classmethod
+    def of(cls, estimator: FieldEstimator, table: Table) -> RefitProblem:
+        """Return the refit of the features of a fitted estimator to complete rows; too few are refused."""
+        if table.n_rows < FEWEST_ROWS:
+            raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
+        field, l2 = estimator.field_, refit_l2(estimator)
+        on_biases = table.schema.unseen | estimator.resolve("features").penalize_biases
+        strengths = np.concatenate([l2 * on_biases, np.full(len(field.features), float(l2))])
+        arcs = field.layout.arcs(field.features)
+        return cls(field.layout, *code_rows(field.layout, arcs, join_blocks(table.blocks)), strengths)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows.weight)
+
+    @property
+    def n_biases(self) -> int:
+        """Number of biases, which are the first parameters."""
+        return self.layout.n_target_columns
+
+    def subset(self, chosen: np.ndarray) -> RefitProblem:
+        """Return the refit of the same features to some rows."""
+        codes, columns = (np.ascontiguousarray(part[:, chosen]) for part in (self.rows.codes, self.rows.columns))
+        return replace(self, rows=self.rows._replace(codes=codes, columns=columns, weight=self.rows.weight[chosen]))
+
+    def evaluate(self, theta: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss and its gradient at theta with weights of the rows, (rows,)."""
+        rows, errors, gradient = self.rows._replace(weight=weight), self._errors(self.n_rows), np.empty(len(theta))
+        loss = kernels.evaluate(rows, self.arcs, theta, errors)
+        kernels.set_gradient(rows, self.arcs, errors, theta, self.l2, gradient)
+        return float(loss + 0.5 * self.l2 @ np.square(theta)), gradient
+
+    def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the Hessian of the loss without its penalty, (parameters, parameters)."""
+        hessian = np.zeros((len(theta), len(theta)))
+        kernels.hessian(self.rows._replace(weight=weight), self.arcs, theta, hessian)
+        return hessian
+
+    def scores(self, theta: np.ndarray, chosen: slice) -> np.ndarray:
+        """Return the gradients of the losses of single rows of weight 1, without the penalty, (parameters, rows)."""
+        rows = self.subset(np.arange(self.n_rows)[chosen]).rows
+        scores, errors = np.zeros((len(theta), len(rows.weight))), self._errors(len(rows.weight))
+        kernels.evaluate(rows._replace(weight=np.ones(len(rows.weight))), self.arcs, theta, errors)
+        scores[: self.n_biases] = errors
+        for target, source, feature in zip(*self.arcs, strict=True):
+            scores[self.n_biases + feature] += errors[target] * rows.columns[source]
+        return scores
+
+    def starts(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return points (parameters, batch) near the optima for weights of the rows, from the optimum for all rows.
+
+        Free biases of states change by the logarithms of how much more frequent their states are. Newton steps would
+        take many iterations to move a bias to where the probability of an absent state is negligible.
+
+        Parameters
+        ----------
+        theta : (parameters,)
+        weights : (rows, batch)
+        """
+        points, every = (
+            np.repeat(theta[:, None], weights.shape[1], axis=1),
+            np.column_stack([self.rows.weight, weights]),
+        )
+        total = every.sum(axis=0)
+        for variable, start, stop in self._targets():
+            states = slice(start + variable.n_scores, stop)
+            counts = self.rows.columns[states] @ every
+            # Frequencies are relative to that of the reference state, or to all rows where there is none.
+            others = np.maximum(total - (counts.sum(axis=0) if variable.has_reference else 0.0), 0.0)
+            logs = np.log(counts + ABSENT) - np.log(others + ABSENT)
+            points[states] += (self.l2[states] == 0.0)[:, None] * (logs[:, 1:] - logs[:, :1])
+        return points
+
+    def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the gradients (parameters, batch) at points (parameters, batch), each with its weights of the rows.
+
+        Parameters
+        ----------
+        thetas : (parameters, batch)
+        weights : (rows, batch), in single precision
+        """
+        points, gradient, columns = thetas.astype(FLOAT), self.l2[:, None] * thetas, self._narrow_columns
+        for (variable, start, stop), with_arcs in zip(self._targets(), self._arcs_of_targets, strict=True):
+            designs = [columns[source] for _, source, _ in with_arcs]
+            errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
+            for error, design, (_, _, parameters) in zip(errors, designs, with_arcs, strict=True):
+                np.matmul(design.T, points[parameters], out=error)
+            coded, own = variable.coded.T, [column for column, _, _ in with_arcs]
+            constant = variable.log_base[:, None] + coded.T @ points[start:stop]
+            totals, values = np.empty(constant.shape), columns[start:stop]
+            weighted_errors(errors, coded[own].astype(FLOAT), constant.astype(FLOAT), values[own], weights, totals)
+            gradient[start:stop] += coded @ totals - values @ weights
+            for error, design, (_, _, parameters) in zip(errors, designs, with_arcs, strict=True):
+                gradient[parameters] += design @ error
+        return gradient
+
+    def _targets(self) -> Iterator[tuple[Any, int, int]]:
+        """Yield the target variables with their first and last columns."""
+        offsets = self.rows.offsets.tolist()
+        parts = zip(self.layout.schemas[0].targets, offsets[:-1], offsets[1:], strict=True)
+        return ((variable, start, stop) for variable, start, stop in parts)
+
+    @cached_property
+    def _arcs_of_targets(self) -> list[list[tuple[int, np.ndarray, np.ndarray]]]:
+        """For each target, its columns that have arcs: their numbers in it, sources, and parameters."""
+        order = np.argsort(self.arcs.target, kind="stable")
+        ends = np.searchsorted(self.arcs.target[order], np.arange(self.n_biases + 1))
+        found = []
+        for _, start, stop in self._targets():
+            arcs = [order[ends[column] : ends[column + 1]] for column in range(start, stop)]
+            own = [(c, self.arcs.source[a], self.n_biases + self.arcs.feature[a]) for c, a in enumerate(arcs) if len(a)]
+            found.append(own)
+        return found
+
+    @cached_property
+    def _narrow_columns(self) -> np.ndarray:
+        """The values of all sources in the precision of batches, (sources, rows)."""
+        return self.rows.columns.astype(FLOAT)
+
+    def _errors(self, n_rows: int) -> np.ndarray:
+        return np.empty((self.n_biases, n_rows))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The optimum of a refit."""
+
+    theta: np.ndarray
+    """(parameters,)"""
+    hessian: np.ndarray
+    """(parameters, parameters), without the penalty."""
+    converged: bool
+
+
+def minimize(
+    problem: RefitProblem, start: np.ndarray, weight: np.ndarray, tolerance: float = NEWTON_TOLERANCE
+) -> Estimate:
+    """Return the optimum of a refit with given weights of the rows, by Newton steps with step halving."""
+    theta, (value, gradient) = start, problem.evaluate(start, weight)
+    for _ in range(MAX_STEPS):
+        hessian = problem.hessian(theta, weight)
+        step = solve(hessian + np.diag(problem.l2), gradient)
+        slope = float(gradient @ step)
+        if slope <= tolerance**2:
+            return Estimate(theta, hessian, True)
+        for _ in range(MAX_HALVINGS):
+            new, new_gradient = problem.evaluate(theta - step, weight)
+            if new <= value - 1e-4 * slope:
+                break
+            step, slope = 0.5 * step, 0.5 * slope
+        else:  # rounding errors are larger than what a step would gain
+            return Estimate(theta, hessian, slope <= 1e-6 * abs(value))
+        theta, value, gradient = theta - step, new, new_gradient
+    return Estimate(theta, problem.hessian(theta, weight), False)
+
+
+def solve(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return the Newton step; it is small, but arbitrary, for combinations of parameters that are not determined."""
+    scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
+    scaled = hessian * np.outer(scale, scale)
+    scaled.flat[:: len(scaled) + 1] += MIN_CURVATURE
+    try:
+        return scale * cho_solve(cho_factor(scaled), scale * gradient)
+    except LinAlgError:  # a state has nearly all of the probability: rounding errors exceed its curvature
+        return pseudo_inverse(hessian) @ gradient
+
+
+def pseudo_inverse(matrix: np.ndarray) -> np.ndarray:
+    """Return the inverse of a Hessian, with 0 for combinations of parameters that are not determined."""
+    scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(float).tiny))
+    values, directions = np.linalg.eigh(matrix * np.outer(scale, scale))
+    known = values > MIN_CURVATURE * values[-1]
+    return ((directions[:, known] / values[known]) @ directions[:, known].T) * np.outer(scale, scale)
+
+
+def sandwich(problem: RefitProblem, estimate: Estimate) -> np.ndarray:
+    """Return the covariance of the estimates, (parameters, parameters).
+
+    It is H^-1 J H^-1: H the Hessian with the L2 penalty, and J the covariance of the gradient, from the scores of the
+    rows, which are independent of each other.
+    """
+    count, size = problem.n_rows, len(estimate.theta)
+    products, total = np.zeros((size, size)), np.zeros(size)
+    for start in range(0, count, ROWS_AT_A_TIME):
+        chosen = slice(start, start + ROWS_AT_A_TIME)
+        scores = problem.rows.weight[chosen] * problem.scores(estimate.theta, chosen)
+        products += scores @ scores.T
+        total += scores.sum(axis=1)
+    between = (products - np.outer(total, total) / count) * (count / max(count - 1, 1))
+    inverse = pseudo_inverse(estimate.hessian + np.diag(problem.l2))
+    return inverse @ between @ inverse
+
+
+def compile_refit(
+    estimator: FieldEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    drop_incomplete: bool = False,
+    *,
+    intervals: bool = False,
+) -> tuple[DenseDataset, RefitProblem, int]:
+    """Return the rows, the refit of the features to them, and the number of incomplete rows that were left out.
+
+    What has no uncertainty is refused; ``intervals`` is whether that of weights is wanted, not that of centrality.
+    """
+    rows = rows_without_missing(estimator, X, y, sample_weight, drop_incomplete, intervals=intervals)
+    (table,) = rows.tables
+    warn_of_other_table(estimator.field_, table)
+    if table.has_missing:
+        rows = rows.subset(np.flatnonzero((table.codes() >= 0).all(axis=0)))
+    return rows, RefitProblem.of(estimator, rows.tables[0]), table.n_rows - rows.n_rows
+
+
+def rows_without_missing(
+    estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool, *, intervals: bool
+) -> DenseDataset:
+    """Return the compiled rows, and refuse missing cells unless their rows are dropped."""
+    rows = dense_rows(estimator, X, y, sample_weight)
+    (table,) = rows.tables
+    if table.has_missing and not drop_incomplete:
+        codes = table.codes()
+        names = [variable.name for variable, own in zip(table.schema.targets, codes, strict=True) if (own < 0).any()]
+        ways = "drop_incomplete=True (--drop-incomplete) uses the complete rows alone"
+        if isinstance(estimator, MarkovField):
+            ways = (
+                f"imputations=20 (--imputations 20) imputes them and pools godambe intervals, and {ways}"
+                if intervals
+                else f"{ways}, and the tables of impute can be passed one by one to compare their coefficients"
+            )
+        raise DataError(
+            f"{int((codes < 0).any(axis=0).sum()):,} of {table.n_rows:,} rows have missing cells (columns "
+            f"{list_names(names)}): {ways}."
+        )
+    return rows
+
+
+def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    """Return the compiled rows; what the intervals are not valid for is refused."""
+    problems = list(_refusals(estimator))
+    if problems:
+        raise DataError(" ".join(problems))
+    rows = compile_rows(estimator, X, y, sample_weight=sample_weight)
+    if isinstance(rows, SparseDataset):  # a field with few parameters has few columns
+        source, schema = read_by_name(estimator, X), estimator.field_.schema
+        rows = DenseDataset.single(compile_table(source, schema, sample_weight=rows.table.weight))
+    if not isinstance(rows, DenseDataset):
+        raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
+    return rows
+
+
+def _refusals(estimator: FieldEstimator) -> Iterator[str]:
+    """Yield a sentence for each reason why the field has no intervals."""
+    field = estimator.field_
+    size = len(field.theta)
+    if not field.record.is_learned:
+        yield "The field was given, not learned: fit it to the table."
+    if field.layout.has_latent:
+        yield "The field has latent variables, whose uncertainty is not known: fit without latent=."
+    if estimator.objective != "pl" or estimator.refit == "ml":
+        yield (
+            "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
+            "objective='pl', and refit=True or False."
+        )
+    if size > MAX_PARAMETERS:
+        yield (
+            f"The field has {size:,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
+            "computed: use fewer columns, or a larger l1."
+        )
+
+
+def warn_of_other_table(field: Field, table: Table) -> None:
+    """Warn of a table in which the values of a column are not as frequent as in the table of the fit."""
+    weight, different = table.weight(), []
+    for variable, codes in zip(table.schema.targets, table.codes(), strict=True):
+        counts = np.bincount(codes[codes >= 0], weight[codes >= 0], len(variable.states))
+        if np.abs(counts / max(counts.sum(), 1e-300) - variable.code_frequencies).max(initial=0.0) > SAME_FREQUENCY:
+            different.append(variable.name)
+    if different:
+        known, rows = field.record.n_rows, table.n_rows
+        sizes = f" ({rows:,} rows, and {known:,} in training)" if known != rows else ""
+        warnings.warn(
+            f"This is not the table that the field was learned from{sizes}, or rows have other weights (sample_weight, "
+            f"class_weight): the values of {list_names(different)} are not as frequent. Intervals hold for the rows "
+            "that are given.",
+            OtherTableWarning,
+            stacklevel=4,
+        )
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the first names of a list, quoted, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(repr, names[:MOST_NAMES])) + more

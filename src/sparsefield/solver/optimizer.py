@@ -1,0 +1,134 @@
+"""Optimizer of a working set: orthant-wise L-BFGS steps, and proximal Newton steps while these gain more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsefield.objectives.curvature import MIN_DIAGONAL
+from sparsefield.solver.owlqn import MAX_CHANGE, SUFFICIENT_DECREASE, Point
+from sparsefield.solver.policy import MIN_CONTRACTION
+from sparsefield.solver.proximal_newton import NewtonModel
+from sparsefield.solver.working_set import WorkingSet
+
+ROUNDING = 1e-13
+"""Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
+step gains."""
+
+
+class Optimizer:
+    """One step after the other on a working set, in centered coordinates.
+
+    Steps are those of L-BFGS until they have taken as long as the Hessian of a Newton model would: by then the problem
+    has turned out to be hard. Newton steps follow until they no longer converge fast. Where they gained more than the
+    steps before them, they come first from then on.
+
+    Parameters
+    ----------
+    working_set : which the steps change
+    """
+
+    def __init__(self, working_set: WorkingSet) -> None:
+        self.working_set = working_set
+        self._stage: tuple[object, ...] = ()
+        """Features, rows, penalty and precision of the counters that follow."""
+        self._model: NewtonModel | None = None
+        self._cost: float | None = None
+        self._steps, self._gained = 0, 0.0
+        """L-BFGS steps since the last Newton model, and by how much they have lowered the objective."""
+        self._newton_first = False
+        """Whether Newton models come first, because the last one lowered the objective by more."""
+
+    def step(self, tolerance: float = 0.0) -> bool:
+        """Take one step; return False where no step lowers the objective.
+
+        A violation of optimality below ``tolerance`` is not worth any effort.
+        """
+        working_set = self.working_set
+        self._notice_changes()
+        before, cost = working_set.point.value, self._newton_cost()
+        fresh = self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0))
+        if fresh and cost < np.inf:
+            free = working_set.penalty.l1_of(working_set.n_biases) == 0.0
+            hessians = working_set.problem.regression_hessians(working_set.graphs, working_set.theta, free)
+            self._model, self._steps = NewtonModel(len(working_set.theta), hessians), 0
+        if self._model is not None and self._newton_step(tolerance, cost, fresh):
+            return True
+        self._steps += 1
+        moved = self._quasi_newton_step()
+        self._gained += before - working_set.point.value
+        return moved
+
+    def _notice_changes(self) -> None:
+        """Begin to count again where features, rows, penalties or the precision have changed."""
+        working_set = self.working_set
+        rows = working_set.problem.source.rows
+        stage = working_set.graphs, rows, working_set.penalty, working_set.single_precision
+        if len(self._stage) != len(stage) or any(a is not b for a, b in zip(stage, self._stage, strict=True)):
+            self._stage, self._model, self._cost = stage, None, None
+            self._steps, self._gained = 0, 0.0
+
+    def _newton_cost(self) -> float:
+        """Return the cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
+        if self._cost is None:
+            working_set = self.working_set
+            self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
+        return self._cost
+
+    def _newton_step(self, tolerance: float, cost: float, fresh: bool) -> bool:
+        """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
+
+        The model is kept for the next step only if the violation of optimality falls as fast as with new ones, whose
+        Hessians take time. It is minimized up to a third of the tolerance.
+        """
+        assert self._model is not None
+        working_set, model = self.working_set, self._model
+        before, theta = working_set.point, working_set.theta
+        l2, penalty = working_set.penalty.l2_of(len(theta)), working_set.penalty.nonsmooth(len(theta))
+        gradient, violation = working_set.loss_gradient + l2 * theta, working_set.violation()
+        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE, 0.3 * tolerance)
+        predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
+        self._model = None
+        for length in 0.5 ** np.arange(10) if predicted < 0.0 else ():
+            coordinates = working_set.coordinates_of(theta + length * step)
+            value, slope = working_set.objective(coordinates)
+            required = SUFFICIENT_DECREASE * length * predicted + ROUNDING * abs(before.value)
+            if value <= before.value + required and np.isfinite(slope).all():
+                working_set.point = Point(coordinates, value, slope)
+                working_set.memory.remember(coordinates - before.coordinates, slope - before.gradient)
+                working_set.recenter()
+                converges = working_set.violation() <= MIN_CONTRACTION ** (1.0 / (1.0 + cost)) * violation
+                if fresh:
+                    better = before.value - value > self._gained > 0.0
+                    # Without L-BFGS steps to compare with, a model that is slow here may be fast at the next point.
+                    first = better or (self._newton_first and self._gained == 0.0)
+                    self._steps = 0 if better or (first and converges) else 1
+                    self._newton_first = first
+                self._model, self._gained = model if converges else None, 0.0
+                return True
+        self._newton_first = False
+        working_set.evaluate_at(before.coordinates)
+        return False
+
+    def _quasi_newton_step(self) -> bool:
+        working_set, before = self.working_set, self.working_set.point
+        n, arcs, parametrization = working_set.n_biases, working_set.arcs, working_set.parametrization
+        biases = working_set.theta[:n]
+        penalized = parametrization.centered & (working_set.penalty.l1_of(n) > 0.0)
+
+        def stop_at_zero(coordinates: np.ndarray) -> np.ndarray:
+            """Keep penalized, centered biases from changing sign within a step."""
+            if penalized.any():
+                after = parametrization.to_theta(coordinates, arcs)[:n]
+                crossed = penalized & (biases * after < 0.0)
+                coordinates[:n][crossed] -= after[crossed]
+            return coordinates
+
+        point = working_set.memory.step(
+            before, working_set.nonsmooth_penalty(), working_set.preconditioner(), working_set.objective, stop_at_zero
+        )
+        if point is None:
+            working_set.evaluate_at(before.coordinates)
+            return False
+        working_set.point = point
+        working_set.recenter()
+        return True

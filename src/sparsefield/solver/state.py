@@ -1,0 +1,292 @@
+"""State of a fit, with the options, the warm start, the result and the callbacks that go with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from sparsefield import config
+from sparsefield.compute import Engine
+from sparsefield.data import Dataset
+from sparsefield.inference import InferenceMethod
+from sparsefield.model import Field, IterationRecord, pad_features
+from sparsefield.objectives import EM, Objective, Problem
+from sparsefield.solver.missing import MissingCells, treat_missing
+from sparsefield.solver.optimizer import Optimizer
+from sparsefield.solver.penalty import Penalty
+from sparsefield.solver.policy import SINGLE_PRECISION_ERROR
+from sparsefield.solver.working_set import WorkingSet
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options of a fit; `MarkovField` explains each."""
+
+    l1: float = 2.0
+    l2: float = 1.0
+    penalty: str = "l1"
+    """"l1", or "group" for the norms of edges."""
+    penalize_biases: bool = False
+    stages: Literal[1, 2] = 1
+    certify: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-6
+    kkt_tol: float = config.KKT_TOLERANCE
+    max_order: int = 2
+    expand: Literal["active", "all"] = "active"
+    order_penalty: float = 2.0
+    rough: bool = False
+    """Whether the field is one of many on a path: missing cells need not have converged."""
+    centered: bool = True
+    """Centered coordinates; False serves to measure their effect."""
+
+    @property
+    def allowed_violation(self) -> float:
+        """Violation of the optimality conditions with which a fit counts as converged."""
+        return self.kkt_tol * (self.l1 if self.l1 > 0 else 1.0)
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Initial weights: those of a similar fit, or of latent variables, whose states would remain equal from zero."""
+
+    biases: np.ndarray
+    """(states,)"""
+    features: np.ndarray
+    """(features, columns)"""
+    weights: np.ndarray
+    """(features,)"""
+    latent: bool = False
+    """Whether the features are all pairs of columns with a latent state. They are never dropped."""
+
+    @classmethod
+    def from_field(cls, field: Field) -> WarmStart:
+        """Start from the weights of a field."""
+        return cls(field.biases, field.features, field.theta[len(field.biases) :])
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A field and the outcome of its fit."""
+
+    field: Field
+    iterations: tuple[IterationRecord, ...]
+    objective: float
+    kkt_violation: float
+    converged: bool
+    mc_error: float = 0.0
+    """Monte Carlo error of the weights, in standard errors; 0 without missing cells, NaN if it is not known."""
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A field on a regularization path."""
+
+    l1: float
+    scores: np.ndarray
+    """One score or several, such as those of batches of held-out rows; larger is better."""
+    fit: FitResult
+    """Of several folds, the first one."""
+    weights: np.ndarray | None = None
+    """How much each score counts; None counts all equally."""
+
+    @property
+    def score(self) -> float:
+        """Mean of the scores."""
+        return float(np.average(self.scores, weights=self.weights))
+
+
+@dataclass(frozen=True)
+class FitCallbacks:
+    """Set functions that are called during a fit; None calls nothing."""
+
+    on_iteration: Callable[[IterationRecord], None] | None = None
+    """Called after each step of the optimizer; while l1 is selected, those of the first fold."""
+    on_path_point: Callable[[PathPoint], None] | None = None
+    """Called after each value of l1 that was tried."""
+
+    def iteration(self, record: IterationRecord) -> None:
+        """Pass on a step of the optimizer."""
+        if self.on_iteration is not None:
+            self.on_iteration(record)
+
+    def path_point(self, point: PathPoint) -> None:
+        """Pass on a value of l1 that was tried."""
+        if self.on_path_point is not None:
+            self.on_path_point(point)
+
+
+class SaveState(Protocol):
+    """A function that may save the state of a fit after a step: a checkpoint."""
+
+    def __call__(self, state: State, /) -> None: ...
+
+
+class State:
+    """Features, weights and counters of a fit; `sparsefield.solver.fit.fit` takes it from one optimum to the next.
+
+    Attributes
+    ----------
+    problem : loss, gradient and scores of the objective on the dataset
+    working_set : features, weights, and the penalized objective at them
+    missing : the treatment of missing cells
+    fixed : whether all candidates are in the working set, so that none can be added
+    records : one for each step of the optimizer
+    tolerance : violation of optimality within the working set at which an optimization ends
+    objective_tol : relative change of the objective below which a step counts as idle
+    idle_steps, idle_rounds : steps with little change in a row, and rounds of the certificate without progress
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        objective: Objective,
+        missing: EM | InferenceMethod,
+        options: TrainingOptions,
+        engine: Engine,
+        callbacks: FitCallbacks | None = None,
+        start: WarmStart | None = None,
+    ) -> None:
+        self.problem: Problem = objective.make_problem(dataset, engine, missing)
+        self.layout, self.options = dataset.layout, options
+        # The weight of a state without an example would diverge to minus infinity without a penalty.
+        unseen = [schema.unseen for schema in self.layout.schemas]
+        self.working_set = WorkingSet(
+            self.problem,
+            Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_biases),
+            max_order=options.max_order,
+            order_penalty=options.order_penalty,
+            protected_pairs=start.features if start is not None and start.latent else None,
+            grouped=options.penalty == "group" and dataset.kind != "sparse",  # an edge of binary variables is one pair
+            centered=options.centered,
+        )
+        self._optimizer = Optimizer(self.working_set)
+        self.missing: MissingCells = treat_missing(self.working_set, missing, on_path=options.rough)
+        self._engine, self._callbacks = engine, callbacks or FitCallbacks()
+        self.fixed = False
+        self.records: list[IterationRecord] = []
+        self.scoring_seconds = 0.0
+        self._started = time.perf_counter()
+        self.save: SaveState | None = None
+        self.forget_progress()
+        self._reset()
+
+    def _reset(self) -> None:
+        options, problem = self.options, self.problem
+        self.tolerance, self.objective_tol = 0.5 * options.allowed_violation, options.tol
+        self.idle_steps, self.stalled = 0, False
+        error = SINGLE_PRECISION_ERROR * max(problem.total_weights, default=0.0)
+        # A certificate, which is in double precision, follows, and rounding errors are far below it.
+        self.working_set.single_precision = (
+            options.certify and problem.has_single_precision and options.allowed_violation > error
+        )
+
+    def begin(self, start: WarmStart | None = None) -> None:
+        """Set biases to the log-odds of the training frequencies, without pairs, or use a warm start."""
+        working_set = self.working_set
+        if start is None:
+            weights = zip(self.layout.schemas, self.problem.total_weights, strict=True)
+            biases = [schema.initial_biases(0.5 / max(weight, 1.0)) for schema, weight in weights]
+            theta = np.concatenate([np.empty(0), *biases])
+        else:
+            theta = np.concatenate([start.biases, start.weights])
+            working_set.set_features(pad_features(start.features, self.options.max_order))
+        self.missing.begin(theta, warm=start is not None)
+        if start is not None and start.latent:
+            # Computes beliefs of latent cells, whose moments are needed next.
+            self.problem.evaluate(working_set.graphs, theta)
+        working_set.start_at(theta)
+
+    def set_penalty(self, l1: float, l2: float | None = None, start: WarmStart | None = None) -> None:
+        """Change the penalties, and keep the weights or begin at others."""
+        l2 = self.options.l2 if l2 is None else l2
+        self.options = replace(self.options, l1=l1, l2=l2)
+        self.working_set.penalty = replace(self.working_set.penalty, l1=l1, l2=l2)
+        self._reset()
+        self.records = []
+        self.missing.restart()
+        if start is None:
+            self.working_set.evaluate_again()
+            self.working_set.recenter()
+        else:
+            self.begin(start)
+
+    def branch(self) -> State:
+        """Return a copy at the same point, which saves nothing, and whose steps leave this state unchanged.
+
+        Both share the problem, whose errors are those of the last evaluation by either: `set_penalty` evaluates first.
+        """
+        twin = copy(self)
+        twin.working_set, twin.save = self.working_set.branch(), None
+        twin._optimizer, twin.missing = Optimizer(twin.working_set), self.missing.branch(twin.working_set)
+        return twin
+
+    @property
+    def iterations_left(self) -> bool:
+        return len(self.records) < self.options.max_iter
+
+    def step(self, phase: str) -> bool:
+        """Take one step of the optimizer and record it; return False where no step lowers the objective."""
+        working_set = self.working_set
+        old_value, old_norm = working_set.point.value, np.abs(working_set.theta).sum()
+        moved = self._optimizer.step(self.tolerance if self.options.certify else 0.0)
+        value, norm = working_set.point.value, np.abs(working_set.theta).sum()
+        little = abs(old_value - value) <= self.objective_tol * max(abs(value), 1.0)
+        little &= abs(norm - old_norm) <= 10 * self.objective_tol * max(norm, 1.0)
+        self.idle_steps, self.stalled = self.idle_steps + 1 if little else 0, not moved
+        self._record(phase)
+        return moved
+
+    def _record(self, phase: str) -> None:
+        working_set = self.working_set
+        record = IterationRecord(
+            iteration=len(self.records) + 1,
+            objective=float(working_set.point.value),
+            loss=float(working_set.loss),
+            l1_norm=float(np.abs(working_set.theta).sum()),
+            features=len(working_set),
+            active=int(np.count_nonzero(working_set.active)),
+            phase=phase,
+            seconds=self.seconds,
+            scoring_seconds=self.scoring_seconds,
+            traffic=self._engine.traffic,
+        )
+        self.records.append(record)
+        if self.save is not None:
+            self.save(self)
+        self._callbacks.iteration(record)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the fit began, without interruptions."""
+        return time.perf_counter() - self._started
+
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """Count the time of a block as scoring."""
+        started = time.perf_counter()
+        yield
+        self.scoring_seconds += time.perf_counter() - started
+
+    def continue_log(self, records: list[IterationRecord]) -> None:
+        """Continue the records of an interrupted fit."""
+        self.records = records
+        if records:
+            self.scoring_seconds = records[-1].scoring_seconds
+            self._started = time.perf_counter() - records[-1].seconds
+
+    def forget_progress(self) -> None:
+        """Compare the next round of the certificate with none before."""
+        self.idle_rounds, self.smallest_violation, self.lowest_objective = 0, np.inf, np.finfo(float).max
+
+    def result(self, violation: float = np.nan, *, converged: bool = False) -> FitResult:
+        """Return the present field."""
+        working_set = self.working_set
+        value, error = working_set.point.value, self.missing.error
+        return FitResult(working_set.field, tuple(self.records), value, violation, converged, error)
