@@ -268,6 +268,6 @@ def known_cells(
         for v, variable in enumerate(table.schema.targets):
             rows = np.flatnonzero(codes[v] >= 0)
             if len(rows):
-                beliefs = state_probabilities(table.schema, v, answers.conditionals[t][:, rows])
+                beliefs = state_probabilities(table.schema, v, answers.conditionals[t])[rows]
                 truth = variable.position_of_code[codes[v, rows]]
                 yield sample.layout.tables[t], variable, beliefs, truth

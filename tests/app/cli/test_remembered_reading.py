@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.pages.repeat_fit import as_command, as_python, describe_fit
+from sparsefield.app.pages.repeat_fit import as_command, training_source
 from sparsefield.app.tables.read_options import source_of
 
 
@@ -70,22 +70,14 @@ def test_missing_values_are_known_to_other_commands(run, model: Path, survey: Pa
 def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run("report", model, "-o", "r.html")
-    command = as_command(describe_fit(load(model)))
+    field = load(model)
+    command = as_command(field, training_source(field))
     assert command is not None
     assert command in unescape((tmp_path / "r.html").read_text())
     words = shlex.split(command)
     assert words[0] == "sparsefield"
     assert run(*words[1:]).code == 0
     assert (tmp_path / "model.safetensors").read_bytes() == model.read_bytes()
-
-
-def test_the_lines_of_python_repeat_the_fit(model: Path) -> None:
-    field = load(model)
-    names: dict[str, object] = {}
-    exec(as_python(describe_fit(field)), names)
-    again = names["field"]
-    assert again.field_.layout == field.field_.layout  # pyright: ignore[reportAttributeAccessIssue]
-    np.testing.assert_array_equal(again.field_.weights, field.field_.weights)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:
@@ -115,7 +107,8 @@ def test_other_options_of_reading_are_repeated(run, tmp_path: Path, words: tuple
     header = [] if "read.header=no" in words else ["ä\tb"]
     (tmp_path / "t.csv").write_bytes("\n".join([*header, *lines, "x\t1", ""]).encode("cp1252"))
     assert run("fit", "t.csv", "-o", "m", "--l1", 1, "--no-check", *words).code == 0
-    command = as_command(describe_fit(load(tmp_path / "m")))
+    field = load(tmp_path / "m")
+    command = as_command(field, training_source(field))
     assert command is not None
     assert run(*shlex.split(command)[1:], "--no-check").code == 0
     assert (tmp_path / "m").read_bytes() == (tmp_path / "model.safetensors").read_bytes()

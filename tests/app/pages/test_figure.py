@@ -84,7 +84,7 @@ def test_rings_and_communities_are_drawn_or_refused(field: MarkovField) -> None:
     legend = plot.ax.get_legend()
     assert legend is not None
     assert {"people", "drinks", "none", "predictability"} <= {text.get_text() for text in legend.get_texts()}
-    with pytest.raises(DataError, match=r"'height', which is not in the field; rings must be between 0 and 1"):
+    with pytest.raises(DataError, match=r"rings must be between 0 and 1, .*'height', which is not in the field"):
         plot_network(field, rings={"height": 0.1, "age": 1.5})
     with pytest.raises(DataError, match="communities names 'height'"):
         plot_network(field, communities={"height": 1})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield.app.pages import layout
 from sparsefield.app.pages.layout import arrange, layout_nodes
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -17,7 +16,7 @@ def random_network(n_nodes: int, n_edges: int, seed: int = 0) -> tuple[np.ndarra
 
 
 @pytest.mark.grid(keep=1)
-@pytest.mark.parametrize(("n_nodes", "n_edges"), [(0, 0), (1, 0), (2, 1), (3, 3), (40, 60), (300, 500), (1500, 2500)])
+@pytest.mark.parametrize(("n_nodes", "n_edges"), [(0, 0), (1, 0), (2, 1), (3, 3), (40, 60), (300, 500)])
 def test_every_node_has_a_distinct_position_that_is_the_same_each_time(n_nodes, n_edges) -> None:
     ends, weights = random_network(n_nodes, n_edges) if n_nodes else (np.empty((0, 2), dtype=int), np.empty(0))
     positions = layout_nodes(n_nodes, ends, weights)
@@ -27,10 +26,7 @@ def test_every_node_has_a_distinct_position_that_is_the_same_each_time(n_nodes, 
     assert np.array_equal(positions, layout_nodes(n_nodes, ends, weights))
 
 
-@pytest.mark.parametrize("exact", [0, 10_000])
-def test_neighbors_are_closer_than_others(monkeypatch, exact) -> None:
-    """This holds for repulsion by pairs of nodes and by the cells of a grid."""
-    monkeypatch.setattr(layout, "EXACT_NODES", exact)
+def test_neighbors_are_closer_than_others() -> None:
     side = 12
     number = np.arange(side * side).reshape(side, side)
     ends = np.concatenate(

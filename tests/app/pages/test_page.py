@@ -20,8 +20,7 @@ from surveys import make_linked, stability_of
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.app.datasets import make_markov_field
-from sparsefield.app.pages.codebook_page import write_codebook
-from sparsefield.app.pages.page import make_article, make_page, write_report
+from sparsefield.app.pages.page import make_article, make_page, write_codebook, write_report
 from sparsefield.app.tables.codebook import inspect
 
 NASTY = "<script>alert(1)</script>\"'&"
@@ -82,7 +81,7 @@ def test_names_and_states_are_escaped(tmp_path: Path) -> None:
     rain = np.arange(200) % 2
     table = pl.DataFrame({NASTY: np.where(rain, NASTY, "no"), "wet": rain, "</style>": rain[::-1]})
     field = MarkovField(l1=1.0).fit(table)
-    write_report(field, table, tmp_path / "page.html", title=NASTY, extra={NASTY: {}})
+    write_report(field, table, tmp_path / "page.html", title=NASTY)
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "alert(1)" in page
     assert "<script>alert" not in page
@@ -114,14 +113,14 @@ def test_nothing_is_loaded_from_outside(page: str) -> None:
     assert not re.search(r"<(link|img|iframe|object|embed)\b", page)
 
 
-def test_stability_intervals_and_further_columns_are_in_the_table_of_features(field: MarkovField) -> None:
+def test_stability_and_intervals_are_in_the_table_of_features(field: MarkovField) -> None:
     record = msgspec.structs.replace(field.field_.record, stability=stability_of([0.95] * len(field.field_.features)))
     stable = copy.copy(field)
     stable.field_ = replace(field.field_, record=record)
     strongest = list_features(field.field_)[0].name
-    page = make_page(stable, extra={"checked": {strongest: "by hand"}}, intervals={strongest: (0.25, 2.5)})
+    page = make_page(stable, intervals={strongest: (0.25, 2.5)})
     assert 'id="stability"' in page
-    assert page.count("by hand") == 1
+    assert page.count(">95%<") == len(field.field_.features)
     assert "+0.25 to +2.50" in page
     assert 'class="whisker"' in page
 

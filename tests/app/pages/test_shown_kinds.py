@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import Features, MarkovField
+from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.cell_beliefs import cell_beliefs, group_states
@@ -18,7 +18,7 @@ from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, d
 from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network
 from sparsefield.app.pages.palette import BLUE, NEUTRAL, ORANGE
-from sparsefield.app.pages.repeat_fit import as_command, as_python, describe_fit
+from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.pages.session import Session
 from sparsefield.app.pages.table_rows import InputTable, TableRows
 
@@ -140,20 +140,31 @@ def test_figures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> No
 
 
 def test_lines_that_repeat_the_fit_give_its_kinds(model: MarkovField) -> None:
-    command = as_command(describe_fit(model))
+    command = as_command(model, training_source(model))
     assert command is not None
     assert f"--ordinal 'answer={ORDER}'" in command
     assert "--seed" not in command
-    assert f"kinds={{'answer': '{ORDER}'}}" in as_python(describe_fit(model))
+    assert f"kinds={{'answer': '{ORDER}'}}" in estimator_expression(model)
     listed = MarkovField(l1=50.0, kinds={"answer": ["never", "rarely", "often"], 3: "nominal"}).fit(make_people())
-    assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(describe_fit(listed)) or "")
+    assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(listed, training_source(listed)) or "")
     ordered = make_people().with_columns(pl.col("answer").cast(pl.Enum(ORDER.split("<"))))  # which a file loses
-    found = describe_fit(MarkovField(l1=50.0).fit(ordered))
-    assert f"--ordinal 'answer={ORDER}'" in (as_command(found) or "")
-    assert "kinds={'answer': ['never', 'rarely', 'often']}" in as_python(found)
+    found = MarkovField(l1=50.0).fit(ordered)
+    assert f"--ordinal 'answer={ORDER}'" in (as_command(found, training_source(found)) or "")
+    assert "kinds={'answer': ['never', 'rarely', 'often']}" in estimator_expression(found)
     odd = make_people().with_columns(answer=pl.col("answer") + ", I think")
     kinds = {"answer": [f"{word}, I think" for word in ORDER.split("<")]}
-    assert as_command(describe_fit(MarkovField(l1=50.0, kinds=kinds).fit(odd))) is None
+    unwritable = MarkovField(l1=50.0, kinds=kinds).fit(odd)
+    assert as_command(unwritable, training_source(unwritable)) is None
+
+
+def test_options_that_differ_from_the_defaults_are_in_the_command(people: pl.DataFrame) -> None:
+    parts = {"induction": CFI(threshold=0.3), "solver": Solver(tol=1e-8), "missing": "mean-field", "refit": True}
+    field = MarkovField(l1=20.0, **parts).fit(people)
+    command = as_command(field, training_source(field, "people.csv"))
+    assert command == (
+        "sparsefield fit people.csv -o model.safetensors --induction cfi --set induction.threshold=0.3 --l1 20.0 "
+        "--set missing=mean-field --refit yes --set solver.tol=1e-08"
+    )
 
 
 # -- answers of a served page ----------------------------------------------------------------------------------------

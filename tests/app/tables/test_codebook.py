@@ -13,7 +13,7 @@ import polars as pl
 
 import sparsefield
 from sparsefield import Codebook, MarkovField
-from sparsefield.app.pages.codebook_page import write_codebook
+from sparsefield.app.pages.page import write_codebook
 from sparsefield.data import as_source, learn_schema
 
 

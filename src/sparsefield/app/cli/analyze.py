@@ -103,7 +103,7 @@ def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
     import polars as pl
 
     from sparsefield.analysis.feature_sentences import list_features
-    from sparsefield.app.pages.stability_text import describe_stability, often_left_out, stability_column
+    from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
 
     features, how = list_features(field), field.record.stability
     share, summary = stability_column(field, features), describe_stability(field, features)
@@ -354,7 +354,7 @@ app.command()(comparison)
 
 def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
     """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
-    from sparsefield.app.pages.column_values import read_column_values
+    from sparsefield.app.pages.groups import read_column_values
 
     if not words:
         return None

@@ -57,7 +57,7 @@ def info(
 
 
 def _describe_model(model: Path, saved: SavedModel, features: int, variables: int) -> Iterator[str]:
-    from sparsefield.app.pages.edge_summary import describe_edges
+    from sparsefield.app.pages.findings import describe_edges
 
     field = saved.field
     record, layout = field.record, field.layout

@@ -73,7 +73,7 @@ def inspect(
             source=f"{data.name} is read as {source.format.describe()}.",
         )
     if output is not None:
-        from sparsefield.app.pages.codebook_page import write_codebook
+        from sparsefield.app.pages.page import write_codebook
 
         write_codebook(book, output, title=f"Codebook of {data.name}")
     words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), reading.as_words()]

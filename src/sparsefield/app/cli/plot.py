@@ -79,7 +79,7 @@ def plot(
     named = read_communities(communities)
     field = open_model(model).load()
     from sparsefield import plot_network
-    from sparsefield.app.pages.column_values import list_some
+    from sparsefield.app.pages.short_names import list_some
 
     drawn = plot_network(
         field,

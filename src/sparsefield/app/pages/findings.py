@@ -1,4 +1,4 @@
-"""This module says in sentences about the data what a field has learned from them, or that nothing could be learned.
+"""Findings: sentences about the data that say what a field has learned from them, or that nothing could be learned.
 
 The weights of the field decide which pairs of columns are told. The figures are shares, means and rank correlations of
 the rows, each over the rows where both columns have a value, so that anybody can count them again.
@@ -7,24 +7,24 @@ the rows, each over the rows where both columns have a value, so that anybody ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.calibration import ColumnGains, Gain, count_clear_gains, pool_gains, shows_dependence
-from sparsefield.analysis.feature_sentences import Feature, name_features
-from sparsefield.analysis.network import Network
-from sparsefield.app.pages.edge_summary import count_edges, describe_no_features, nothing_found
-from sparsefield.app.pages.observed_states import FeatureEnd, read_ends
+from sparsefield.analysis.feature_sentences import Feature, Term, name_features
+from sparsefield.analysis.network import Network, variable_at
+from sparsefield.data import Variable
+from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.column_types import family_of
-from sparsefield.data.dataset import LocalDataset
-from sparsefield.data.schema import Variable
-from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.model import Field
 from sparsefield.text import count
+
+if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
+    from sparsefield.analysis.calibration import ColumnGains, Gain
+    from sparsefield.data.dataset import LocalDataset, SparseDataset
+    from sparsefield.estimators import FieldEstimator
 
 MAX_EXAMPLES = 5
 MAX_EDGES = 300
@@ -63,6 +63,10 @@ def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int =
     1 of 1 pair of columns goes together given all other columns (1 feature).
     Where x0=1, 80% of rows have x1=1, against 50% overall.
     """
+    from sklearn.utils.validation import check_is_fitted
+
+    from sparsefield.estimators.compiled_rows import compile_rows
+
     check_is_fitted(field)
     return tell_findings(field.field_, None if X is None else compile_rows(field, X, y), most)
 
@@ -70,16 +74,48 @@ def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int =
 def tell_findings(field: Field, dataset: LocalDataset | None = None, most: int = MAX_EXAMPLES) -> list[str]:
     """Return the sentences of `findings` about rows that are compiled already."""
     network = Network(field)
-    if not len(network.strengths):
-        return [describe_no_features(field)]
     examples = [] if dataset is None else _tell_edges(network, dataset, most)
-    return [count_edges(network), *examples]
+    return [describe_edges(field), *examples]
+
+
+def describe_edges(field: Field) -> str:
+    """Return how many pairs of columns go together as a sentence; without any, that there are none."""
+    network, record = Network(field), field.record
+    pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
+    if not pairs and not record.is_learned:
+        return "No two columns share a feature: each column is independent of the others."
+    if not pairs:
+        lower = "" if record.criterion is not None else ", and a lower l1 would keep them"
+        return (
+            f"{_nothing_found(record.n_rows, len(field.layout.tables))}: each column is predicted by its frequencies "
+            f"alone. Weak dependences need more rows to be seen{lower}."
+        )
+    features = count(int(np.count_nonzero(field.weights) + np.count_nonzero(field.conjunction_weights)), "feature")
+    verb = "goes" if pairs == 1 else "go"
+    if network.linked:
+        where = f"{verb} together, within rows or across links, given all other columns"
+        return f"{count(pairs, 'pair')} of columns {where} ({features})."
+    latent = ", latent variables included," if field.layout.has_latent else ""
+    possible = count(count_pairs(field), "pair")
+    return f"{pairs:,} of {possible} of columns{latent} {verb} together given all other columns ({features})."
+
+
+def count_pairs(field: Field) -> int:
+    """Return the number of pairs of columns of one table, at least one of them predicted."""
+    targets, observed = len(field.schema.targets), len(field.schema.observed)
+    return targets * (targets - 1) // 2 + targets * observed
+
+
+def _nothing_found(n_rows: int, n_tables: int) -> str:
+    where = f"these {count(n_rows, 'row')}" + (f" of {n_tables} linked tables" if n_tables > 1 else "")
+    pairs = "columns, within rows or across links," if n_tables > 1 else "columns"
+    return f"No dependence between {pairs} could be found in {where}"
 
 
 def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1) -> str:
     """Return a sentence on a fit that predicts held-out cells no better than column frequencies do."""
     return (
-        f"{nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
+        f"{_nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
         f"(gain in log-likelihood {gain.value:+.4f} per cell, standard error {gain.error:.4f}). Its features may be "
         "chance; weak dependences need more rows to be seen."
     )
@@ -89,6 +125,8 @@ def describe_gains(
     columns: Sequence[ColumnGains], what: str = "Held-out cells", than: str = "column frequencies"
 ) -> str:
     """Return in how many columns cells are predicted better than by frequencies, beyond a standard error."""
+    from sparsefield.analysis.calibration import count_clear_gains, pool_gains, shows_dependence
+
     better, worse = count_clear_gains(columns)
     also = f", worse in {worse:,}" if worse else ""
     same = len(columns) - better - worse
@@ -101,45 +139,40 @@ def describe_gains(
 
 
 def _tell_edges(network: Network, sample: LocalDataset, most: int) -> list[str]:
-    """Return sentences on the strongest edges, each with a column that no earlier one has."""
+    """Return sentences on the strongest edges, each with a column that no earlier one has.
+
+    An edge is told by the first of its strongest features that the rows show in the same direction.
+    """
     told: list[str] = []
     times = Counter[int]()
-    strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths[0])[:MAX_EDGES]
+    strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths.max(initial=0.0))[:MAX_EDGES]
     for edge, ends in zip(strong.tolist(), network.ends[strong].tolist(), strict=True):
         if len(told) == most:
             break
         if min(times[end] for end in ends) > 0 or max(times[end] for end in ends) >= MAX_TIMES:
             continue
-        sentence = next(_tell_features(network, sample, edge), None)
+        features = name_features(network.field, network.feature_numbers(edge)[:MAX_FEATURES])
+        sentence = next(filter(None, (_tell(sample, feature) for feature in features)), None)
         if sentence is not None:
-            told.append(sentence)
+            told.append(sentence[0].upper() + sentence[1:])
             times.update(set(ends))
     return told
 
 
-def _tell_features(network: Network, sample: LocalDataset, edge: int) -> Iterator[str]:
-    """Yield a sentence for each of the strongest features of an edge that the rows show in the same direction."""
-    numbers = network.feature_numbers(edge)[:MAX_FEATURES]
-    for feature in name_features(network.field, numbers):
-        ends = read_ends(sample, feature) if len(feature.columns) == 2 else None
-        sentence = None if ends is None else _tell(feature, *ends)
-        if sentence is not None:
-            yield sentence[0].upper() + sentence[1:] if feature.over_link else sentence
-
-
-def _tell(feature: Feature, one: FeatureEnd, two: FeatureEnd) -> str | None:
-    """Return a feature as a sentence with figures; None where the rows do not show it in the same direction."""
-    both = one.known & two.known
-    if not both.any():
+def _tell(sample: LocalDataset, feature: Feature) -> str | None:
+    """Return a pair feature as a sentence with figures; None where the rows do not show it in the same direction."""
+    ends = _read_ends(sample, feature) if len(feature.columns) == 2 else None
+    if ends is None or not (both := ends[0].known & ends[1].known).any():
         return None
-    if one.is_score and two.is_score:
-        return _tell_scores(feature, one, two, both)
-    if one.is_score or two.is_score:
-        return _tell_mean(feature, *((two, one) if one.is_score else (one, two)), both)
-    return _tell_share(feature, one, two, both)
+    states = [end for end in ends if end.term.state is not None]
+    if not states:
+        return _tell_scores(feature, *ends, both)
+    if len(states) == 1:
+        return _tell_mean(feature, states[0], ends[1] if states[0] is ends[0] else ends[0], both)
+    return _tell_share(feature, *ends, both)
 
 
-def _tell_share(feature: Feature, one: FeatureEnd, two: FeatureEnd, both: np.ndarray) -> str | None:
+def _tell_share(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:
     """Return the share of a state where the other column has its state: the rarer one, or that of a covariate."""
     first, second = (int(np.count_nonzero(end.has_state & both)) for end in (one, two))
     covariates = [end.variable.role == "observed" for end in (one, two)]
@@ -157,7 +190,7 @@ def _tell_share(feature: Feature, one: FeatureEnd, two: FeatureEnd, both: np.nda
     return f"{_where(feature, one)}, {who} {two.term.text}, against {shown[1]} overall."
 
 
-def _tell_mean(feature: Feature, state: FeatureEnd, score: FeatureEnd, both: np.ndarray) -> str | None:
+def _tell_mean(feature: Feature, state: _End, score: _End, both: np.ndarray) -> str | None:
     """Return whether a number is higher or lower where the other column has its state, with its means."""
     rows = both & state.has_state
     if not rows.any():
@@ -174,38 +207,31 @@ def _tell_mean(feature: Feature, state: FeatureEnd, score: FeatureEnd, both: np.
     return f"{compared}: {shown[0]} on average, against {shown[1]} overall."
 
 
-def _tell_scores(feature: Feature, one: FeatureEnd, two: FeatureEnd, both: np.ndarray) -> str | None:
-    found = rank_correlation(one.values[both], two.values[both])
-    if found is None or found * feature.weight <= 0 or abs(found) < LEAST_CORRELATION:
+def _tell_scores(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(end.values[both]) for end in (one, two)]
+    if any(np.ptp(rank) == 0 for rank in ranks):
+        return None
+    correlation = float(np.corrcoef(*ranks)[0, 1])
+    if correlation * feature.weight <= 0 or abs(correlation) < LEAST_CORRELATION:
         return None
     if two.variable.role == "observed":
         one, two = two, one
-    words = _comparative(one.variable, up=True), _comparative(two.variable, up=found > 0)
-    over = f"{feature.template}, " if feature.over_link else ""
-    first = words[0] if over else words[0].capitalize()
+    words = _comparative(one.variable, up=True), _comparative(two.variable, up=correlation > 0)
     linked = " of the linked row" if one.term.text == two.term.text else ""
-    return f"{over}{first} {one.term.text} goes with {words[1]} {two.term.text}{linked} (rank correlation {found:.2f})."
+    return (
+        f"{_over(feature)}{words[0]} {one.term.text} goes with {words[1]} {two.term.text}{linked} "
+        f"(rank correlation {correlation:.2f})."
+    )
 
 
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Return Spearman's rank correlation of two columns; None where one does not vary.
-
-    Examples
-    --------
-    >>> round(rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 9.0, 5.0])), 3)
-    0.5
-    """
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(values) for values in (first, second)]
-    if any(len(rank) == 0 or np.ptp(rank) == 0 for rank in ranks):
-        return None
-    return float(np.corrcoef(*ranks)[0, 1])
+def _where(feature: Feature, condition: _End) -> str:
+    return f"{_over(feature)}where {condition.term.text}"
 
 
-def _where(feature: Feature, condition: FeatureEnd) -> str:
-    over = f"{feature.template}, " if feature.over_link else ""
-    return f"{over}{'where' if over else 'Where'} {condition.term.text}"
+def _over(feature: Feature) -> str:
+    return f"{feature.template}, " if feature.over_link else ""
 
 
 def _comparative(variable: Variable, *, up: bool) -> str:
@@ -221,11 +247,96 @@ def _mean_text(variable: Variable, mean: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share as a percentage with two digits, such as 49%, 4.3% or 0.31%.
-
-    Examples
-    --------
-    >>> _percent(0.494), _percent(0.043), _percent(0.00312), _percent(1.0)
-    ('49%', '4.3%', '0.31%', '100%')
-    """
+    """Return a share as a percentage with two digits, such as 49%, 4.3% or 0.31%."""
     return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{100 * share:.2g}%"
+
+
+@dataclass(frozen=True)
+class _End:
+    """One of the two columns of a pair feature, with its cells in all pairs of rows that the feature is about."""
+
+    term: Term
+    variable: Variable
+    known: np.ndarray
+    """(pairs of rows,) bool: where the column has a value."""
+    has_state: np.ndarray
+    """(pairs of rows,) bool: where it has the state of the term; False for a score."""
+    values: np.ndarray
+    """(pairs of rows,): the numbers of a numeric column, or positions 1, 2, ... of ordered states."""
+
+
+def _read_ends(sample: LocalDataset, feature: Feature) -> tuple[_End, _End] | None:
+    """Return the two ends of a pair feature in the order of its terms.
+
+    Pairs of rows are the linked ones of its template; within a table, each row with itself. None where an end has no
+    cells in the data: the number of linked rows, and latent variables.
+    """
+    layout, (a, b) = sample.layout, feature.columns
+    table = int(layout.table_of_column[a])
+    start = int(layout.column_starts[table])
+    number = int(layout.column_views(table)[0][b - start])
+    places, pairs = [(table, a - start), (table, b - start)], [None, None]
+    if number >= 0:
+        view = layout.neighbor_views[number]
+        places[1] = view.source_table, int(view.columns[b - layout.column_starts[view.target_table] - view.start])
+        offsets, rows = sample.neighbors[number]  # pyright: ignore[reportAttributeAccessIssue]
+        pairs = [np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows]
+        if not view.forward:
+            places, pairs = places[::-1], pairs[::-1]
+    if any(column == COUNT_COLUMN for _, column in places):
+        return None
+    parts = zip(places, feature.terms, pairs, strict=True)
+    ends = [_read(sample, *place, term, rows) for place, term, rows in parts]
+    return None if "latent" in [end.variable.role for end in ends] else (ends[0], ends[1])
+
+
+def _read(sample: LocalDataset, table: int, column: int, term: Term, rows: np.ndarray | None) -> _End:
+    """Return a column of a table, numbered among its own, in all rows or in ``rows``."""
+    from sparsefield.data import CovariateDataset
+    from sparsefield.data.dataset import SparseDataset
+
+    schema = sample.layout.schemas[table]
+    number = int(schema.variable_of_column[column])
+    variable, place = variable_at(schema, number), column - int(schema.offsets[number])
+    if isinstance(sample, SparseDataset):
+        has_state = _sparse_column(sample, column)
+        known, values = np.ones(len(has_state), dtype=bool), np.empty(0)
+    elif variable.role == "latent":
+        known = has_state = values = np.empty(0)
+    elif isinstance(sample, CovariateDataset) and variable.role == "observed":
+        values = sample.covariates.column(column - sample.labels.schema.n_columns)
+        known, has_state = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool)
+    elif variable.role == "observed":  # missing values were replaced by the mean of the column
+        values = np.concatenate([block.beliefs[column] for block in sample.tables[table].blocks])
+        is_score = place < variable.n_scores
+        known = np.ones(len(values), dtype=bool) if is_score else np.isin(values, (0.0, 1.0))
+        has_state = ~known if is_score else values == 1.0
+        if is_score and variable.numeric and variable.transform == "linear-scores":
+            values = variable.center + variable.scale * values
+        elif is_score:
+            values = np.interp(values, variable.scores, _state_values(variable))
+    else:
+        codes = np.asarray(sample.tables[table].codes()[number])
+        known, is_score = codes >= 0, place < variable.n_scores
+        has_state = known & (False if is_score else variable.indicators[codes] == place)
+        values = _state_values(variable)[codes] if is_score else np.zeros(len(codes))
+    if rows is not None:
+        known, has_state, values = known[rows], has_state[rows], values[rows]
+    return _End(term, variable, known, has_state, values)
+
+
+def _sparse_column(sample: SparseDataset, column: int) -> np.ndarray:
+    """Return (rows,) bool: where a column of a sparse table is not 0."""
+    has_state = np.zeros(sample.n_rows, dtype=bool)
+    start = 0
+    for block in sample.table.blocks:
+        places = np.flatnonzero(block.columns == column)
+        has_state[start + np.searchsorted(block.offsets, places, side="right") - 1] = True
+        start += block.n_rows
+    return has_state
+
+
+def _state_values(variable: Variable) -> np.ndarray:
+    """Return the number of each state: the numbers themselves, or 1, 2, ... where ordered states are not numbers."""
+    numbers = all(isinstance(state, (int, float)) for state in variable.states)
+    return np.array(variable.states if numbers else range(1, len(variable.states) + 1), dtype=float)

@@ -1,26 +1,30 @@
-"""This module summarizes a fitted field in sentences.
+"""Sentences on a fitted field: its size, columns and weights, its convergence, and how stable its features are.
 
-Commands import it before they know what to do, so heavy modules are imported by its functions.
+Commands import this file before they know what to do, so heavy modules are imported by its functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.parameters import automatic_treatment
 from sparsefield.text import count
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from sparsefield.analysis.feature_sentences import Feature
     from sparsefield.app.tables.read_options import Source
-    from sparsefield.data.schema import Schema, Variable
-    from sparsefield.model import Field
+    from sparsefield.data.schema import Variable
+    from sparsefield.model import Field, StabilityRecord
 
 MAX_NAMES = 5
-"""Columns of one kind that are named in one line."""
+"""Columns of one kind, and features, that are named in one line."""
 
+STABLE = 0.9
+"""Selection frequency from which a feature is called stable."""
 
 LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
@@ -43,28 +47,28 @@ def describe_size(field: Field) -> str:
 
 def describe_source(source: Source) -> str:
     """Return from which file and with which options the table was read, as a sentence."""
-    import shlex
-
-    from sparsefield.app.pages.repeat_fit import source_options
-
-    words = source_options(source) + [part for name in source.identifiers for part in ("--id", name)]
+    words = source_words(source)
     options = f" with {shlex.join(words)}" if words else ""
     left_out = f"; left out: {', '.join(source.left_out)}" if source.left_out else ""
     return f"Read from {source.file}{options}{left_out}."
 
 
-def are_scores(schema: Schema) -> np.ndarray:
-    """Return (columns,) bool: which columns are scores of ordinal or numeric variables."""
-    import numpy as np
-
-    from sparsefield.data.coding import ColumnClass
-
-    return np.isin(schema.column_classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
+def source_words(source: Source) -> list[str]:
+    """Return the options of the command line for reading the table."""
+    words = [word for name in source.identifiers for word in ("--id", name)]
+    words += shlex.split(source.reading.as_words())
+    for option in ("weight", "group", "top_levels", "columns"):
+        value = getattr(source, option)
+        words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
+    return words
 
 
 def describe_weights(field: Field) -> str:
     """Return what the weights of a field are relative to; empty where this needs no words."""
+    import numpy as np
+
     from sparsefield.data.binary_schema import BinarySchema
+    from sparsefield.data.coding import ColumnClass
 
     parts, schemas = [], [schema for schema in field.layout.schemas if not isinstance(schema, BinarySchema)]
     coded = [variable for schema in schemas for variable in schema.variables if variable.has_reference]
@@ -72,7 +76,8 @@ def describe_weights(field: Field) -> str:
         parts.append("weights are relative to the reference states: 0, or the most frequent state")
     elif coded or len(schemas) < len(field.layout.schemas):
         parts.append("weights of columns with two states are for the one that is named, relative to the other")
-    if any(are_scores(schema).any() for schema in schemas):
+    scores = (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
+    if any(np.isin(schema.column_classes, scores).any() for schema in schemas):
         parts.append("columns without a state have weights per standard deviation")
     return "; ".join(parts)
 
@@ -127,11 +132,6 @@ def describe_states(variable: Variable, most: int, *, frequencies: bool) -> str:
     return ", ".join(shown[k] for k in order[:most]) + more
 
 
-def l1_of(field: Field, params: Mapping[str, Any]) -> float:
-    """Return the l1 of the fit, whether it was selected or given."""
-    return float(params["l1"] if field.record.l1 is None else field.record.l1)
-
-
 def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     """Return sentences on whether the fit converged; ``params`` are the estimator's, those of option objects included.
 
@@ -139,7 +139,7 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     """
     if not field.record.is_learned:
         return "Given, not learned."
-    l1 = l1_of(field, params)
+    l1 = float(params["l1"] if field.record.l1 is None else field.record.l1)
     allowed = params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0)
     candidates = "pair"
     if params["features__max_order"] > 2 and params["features__expand"] != "all":
@@ -149,8 +149,12 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     violation = field.record.kkt_violation or 0.0
     if field.record.converged:
         refit = " The weights were then refitted without l1." if field.record.refit else ""
+        likelihood = field.record.likelihood
+        # The likelihood may know the selected features only.
+        every = likelihood is None or likelihood.selected_by == "ml" or field.record.refit
+        optimum = f"no left-out {candidates}" if every else "no other weights of the selected features"
         return (
-            f"Converged: {_describe_optimum(field, candidates)} would improve the fit (worst violation "
+            f"Converged: {optimum} would improve the fit (worst violation "
             f"{format_violation(violation, l1)}).{refit}{_describe_likelihood(field)}"
             f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
         )
@@ -160,14 +164,6 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
         f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
         f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
     )
-
-
-def _describe_optimum(field: Field, candidates: str) -> str:
-    """Return what would not improve a fit that converged: the likelihood may know the selected features only."""
-    likelihood = field.record.likelihood
-    if likelihood is None or likelihood.selected_by == "ml" or field.record.refit:
-        return f"no left-out {candidates}"
-    return "no other weights of the selected features"
 
 
 def _describe_likelihood(field: Field) -> str:
@@ -216,3 +212,96 @@ def format_violation(violation: float, l1: float, *, exact: bool = False) -> str
     if not exact and 0.0 <= violation < LEAST_SHARE * l1:
         return f"less than {LEAST_SHARE:.3%} of l1"
     return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"
+
+
+def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
+    """Return {name of a feature: share of resamples that selected it}; empty where the field has no such record."""
+    from sparsefield.analysis.network import selection_frequencies
+
+    shares = selection_frequencies(field)
+    return {} if shares is None else {feature.name: float(shares[feature.number]) for feature in features}
+
+
+def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
+    """Return sentences: how many features are stable, how many of these may be chance, and which the field lacks."""
+    shares, stability = stability_column(field, features), field.record.stability
+    if stability is None:
+        return []
+    edges: dict[tuple, float] = {}
+    for feature in features:
+        for first, second in combinations(feature.terms, 2):
+            key = feature.template, *sorted([first.column, second.column])
+            edges[key] = max(edges.get(key, 0.0), shares.get(feature.name, 0.0))
+    stable_edges, stable = (sum(value >= STABLE for value in part.values()) for part in (edges, shares))
+    rare = sum(value < 0.5 for value in shares.values())
+    halves = {"components": "sets of linked rows", "linked rows": "rows, with their neighbors"}
+    lines = [
+        f"Stability: of {count(len(edges), 'edge')}, {stable_edges:,} {'has' if stable_edges == 1 else 'have'} a "
+        f"feature that is selected in at least {STABLE:.0%} of {stability.resamples:,} halves of the "
+        f"{halves.get(stability.halved, 'rows')}; of {count(len(shares), 'feature')}, {stable:,} "
+        f"{'is' if stable == 1 else 'are'}, and {rare:,} {'is' if rare == 1 else 'are'} selected in less than half.",
+        _describe_bound(field, stability),
+    ]
+    absent = often_left_out(field)[:MAX_NAMES]
+    if absent:
+        listed = "; ".join(f"{feature.sentence} ({share:.0%})" for feature, share in absent)
+        lines.append(f"Often selected, although not in the field: {listed}.")
+    return lines
+
+
+def often_left_out(field: Field) -> list[tuple[Feature, float]]:
+    """Return features that the field lacks and resamples often select, with their frequency, most frequent first."""
+    import numpy as np
+
+    from sparsefield.analysis.feature_sentences import list_features
+
+    lacking, stability = [], field.record.stability
+    nothing = {"pairs": np.empty((0, 2), dtype=np.int64), "weights": np.empty(0)}
+    nothing |= {"conjunctions": np.empty((0, 3), dtype=np.int64), "conjunction_weights": np.empty(0)}
+    for absent in () if stability is None else stability.left_out:
+        names = ("pairs", "weights") if len(absent.columns) == 2 else ("conjunctions", "conjunction_weights")
+        alone = nothing | dict(zip(names, (np.array([absent.columns]), np.array([absent.weight])), strict=True))
+        lacking += [(feature, absent.frequency) for feature in list_features(replace(field, **alone))]
+    return lacking
+
+
+def expected_false(mean_selected: float, n_candidates: int, share: float = STABLE) -> float:
+    """Return q^2 / ((2 share - 1) p), a bound on the expected number of falsely stable pairs.
+
+    It bounds pairs that are no better than the average candidate, among those that at least a ``share`` of the
+    resamples select, when each selects q of p pairs on average: Theorem 1 of Shah and Samworth (2013) for pairs that a
+    half selects with probability at most q / p, and the bound of Meinshausen and Bühlmann (2010).
+
+    Examples
+    --------
+    >>> round(expected_false(40, 5000), 2)
+    0.4
+    """
+    return mean_selected**2 / ((2.0 * share - 1.0) * max(n_candidates, 1))
+
+
+def _describe_bound(field: Field, stability: StabilityRecord) -> str:
+    if stability.halved == "linked rows":
+        return (
+            "The number of false selections cannot be bounded: nearly all rows are linked with each other, so the "
+            "halves are not independent."
+        )
+    if stability.given_graph:
+        return "The number of false selections is not bounded, since the candidate pairs were given as a graph."
+    stable = sum(value >= STABLE for value in stability.frequencies[: len(field.weights)])
+    if not stable:
+        return "No pair is stable, so no bound on false selections is needed."
+    selected, candidates = stability.mean_pairs, field.layout.n_candidate_pairs
+    bound = expected_false(selected, candidates)
+    statement = (
+        f"Of pairs that are no better than the average candidate, at most "
+        f"{f'{bound:,.0f}' if bound >= 10 else f'{bound:.2g}'} are expected among the stable ones "
+        f"(a half selects {selected:,.1f} of {candidates:,} on average; the bound of Shah and Samworth for independent "
+        f"{'rows' if stability.halved == 'rows' else 'sets of linked rows'})."
+    )
+    if bound >= stable:
+        return f"{statement} This is not less than the number of stable pairs, so it says nothing; try a larger l1."
+    return (
+        f"{statement} As a bound on false pairs it also assumes that these are selected about equally often, and true "
+        "ones at least as often (Meinshausen and Bühlmann)."
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.communities import find_communities, modularity, name_community
+from sparsefield.analysis.communities import find_communities, name_community
 from sparsefield.analysis.network import Network
-from sparsefield.app.pages.column_values import unknown_columns
+from sparsefield.app.pages.short_names import MAX_LISTED
+from sparsefield.app.tables.read_options import DEFAULT_MISSING
+from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
 
 MAX_EDGES = 200_000
@@ -49,12 +53,6 @@ class Groups:
                 members[self.number[node]].append(node)
         return members
 
-    @property
-    def modularity(self) -> float:
-        """Modularity of the groups."""
-        label = np.array([self.of(node) for node in range(len(self.network.labels))])
-        return modularity(label, self.network.ends, self.network.strengths)
-
 
 def find_groups(network: Network, communities: Mapping[str, Any] | None = None) -> Groups:
     """Return the given communities {column: name}, else the tables of linked data, else communities that are found.
@@ -62,15 +60,14 @@ def find_groups(network: Network, communities: Mapping[str, Any] | None = None) 
     A community that is found has at least two columns. Given names that are numbers are sorted, as found ones are.
     """
     if communities is not None:
-        problems = unknown_columns("communities", communities, set(network.labels))
-        if problems:
-            raise DataError(f"The communities cannot be used: {problems[0]}.")
         named = {column: name_community(community) for column, community in communities.items()}
         names = list(dict.fromkeys(name for name in named.values() if name is not None))
         names = sorted(names, key=int) if names and all(name.isdecimal() for name in names) else names
-        place = {name: k for k, name in enumerate(names)}
-        node_of = {label: node for node, label in enumerate(network.labels)}
-        number = {node_of[column]: place[name] for column, name in named.items() if name is not None}
+        number = {
+            node: names.index(name)
+            for node, label in enumerate(network.labels)
+            if (name := named.get(label)) is not None
+        }
         return Groups(network, tuple(names), number, found=False)
     if network.linked:
         joined = np.unique(network.ends).tolist() or range(network.n_variables)
@@ -80,10 +77,45 @@ def find_groups(network: Network, communities: Mapping[str, Any] | None = None) 
     ends, strengths = network.ends[:MAX_EDGES], network.strengths[:MAX_EDGES]
     nodes, places = np.unique(ends, return_inverse=True)
     label = find_communities(len(nodes), places.reshape(ends.shape), strengths)
-    n_groups = int((np.bincount(label) > 1).sum()) if len(nodes) else 0
-    return Groups(
-        network,
-        tuple(str(k + 1) for k in range(n_groups)),
-        dict(zip(nodes.tolist(), label.tolist(), strict=True)),
-        True,
-    )
+    names = [str(k + 1) for k in range(int((np.bincount(label) > 1).sum()) if len(nodes) else 0)]
+    return Groups(network, tuple(names), dict(zip(nodes.tolist(), label.tolist(), strict=True)), found=True)
+
+
+def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | None:
+    """Return {column: value} of a mapping, or of a frame or file with "column" and the first of ``values`` it has.
+
+    Values of a text file are text; None where they are missing.
+    """
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else {str(name): value for name, value in given.items()}
+    import narwhals as nw
+
+    place = what
+    if isinstance(given, (str, os.PathLike)):
+        from sparsefield.app.tables.read import read_source
+
+        place, given = str(given), read_source(str(given)).cells
+    try:
+        frame = nw.from_native(given, eager_only=True)
+    except TypeError:
+        wanted = ", ".join(("column", *values))
+        raise DataError(f"{what} must be a mapping, a frame or a file with {wanted}, not {given!r}.") from None
+    value = next((name for name in values if name in frame.columns), " or ".join(values))
+    absent = [name for name in ("column", value) if name not in frame.columns]
+    if absent:
+        shown = ", ".join(frame.columns[:MAX_LISTED]) + (", ..." if len(frame.columns) > MAX_LISTED else "")
+        option = "--communities auto" if value == "community" else "DATA"
+        raise DataError(
+            f"{place}: the table needs the columns column and {value}, with a row for each column of the data, but has "
+            f"no {', '.join(absent)} (its columns are {shown}): rename its columns, or let “sparsefield analyze "
+            f"centrality MODEL {option} -o FILE” write such a table."
+        )
+    names = frame["column"].to_list()
+    empty = [row for row, name in enumerate(names, start=1) if is_missing(name)]
+    repeated = [name for name, times in Counter(names).items() if times > 1 and not is_missing(name)]
+    problems = [f"row {empty[0]:,} names no column"] if empty else []
+    problems += [f"column {repeated[0]!r} has several rows"] if repeated else []
+    if problems:
+        raise DataError(f"{place}: {' and '.join(problems)}: give one row for each column.")
+    pairs = zip(names, frame[value].to_list(), strict=True)
+    return {str(name): None if is_missing(own) or str(own).strip() in DEFAULT_MISSING else own for name, own in pairs}

@@ -1,4 +1,4 @@
-"""Layout of a network: deterministic, fast for thousands of nodes, and with room for the names of few.
+"""Layout of a network of some hundred nodes: deterministic, and with room for the names of few.
 
 Each connected component is laid out separately: the start is a spectral layout, then forces act, in which strong edges
 attract and all nodes repel each other. Components are then packed side by side, the largest first.
@@ -9,13 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import KDTree
 
 STEPS, POWER_STEPS, SMALL = 120, 200, 8
-EXACT_NODES = 900
-"""Up to this number of nodes, repulsion is computed for each pair; beyond it, by the cells of a grid."""
-
-CELLS = 28
 BETWEEN_GROUPS = 0.25
 """Factor of the attraction along edges between two groups."""
 
@@ -25,8 +20,8 @@ GROUP_PULL, MAX_GROUP_PULL = 0.02, 2.0
 ASPECT = 1.25
 """Ratio of width to height that a component is stretched by."""
 
-SPREAD = 1.0
-"""Distance at which the attraction of an edge of mean strength equals the repulsion."""
+EVENLY = 0.4
+"""Share of the ranks of coordinates in the positions of a component."""
 
 MIN_GROUPED = 60
 """Nodes beyond which the nodes of a group are kept near each other; few nodes show their groups by color alone."""
@@ -58,11 +53,11 @@ def layout_nodes(
     """
     if n_nodes == 0:
         return np.empty((0, 2))
-    kept = ends[:, 0] != ends[:, 1]
-    ends = ends[kept]
+    no_loop = ends[:, 0] != ends[:, 1]
+    ends = ends[no_loop]
     groups = np.zeros(n_nodes, dtype=np.int64) if groups is None else groups
     within = groups[ends[:, 0]] == groups[ends[:, 1]]
-    weights = weights[kept] * np.where(within, 1.0, BETWEEN_GROUPS)
+    weights = weights[no_loop] * np.where(within, 1.0, BETWEEN_GROUPS)
     # Few nodes need no strong contrast: clusters that a weak edge joins would be small and far from each other.
     power, least, most = FEW_PULL if n_nodes <= MIN_GROUPED else MANY_PULL
     pull = np.clip((weights / weights.mean()) ** power, least, most) if len(ends) else weights
@@ -92,9 +87,14 @@ def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray, se
     if n_nodes == 1:
         return np.zeros((1, 2))
     if n_nodes == 2:
-        return np.array([[-0.5 * SPREAD, 0.0], [0.5 * SPREAD, 0.0]])
+        return np.array([[-0.5, 0.0], [0.5, 0.0]])
     positions = _apply_forces(_spectral_layout(n_nodes, ends, pull, seed), ends, pull, groups)
-    return _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
+    positions = _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
+    if n_nodes <= SMALL:
+        return positions
+    # A long branch would leave no room for the others: ranks bring it nearer, and spread what is crowded.
+    ranks = np.argsort(np.argsort(positions, axis=0, kind="stable"), axis=0, kind="stable") / (n_nodes - 1) - 0.5
+    return (1.0 - EVENLY) * positions + EVENLY * ranks * np.ptp(positions, axis=0)
 
 
 def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray, seed: int) -> np.ndarray:
@@ -105,7 +105,7 @@ def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray, seed: int
     if n_nodes <= SMALL:  # from a circle, the forces alone find a good layout
         order = np.random.default_rng(seed).permutation(n_nodes) if seed else np.arange(n_nodes)
         angle = 2 * np.pi * order / n_nodes
-        return np.sqrt(n_nodes) * SPREAD / 2 * np.column_stack([np.cos(angle), np.sin(angle)])
+        return np.sqrt(n_nodes) / 2 * np.column_stack([np.cos(angle), np.sin(angle)])
     graph = sp.coo_array((pull, ends.T), shape=(n_nodes, n_nodes)).tocsr()
     graph = graph + graph.T
     degree = np.bincount(ends.ravel(), np.repeat(pull, 2), n_nodes)
@@ -123,7 +123,7 @@ def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray, seed: int
     # Ranks spread nodes with nearly equal values; a little noise separates nodes with equal ones.
     positions = np.column_stack([np.argsort(np.argsort(vector, kind="stable"), kind="stable") for vector in basis[1:]])
     positions = positions / n_nodes - 0.5
-    return np.sqrt(n_nodes) * SPREAD * (positions + rng.normal(scale=0.01, size=positions.shape))
+    return np.sqrt(n_nodes) * (positions + rng.normal(scale=0.01, size=positions.shape))
 
 
 def _apply_forces(positions: np.ndarray, ends: np.ndarray, pull: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -139,54 +139,25 @@ def _apply_forces(positions: np.ndarray, ends: np.ndarray, pull: np.ndarray, gro
         force = _repulsion(positions)
         along = positions[ends[:, 1]] - positions[ends[:, 0]]
         length = np.sqrt((along * along).sum(axis=1))
-        _add_to_ends(force, ends, along * (ease * length / SPREAD)[:, None])
+        along *= (ease * length)[:, None]
+        for axis in (0, 1):
+            force[:, axis] += np.bincount(ends[:, 0], along[:, axis], n_nodes)
+            force[:, axis] -= np.bincount(ends[:, 1], along[:, axis], n_nodes)
         if len(sizes) > 1:
             sums = [np.bincount(groups, positions[:, axis]) for axis in (0, 1)]
             force -= group_pull * (positions - (np.column_stack(sums) / sizes)[groups])
         force -= 0.02 * positions  # toward the center, so that branches do not drift away
         size = np.sqrt((force * force).sum(axis=1))
-        most = 0.12 * np.sqrt(n_nodes) * SPREAD * (1.0 - step / steps) ** 1.5 + 0.01
+        most = 0.12 * np.sqrt(n_nodes) * (1.0 - step / steps) ** 1.5 + 0.01
         positions = positions + force * (np.minimum(size, most) / np.maximum(size, 1e-12))[:, None]
     return positions
 
 
 def _repulsion(positions: np.ndarray) -> np.ndarray:
     """Return (nodes, 2) repulsion of all nodes on each, which decreases with the distance."""
-    if len(positions) <= EXACT_NODES:
-        return _repulsion_from(positions, positions, np.ones(len(positions)))
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    cell = np.minimum(((positions - low) / np.maximum(high - low, 1e-9) * CELLS).astype(np.int64), CELLS - 1)
-    number = cell[:, 0] * CELLS + cell[:, 1]
-    mass = np.bincount(number, minlength=CELLS * CELLS).astype(float)
-    full = np.flatnonzero(mass)
-    centers = np.column_stack([np.bincount(number, positions[:, axis], CELLS * CELLS)[full] for axis in (0, 1)])
-    force = _repulsion_from(positions, centers / mass[full, None], mass[full])
-    return force + _repulsion_of_close_pairs(positions)
-
-
-def _repulsion_from(positions: np.ndarray, sources: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    dx = positions[:, :1] - sources[:, 0]
-    dy = positions[:, 1:] - sources[:, 1]
-    share = (SPREAD * SPREAD * mass) / (dx * dx + dy * dy + 0.01)
+    dx, dy = (positions[:, axis, None] - positions[:, axis] for axis in (0, 1))
+    share = 1.0 / (dx * dx + dy * dy + 0.01)
     return np.column_stack([(dx * share).sum(axis=1), (dy * share).sum(axis=1)])
-
-
-def _repulsion_of_close_pairs(positions: np.ndarray) -> np.ndarray:
-    """Return the repulsion of nodes that are closer than a grid of cells resolves."""
-    pairs = KDTree(positions).query_pairs(0.8 * SPREAD, output_type="ndarray")
-    force = np.zeros_like(positions)
-    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    apart = positions[pairs[:, 0]] - positions[pairs[:, 1]]
-    apart *= (SPREAD * SPREAD / ((apart * apart).sum(axis=1) + 0.01))[:, None]
-    _add_to_ends(force, pairs, apart)
-    return force
-
-
-def _add_to_ends(force: np.ndarray, ends: np.ndarray, along: np.ndarray) -> None:
-    """Add a force to the first end of each pair, and subtract it from the second."""
-    for axis in (0, 1):
-        force[:, axis] += np.bincount(ends[:, 0], along[:, axis], len(force))
-        force[:, axis] -= np.bincount(ends[:, 1], along[:, axis], len(force))
 
 
 def _rotate_to_principal_axis(positions: np.ndarray) -> np.ndarray:
@@ -200,7 +171,7 @@ def _rotate_to_principal_axis(positions: np.ndarray) -> np.ndarray:
 
 def _pack_components(n_nodes: int, members: list[np.ndarray], components: list[np.ndarray]) -> np.ndarray:
     """Return components in rows below each other, in a frame that is somewhat wider than high."""
-    margin = np.array([1.6, 1.3]) * SPREAD
+    margin = np.array([1.6, 1.3])
     boxes = [part.max(axis=0) - part.min(axis=0) + margin for part in components]
     area = sum(float(box[0] * box[1]) for box in boxes)
     width = max(1.45 * np.sqrt(area), max(float(box[0]) for box in boxes))

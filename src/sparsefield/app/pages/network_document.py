@@ -10,13 +10,13 @@ import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
-from sparsefield.app.pages.data_shares import DataShares
+from sparsefield.app.pages.cell_beliefs import DataShares, group_states, state_labels
 from sparsefield.app.pages.fit_summary import describe_number, describe_states
 from sparsefield.app.pages.groups import Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
-from sparsefield.app.pages.pair_table import make_pair_table
 from sparsefield.app.pages.palette import GROUPS
 from sparsefield.app.pages.short_names import shorten_all
+from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.schema import Variable
 
 MAX_EDGES = 5_000
@@ -37,8 +37,9 @@ MAX_CONNECTED = 400
 MAX_PAIRS, MAX_PAIR_STATES, MAX_DISTRIBUTIONS = 400, 16, 500
 """Edges with a table of their states, states of such a table, and columns with a distribution in the panel."""
 
-BUBBLES_ABOVE, MAX_BUBBLES, LINES_PER_BUBBLE = 150, 36, 2.0
-"""Columns above which a page starts with communities, number of them, the largest, and lines for each of them."""
+BUBBLES_ABOVE, MAX_BUBBLES, LINES_PER_BUBBLE, MAX_GROUP = 150, 36, 2.0, 120
+"""Columns above which a page starts with communities, the largest number of them, lines for each of them, and columns
+that are shown of one."""
 
 MAX_NAME, SCALE = 30, 60.0
 """Letters of a name on the canvas, and units between two adjacent nodes."""
@@ -62,8 +63,8 @@ def describe_network(
     return {
         "names": part.names,
         "short": shorten_all(part.names, MAX_NAME),
-        "x": places[:, 0].tolist(),
-        "y": places[:, 1].tolist(),
+        "x": [None if np.isnan(x) else x for x in places[:, 0].tolist()],
+        "y": [None if np.isnan(y) else y for y in places[:, 1].tolist()],
         "about": [_describe(variable, learned) for variable in variables],
         "bars": [[] if variable is None or not few else distribution(variable) for variable in variables],
         "ring": [None if name not in rings else round_number(rings[name]) for name in part.names],
@@ -82,7 +83,7 @@ def describe_network(
         "f": [[_feature(f) for f in name_features(network.field, own[:MAX_FEATURES])] for own in features],
         "more": [max(0, len(own) - MAX_FEATURES) for own in features],
         "pairs": [_pair(network, edge.number, shares) for edge in edges[:MAX_PAIRS]],
-        "bubbles": _bubbles(network, groups) if network.n_variables > BUBBLES_ABOVE else None,
+        "bubbles": _bubbles(network, groups) if len(part.nodes) > BUBBLES_ABOVE else None,
         "alone": network.n_variables - sum(node < network.n_variables for node in part.nodes),
     }
 
@@ -106,12 +107,23 @@ def _choose_part(network: Network) -> tuple[Subgraph, set[int], int]:
 
 
 def _layout(part: Subgraph, layout_edges: set[int], groups: Groups) -> np.ndarray:
-    if not part.nodes:
-        return np.empty((0, 2))
-    used = np.isin(part.edges, list(layout_edges))
-    group = np.array([groups.of(node) for node in part.nodes])
-    together = group if len(part.nodes) > MIN_GROUPED else None
-    return np.round(SCALE * layout_nodes(len(part.nodes), part.ends[used], part.strengths[used], together))
+    """Return (nodes, 2) positions. A wide network is shown by groups, so the strongest nodes of each have positions
+    within it, and the others none (NaN)."""
+    n_nodes, used = len(part.nodes), np.isin(part.edges, list(layout_edges))
+    group = np.array([groups.of(node) for node in part.nodes], dtype=np.int64)
+    if n_nodes <= BUBBLES_ABOVE:
+        together = group if n_nodes > MIN_GROUPED else None
+        return np.round(SCALE * layout_nodes(n_nodes, part.ends[used], part.strengths[used], together))
+    places, position = np.full((n_nodes, 2), np.nan), np.full(n_nodes, -1)
+    order = np.argsort(-part.total_strengths, kind="stable")
+    for number in range(min(len(groups.names), MAX_BUBBLES)):
+        members = order[group[order] == number][:MAX_GROUP]
+        position[:] = -1
+        position[members] = np.arange(len(members))
+        ends = position[part.ends]
+        inside = (ends >= 0).all(axis=1)
+        places[members] = np.round(SCALE * layout_nodes(len(members), ends[inside], part.strengths[inside]))
+    return places
 
 
 def _feature(feature: Feature) -> list[Any]:
@@ -122,16 +134,82 @@ def _feature(feature: Feature) -> list[Any]:
     return [feature.name, None, round_number(feature.weight), 1]
 
 
-def _pair(network: Network, edge: int, shares: Mapping[str, DataShares]) -> dict[str, Any] | None:
-    """Return the crossed states of the two columns of an edge; None where there are too many."""
-    table = make_pair_table(network, edge, shares)
-    if table is None or max(table.weights.shape) > MAX_PAIR_STATES:
+def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> dict[str, Any] | None:
+    """Return the crossed states of the two columns of an edge, or bins of numbers; None where there are too many.
+
+    A weight is the sum of the weights of the features of a pair of states, minus the means of its row and column under
+    the training frequencies: the part that neither state explains alone. Counts are those of the rows of the data.
+    """
+    edge = network.edge(number)
+    first, second = (network.variable(node) for node in edge.ends)
+    if first is None or second is None or not first.states or not second.states:
         return None
+    states = [[str(state) for state in state_labels(variable)] for variable in (first, second)]
+    if max(map(len, states)) > MAX_PAIR_STATES:
+        return None
+    a, b = _frequencies(first), _frequencies(second)
+    weights = _state_weights(network, number, first, second)
+    weights = weights - a @ weights
+    weights = weights - (weights @ b)[:, None]
+    weights = _mean_of_bins(first, a, _mean_of_bins(second, b, weights.T).T)
+    tables = [network.table_of(node) for node in edge.ends]
+    over_link = edge.template != "" and not edge.template.startswith("within")
+    counts = None
+    if tables[0] == tables[1] and tables[0] in shares and not over_link:
+        counts = shares[tables[0]].cross_counts(first.name, second.name)
     return {
-        "states": [[str(state) for state in states] for states in table.states],
-        "weights": [[round_number(value) for value in row] for row in table.weights.tolist()],
-        "counts": None if table.counts is None else table.counts.tolist(),
+        "states": states,
+        "weights": [[round_number(value) for value in row] for row in weights.tolist()],
+        "counts": None if counts is None else counts.tolist(),
     }
+
+
+def _state_weights(network: Network, number: int, first: Variable, second: Variable) -> np.ndarray:
+    """Return (states, states) sums of the weights of pair features, levels of numbers included, in state order."""
+    field, ends = network.field, network.edge(number).ends
+    by_column = np.zeros((first.width, second.width))
+    for k in network.feature_numbers(number):
+        if k >= len(field.weights):
+            continue
+        (a, b), backward = zip(*(_find_column(network, int(column)) for column in field.pairs[k]), strict=True)
+        if a is None or b is None:
+            continue
+        if a[0] != ends[0] or (ends[0] == ends[1] and backward[1]):
+            a, b = b, a
+        by_column[a[1], b[1]] += field.weights[k]
+    by_code = first.coded @ by_column @ second.coded.T
+    weights = np.empty_like(by_code)
+    weights[np.ix_(first.position_of_code, second.position_of_code)] = by_code
+    return weights
+
+
+def _find_column(network: Network, flat: int) -> tuple[tuple[int, int] | None, bool]:
+    """Return the node of a column of the flat numbering and its place among those of its variable, and whether it is
+    seen against the direction of a link; no node for the number of linked rows."""
+    layout = network.field.layout
+    table = int(layout.table_of_column[flat])
+    views, columns = layout.column_views(table)
+    place = flat - int(layout.column_starts[table])
+    number, column = int(views[place]), int(columns[place])
+    backward = number >= 0 and not layout.neighbor_views[number].forward
+    if column == COUNT_COLUMN:
+        return None, backward
+    source = table if number < 0 else layout.neighbor_views[number].source_table
+    schema = layout.schemas[source]
+    variable = int(schema.variable_of_column[column])
+    return (int(network.starts[source]) + variable, column - int(schema.offsets[variable])), backward
+
+
+def _frequencies(variable: Variable) -> np.ndarray:
+    shares = np.asarray(variable.frequencies or np.ones(len(variable.states)), dtype=float)
+    return shares / shares.sum() if shares.sum() > 0 else np.full(len(shares), 1.0 / len(shares))
+
+
+def _mean_of_bins(variable: Variable, shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return rows of bins, the means of their levels, if the variable is a number with bins."""
+    if not variable.bins:
+        return weights
+    return group_states(variable, (weights * shares[:, None]).T)[1].T / group_states(variable, shares)[1][:, None]
 
 
 def _bubbles(network: Network, groups: Groups) -> dict[str, Any]:

@@ -33,10 +33,6 @@ HEADERS = {
 }
 REFUSED = "Refused: open the complete address that 'sparsefield explore' printed.\n"
 
-Scope = Any
-Receive = Callable[..., Any]
-Send = Callable[..., Any]
-
 
 class Guard:
     """ASGI middleware that passes on only requests whose path begins with the token, from this machine's own page.
@@ -48,7 +44,7 @@ class Guard:
     def __init__(self, app: Any, token: str, port: Callable[[], int]) -> None:
         self.app, self._token, self._port = app, token.encode(), port
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         from starlette.responses import PlainTextResponse
 
         if scope["type"] != "http":
@@ -74,7 +70,7 @@ class Guard:
         inner = {**scope, "path": scope["path"][1 + len(self._token) :], "raw_path": b""}
         await self.app(inner, read, send)
 
-    def _problem(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _problem(self, scope: Any, headers: dict[str, str]) -> tuple[int, str] | None:
         """Return the status and the text of a refusal; None for a request that is in order."""
         first = scope["path"].encode("utf-8", "replace").split(b"/", 2)[1:2]
         # In constant time, so that the token cannot be guessed letter by letter.

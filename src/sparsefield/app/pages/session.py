@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.network import variable_at
 from sparsefield.app.pages.cell_beliefs import (
+    DataShares,
     beliefs_by_column,
     cell_beliefs,
+    code_of,
     group_states,
     missing_beliefs,
     number_range,
 )
-from sparsefield.app.pages.data_shares import DataShares
 from sparsefield.app.pages.page import make_page
-from sparsefield.app.pages.table_rows import Cell, TableRows, read_value
+from sparsefield.app.pages.table_rows import Cell, TableRows, find_variable, is_known, read_value
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
 from sparsefield.data.table import Table, rebuild_table
@@ -50,8 +50,6 @@ WIDE_METHOD = BeliefPropagation(tolerance=1e-4)
 MAX_CHANGES, LEAST_CHANGE, MAX_FOUND = 60, 0.005, 40
 """Columns whose beliefs are sent, the smallest change that colors a column, and rows that a search finds."""
 
-KEPT_ANSWERS = 32
-
 
 class Session:
     """One model, and the data that it may come with.
@@ -69,9 +67,11 @@ class Session:
             self.model = MarkovField.from_field(model.field_, inference=model.inference)
         self.rows = rows
         self.lock = threading.Lock()
-        self._given = lru_cache(KEPT_ANSWERS)(self._infer_given)
+        self._given = lru_cache(32)(self._infer_given)
         self._linked = lru_cache(4)(self._infer_linked)
-        self._linked_cells = lru_cache(2)(self._infer_linked_cells)
+        self._linked_cells = lru_cache(2)(
+            lambda method, accepted: cell_beliefs(self._with_method(method), self._rows().data_with(dict(accepted)))
+        )
 
     @property
     def default_method(self) -> str:
@@ -82,42 +82,29 @@ class Session:
     @cached_property
     def page(self) -> str:
         """The page, which is made at the first request."""
-        tables = [] if self.rows is None else [[name, table.n_rows] for name, table in self.rows.tables.items()]
+        layout, columns = self.model.field_.layout, {}
+        for table, schema in zip(layout.tables, layout.schemas, strict=True):
+            for name in schema.order:
+                variable = find_variable(schema, name)
+                states = None if variable.numeric else [str(state) for state in variable.states]
+                columns[f"{table}/{name}" if table else name] = states
         server = {
             "methods": list(METHODS.items()),
             "method": self.default_method,
-            "tables": tables,
+            "tables": [] if self.rows is None else [[name, table.n_rows] for name, table in self.rows.tables.items()],
             "linked": self.linked,
-            "columns": self._settable(),
+            "columns": columns,
         }
-        return make_page(self.model, self._training_like(), title=self.name, server=server)
-
-    def _settable(self) -> dict[str, list[str] | None]:
-        """Return {column: its states, None for a number} of the columns that evidence can be about."""
-        layout = self.model.field_.layout
-        parts = zip(layout.tables, layout.schemas, strict=True)
-        return {
-            f"{table}/{name}" if table else name: None
-            if (variable := variable_at(schema, schema.index_of_name[name])).numeric
-            else [str(state) for state in variable.states]
-            for table, schema in parts
-            for name in schema.order
-        }
-
-    def _training_like(self) -> Any:
-        if self.rows is None:
-            return None
-        return self.rows.data if self.linked else self.rows.tables[""].known
+        data = None if self.rows is None else self.rows.data if self.linked else self.rows.tables[""].known
+        return make_page(self.model, data, title=self.name, server=server)
 
     @cached_property
-    def shares(self) -> dict[str, DataShares]:
-        """States of each table of the data."""
-        data = self._training_like()
-        if data is None:
-            return {}
+    def _shares(self) -> DataShares | None:
+        """States of the only table of the data."""
+        if self.rows is None:
+            return None
         with collect_warnings():
-            compiled = compile_densely(self.model, data)
-        return {name: DataShares(table) for name, table in zip(compiled.layout.tables, compiled.tables, strict=True)}
+            return DataShares(compile_densely(self.model, self.rows.tables[""].known).tables[0])
 
     # -- beliefs under evidence --------------------------------------------------------------------------------------
 
@@ -147,7 +134,7 @@ class Session:
         evidence = {name: read_value(self._variable(name), text) for name, text in given.items()}
         before, old_methods, warned = self._given(method, ())
         after, methods, more = self._given(method, tuple(sorted(evidence.items())))
-        data = self.shares.get("")
+        data = self._shares
         rows = None if data is None else data.matching(evidence)
         moved = {name: float(np.abs(after[name] - before[name]).sum()) for name in schema.order if name in after}
         ranked = sorted((name for name in moved if name not in evidence), key=lambda name: -moved[name])
@@ -180,9 +167,7 @@ class Session:
                 moved = 0.5 * np.abs(beliefs - before[own][name]).sum(axis=1)
                 chosen = set(np.flatnonzero(known.to_numpy() & (moved >= LEAST_CHANGE)).tolist())
                 chosen |= {row} if own == table and (known[row] or cells.get((own, row, name), 0) is None) else set()
-                chosen -= {
-                    key[1] for key, value in cells.items() if (key[0], key[2]) == (own, name) and value is not None
-                }
+                chosen -= {row} if own == table and cells.get((own, row, name)) is not None else set()
                 for k in chosen:
                     label = f"{own} {rows.row_name(own, k)}: {name}"
                     changes.append(_change(variable, label, before[own][name][k], beliefs[k], None, f"{own}.{name}"))
@@ -207,11 +192,7 @@ class Session:
             return self._compile_row(values)
         codes = self._empty_row.codes().copy()
         for name, value in values.items():
-            number = schema.index_of_name[name]
-            variable = variable_at(schema, number)
-            codes[number, 0] = (
-                variable.codes_of(np.array([value]))[0] if variable.numeric else variable.code_of_label[value]
-            )
+            codes[schema.index_of_name[name], 0] = code_of(self._variable(name), value)
         return rebuild_table(self._empty_row, codes, np.zeros(1, dtype=np.int64), schema.n_columns)
 
     def _compile_row(self, values: Mapping[str, Any]) -> Table:
@@ -245,26 +226,17 @@ class Session:
                 cells = self._linked_cells(method, tuple(accepted.items()))
                 beliefs, methods = {name: own[row] for name, own in cells.values[table].items()}, cells.methods
             else:
-                values = rows.values_of(table, row, accepted)
-                answer = infer_cells(self._with_method(method), DenseDataset.single(self._one_row_of(values)))
+                # Values unknown to the model are missing.
+                known = {
+                    name: value
+                    for name, value in rows.values_of(table, row, accepted).items()
+                    if is_known(self._variable(name), value)
+                }
+                answer = infer_cells(self._with_method(method), DenseDataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
                 beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
         described = rows.describe(table, row, beliefs, accepted)
         return {"name": rows.row_name(table, row), **described, **_notes(methods, lines)}
-
-    def _one_row_of(self, values: Mapping[str, Any]) -> Table:
-        """Return the compiled row; values unknown to the model are missing."""
-        known = {}
-        for name, value in values.items():
-            variable = self._variable(name)
-            if value is not None and (
-                variable.numeric or variable.role == "observed" or value in variable.code_of_label
-            ):
-                known[name] = value
-        return self._compile_row(known)
-
-    def _infer_linked_cells(self, method: str, accepted: tuple[tuple[Cell, Any], ...]) -> Any:
-        return cell_beliefs(self._with_method(method), self._rows().data_with(dict(accepted)))
 
     def completed(self, request: Mapping[str, Any]) -> tuple[str, bytes]:
         """Return the name and the content of a table with accepted values in place of missing ones."""
@@ -308,13 +280,12 @@ class Session:
 
     def _accepted(self, request: Mapping[str, Any]) -> dict[Cell, Label]:
         """Return the values that the user accepted, from a list of [table, row, column, text]."""
-        accepted, rows = {}, self.rows
-        for entry in request.get("accepted", []) if rows is not None else []:
+        accepted = {}
+        for entry in [] if self.rows is None else request.get("accepted", []):
             if not (isinstance(entry, list) and len(entry) == 4):
                 raise DataError("An accepted value is a list of table, row, column and value.")
-            table, row = self._row({"table": entry[0], "row": entry[1]})
-            name = str(entry[2])
-            accepted[(table, row, name)] = read_value(self._rows().variable(table, name), str(entry[3]))
+            table, row, name = *self._row({"table": entry[0], "row": entry[1]}), str(entry[2])
+            accepted[table, row, name] = read_value(self._rows().variable(table, name), str(entry[3]))
         return accepted
 
     def _method(self, request: Mapping[str, Any]) -> str:
@@ -324,10 +295,7 @@ class Session:
         return method
 
     def _variable(self, name: str) -> Variable:
-        schema = self.model.field_.schema
-        if name not in schema.index_of_name:
-            raise DataError(f"The model has no column {name!r}.")
-        return variable_at(schema, schema.index_of_name[name])
+        return find_variable(self.model.field_.schema, name)
 
     def _with_method(self, method: str) -> Any:
         """Return the model with an inference method; the model's own method keeps its options."""

@@ -1,4 +1,4 @@
-"""This module shortens and wraps names so that different names stay different.
+"""Names on pages and figures: shortened and wrapped so that different ones stay different, without control characters.
 
 Names of questions and states often begin alike ("agree strongly", "agree somewhat"), so a long name is cut in the
 middle: its end tells it apart as often as its beginning does.
@@ -11,6 +11,25 @@ from collections import Counter
 from collections.abc import Sequence
 
 DOTS = "\u2026"
+MAX_LISTED = 5
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def visible(text: str) -> str:
+    """Return a text with a replacement for each character that terminals would obey or that XML does not allow.
+
+    Examples
+    --------
+    >>> visible("a\\x1b[31mb") == "a\\ufffd[31mb"
+    True
+    """
+    return _UNSEEN.sub("\ufffd", text)
+
+
+def list_some(names: Sequence[str]) -> str:
+    """Return the first names in quotes, and the number of the others."""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(repr, names[:MAX_LISTED])) + more
 
 
 def shorten(text: str, longest: int) -> str:
@@ -28,17 +47,6 @@ def shorten(text: str, longest: int) -> str:
     return text[: room - tail].rstrip() + DOTS + (text[-tail:].lstrip() if tail else "")
 
 
-def cut(text: str, longest: int) -> str:
-    """Return the first ``longest`` characters of a list or a sentence; three dots stand for the rest.
-
-    Examples
-    --------
-    >>> cut("Oslo 40%, Bergen 30%, Bodø 10%", 20)
-    'Oslo 40%, Bergen 30…'
-    """
-    return text if len(text) <= longest else text[: max(longest - 1, 1)].rstrip() + DOTS
-
-
 def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
     """Return shortened texts, of which two are equal only if the given ones are.
 
@@ -51,21 +59,20 @@ def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
     ['…Norwegian p…liament', '…Swedish parliament']
     """
     shown = {text: shorten(text, longest) for text in dict.fromkeys(texts)}
-    for same in _collisions(shown):
+
+    def collisions() -> list[list[str]]:
+        counts = Counter(shown.values())
+        return [[text for text in shown if shown[text] == short] for short, n in counts.items() if n > 1]
+
+    for same in collisions():
         start = next((k for k, letters in enumerate(zip(*same, strict=False)) if len(set(letters)) > 1), 0)
         start = max((k + 1 for k in range(start) if same[0][k] in " _.-"), default=start)
         shown |= {text: shorten(DOTS + text[start:], longest) for text in same}
-    for same in _collisions(shown):
+    for same in collisions():
         for k, text in enumerate(same, start=1):
             mark = f" ({k})"
             shown[text] = shorten(text, max(longest - len(mark), 2)) + mark
     return [shown[text] for text in texts]
-
-
-def _collisions(shown: dict[str, str]) -> list[list[str]]:
-    """Return the groups of different texts that are shown alike."""
-    counts = Counter(shown.values())
-    return [[text for text, short in shown.items() if short == one] for one, n in counts.items() if n > 1]
 
 
 def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:

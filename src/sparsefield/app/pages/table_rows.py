@@ -13,12 +13,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.analysis.network import variable_at
-from sparsefield.app.pages.cell_beliefs import (
-    expected_log_probability,
-    group_states,
-    number_range,
-    tail_probabilities,
-)
+from sparsefield.app.pages.cell_beliefs import code_of, group_states, number_range
 from sparsefield.data import Relational
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.number_text import write_number
@@ -54,10 +49,6 @@ class InputTable:
     @property
     def n_rows(self) -> int:
         return self.known.height
-
-    def is_missing(self, row: int, name: str) -> bool:
-        """Return whether a predicted column has no value in a row."""
-        return name in self.missing and bool(self.missing[name][row])
 
     @cached_property
     def row_names(self) -> pl.Series | None:
@@ -102,10 +93,7 @@ class TableRows:
 
     def variable(self, table: str, name: str) -> Variable:
         """Return a variable, or refuse a column that the model does not have."""
-        schema = self.schemas.get(table)
-        if schema is None or name not in schema.index_of_name:
-            raise DataError(f"The model has no column {name!r}.")
-        return variable_at(schema, schema.index_of_name[name])
+        return find_variable(self.schemas.get(table), name)
 
     def values_of(self, table: str, row: int, accepted: Mapping[Cell, Label]) -> dict[str, Any]:
         """Return {column: value} of a row, accepted values included; None where one is missing."""
@@ -125,10 +113,10 @@ class TableRows:
             variable = self.variable(table, name)
             if variable.role == "observed":
                 covariates.append({"name": name, "value": str(value)})
-            elif value is not None and (variable.numeric or value in variable.code_of_label):
+            elif is_known(variable, value):
                 shown = _observed(variable, value, beliefs[name])
                 values.append({"name": name, "accepted": (table, row, name) in accepted, **shown})
-            elif source.is_missing(row, name):
+            elif name in source.missing and source.missing[name][row]:
                 missing.append({"name": name, **_missing(variable, beliefs[name])})
             else:
                 unknown.append({"name": name, "value": str(source.raw[name][row])})
@@ -164,6 +152,18 @@ class TableRows:
         return buffer.getvalue()
 
 
+def find_variable(schema: Schema | None, name: str) -> Variable:
+    """Return a variable of a schema, or refuse a column that it does not have."""
+    if schema is None or name not in schema.index_of_name:
+        raise DataError(f"The model has no column {name!r}.")
+    return variable_at(schema, schema.index_of_name[name])
+
+
+def is_known(variable: Variable, value: Any) -> bool:
+    """Return whether a cell has a value that the model knows."""
+    return value is not None and (variable.numeric or variable.role == "observed" or value in variable.code_of_label)
+
+
 def read_value(variable: Variable, text: str) -> Label:
     """Return the state or number of a variable that a text stands for; of dates, the number of days."""
     if not variable.numeric:
@@ -187,22 +187,21 @@ def _observed(variable: Variable, value: Any, belief: np.ndarray) -> dict[str, A
     """
     if variable.numeric:
         number = days_of(variable.name, value, variable.dtype, "value") if family_of(variable.dtype) else float(value)
-        place = int(variable.position_of_code[variable.codes_of(np.array([number]))[0]])
-        probabilities, (mean, spread) = tail_probabilities(belief), number_range(variable, belief)
-        expected = f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
-        surprising = bool(probabilities[place] < UNLIKELY)
+        place = int(variable.position_of_code[code_of(variable, number)])
+        upper = np.cumsum(belief[::-1])[::-1]
+        probabilities = np.minimum(1.0, 2.0 * np.minimum(np.cumsum(belief), upper))
+        expected, surprising = _number_text(variable, belief), bool(probabilities[place] < UNLIKELY)
     else:
-        place, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
-        probabilities = belief
+        place, best = int(variable.position_of_code[code_of(variable, value)]), int(belief.argmax())
+        probabilities, surprising = belief, place != best
         expected = f"{variable.states[best]} ({belief[best]:.0%})"
-        surprising = place != best
-    log = float(np.log(max(probabilities[place], LEAST)))
+    logs = np.log(np.maximum(probabilities, LEAST))
     return {
         "value": str(value),
         "probability": float(probabilities[place]),
         "expected": expected,
         "surprising": surprising,
-        "surprise": expected_log_probability(belief, probabilities) - log,
+        "surprise": float((belief * logs).sum() - logs[place]),
     }
 
 
@@ -212,15 +211,15 @@ def _missing(variable: Variable, belief: np.ndarray) -> dict[str, Any]:
     shown = {"states": [str(state) for state in states], "belief": np.round(grouped, 4).tolist()}
     if not variable.numeric:
         return {**shown, "best": str(variable.states[int(belief.argmax())]), "text": ""}
+    best = float(variable.round(np.array(number_range(variable, belief)[0])))
+    dated = bool(family_of(variable.dtype))
+    value = write_number(best, dtype=variable.dtype) if dated else str(int(best) if variable.whole else best)
+    return {**shown, "best": value, "text": _number_text(variable, belief)}
+
+
+def _number_text(variable: Variable, belief: np.ndarray) -> str:
     mean, spread = number_range(variable, belief)
-    best = float(variable.round(np.array(mean)))
-    text = f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
-    value = (
-        write_number(best, dtype=variable.dtype)
-        if family_of(variable.dtype)
-        else f"{int(best) if variable.whole else best}"
-    )
-    return {**shown, "best": value, "text": text}
+    return f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
 
 
 def _replace_cell(column: pl.Series, row: int, state: Label | None) -> pl.Series:

@@ -64,7 +64,7 @@ const net = (() => {
       const near = edgesOf[state.chosen].slice(0, MOST_NEAR).map((e) => otherEnd(e, state.chosen));
       return [...new Set([state.chosen, ...near])];
     }
-    if (kind === "group") return byWeight.filter((k) => data.group[k] === state.group).slice(0, 120);
+    if (kind === "group") return byWeight.filter((k) => data.group[k] === state.group && data.x[k] !== null);
     return kind === "bubbles" ? data.bubbles.sizes.map((_, k) => k) : Array.from({ length: n }, (_, k) => k);
   }
 
@@ -286,7 +286,7 @@ const net = (() => {
     const a = spot(scene.place.get(data.a[e])),
       b = spot(scene.place.get(data.b[e])),
       share = data.s[e] / largest;
-    const width = (0.7 + 6.3 * share) * grow(),
+    const width = (0.7 + 6.3 * share * clamp(Math.sqrt(70 / many), 0.3, 1)) * grow(), // thinner where there are many
       dash = data.sign[e] < 0 && many < 1500 ? [2 * width + 2, width + 1.5] : [];
     const style = {
       width: e === state.edge ? width + 2 : width,

@@ -12,7 +12,7 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.analysis.feature_sentences import list_features
-from sparsefield.app.pages.stability_text import (
+from sparsefield.app.pages.fit_summary import (
     describe_stability,
     expected_false,
     often_left_out,
