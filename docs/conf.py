@@ -113,10 +113,16 @@ def describe_commands() -> str:
     ]
     lines += ["", "Options before the command:", "", *_list_parameters(program, context)]
     for name, command in program.commands.items():
-        lines += ["", f"## `sparsefield {name}`", "", *cleandoc(command.help or "").splitlines(), ""]
-        lines += ["```", " ".join(["sparsefield", name, *command.collect_usage_pieces(context)]), "```", ""]
-        lines += _list_parameters(command, context)
+        lines += _describe_command(name, command, context)
+        for inner, subcommand in getattr(command, "commands", {}).items():
+            lines += _describe_command(f"{name} {inner}", subcommand, context)
     return "\n".join(lines) + "\n"
+
+
+def _describe_command(name: str, command: Any, context: Any) -> list[str]:
+    lines = ["", f"## `sparsefield {name}`", "", *cleandoc(command.help or "").splitlines(), ""]
+    lines += ["```", " ".join(["sparsefield", name, *command.collect_usage_pieces(context)]), "```", ""]
+    return lines + _list_parameters(command, context)
 
 
 def _first_paragraph(command: Any) -> str:

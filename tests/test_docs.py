@@ -140,7 +140,11 @@ def test_named_commands_and_their_options_exist(document) -> None:
         known = build_commands(typer_app).commands  # pyright: ignore[reportAttributeAccessIssue]
         for name, rest in re.findall(rf"^{program} ([a-z][a-z0-9]*)(.*)$", lines, re.MULTILINE):
             assert name in known, f"{program} {name}"
-            options = {option for parameter in known[name].params for option in parameter.opts}
+            command = known[name]
+            if hasattr(command, "commands"):  # a group, such as analyze
+                assert rest.split()[0] in command.commands, f"{program} {name}{rest}"
+                command = command.commands[rest.split()[0]]
+            options = {option for parameter in command.params for option in parameter.opts}
             for option in re.findall(r"(?<=\s)--[a-z][a-z0-9-]*", rest.partition("#")[0]):
                 assert option in options, f"{program} {name} {option}"
 

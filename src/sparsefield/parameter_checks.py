@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
 from numbers import Integral, Real
 from typing import Any
-
-from sparsefield.parameters import command_line_options
 
 MOST_COLUMNS_OF_FEATURE = 100
 """Largest ``max_order``: numbers of candidates are powers of the number of columns."""
@@ -175,8 +172,7 @@ def problems_of(
     wrong = [
         name for name in values if name in rules and name not in left_out and not rules[name].accepts(values[name])
     ]
-    flags = _flags() if wrong and rules is RULES else {}
-    return [f"{name} must be {rules[name].wanted}, got {values[name]!r}{flags.get(name, '')}." for name in wrong]
+    return [f"{name} must be {rules[name].wanted}, got {values[name]!r}." for name in wrong]
 
 
 def option_problems(option: Any) -> list[str]:
@@ -191,9 +187,3 @@ def raise_problems(problems: Iterable[str]) -> None:
     found = list(dict.fromkeys(problems))
     if found:
         raise ValueError(" ".join(found))
-
-
-@cache
-def _flags() -> dict[str, str]:
-    """Return the options of the command line, in parentheses, by the names of their parameters."""
-    return {option.name.rpartition("__")[2]: f" ({option.flag})" for option in command_line_options()}

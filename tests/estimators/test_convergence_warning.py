@@ -31,7 +31,7 @@ def test_every_estimator_warns(kind, certify: bool) -> None:
 
 def test_commands_print_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pl.DataFrame(table(), schema=list("abcd")).write_csv(tmp_path / "t.csv")
-    words = [str(tmp_path / "t.csv"), "--l1", "0.1", "--max-iter", "2"]
+    words = [str(tmp_path / "t.csv"), "--l1", "0.1", "--set", "solver.max_iter=2"]
     assert run_app(app, "sparsefield", ["fit", *words, "-o", str(tmp_path / "m"), "--no-check"]) == 0
     assert "Note: The fit stopped after 2 iterations" in capsys.readouterr().err
     assert run_app(app, "sparsefield", ["evaluate", *words, "--folds", "2"]) == 0

@@ -168,7 +168,7 @@ def _rows_to_learn_from(field: MarkovField, table: Table, learn_from: Any, sampl
         raise DataError(
             f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, which determine how "
             "uncertain its weights are: pass the table of the fit as learn_from= (--learn-from), or proper=False "
-            "(--fixed-weights) to take the weights as known."
+            "to take the weights as known."
         )
     if learn_from is None:
         weight = check_weights(sample_weight, table.n_rows)

@@ -76,7 +76,7 @@ def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iter
     if isinstance(parts["missing"], EM) and objective == "cd":
         yield (
             f"missing='em' is for objective='pl', not {objective!r}: use missing='mean-field' "
-            "(--missing-cells mean-field)."
+            "(--set missing=mean-field)."
         )
     if isinstance(parts["selection"], EBIC) and objective != "pl":
         yield f"selection='ebic' is a criterion of objective='pl', not of {objective!r}."
@@ -224,9 +224,9 @@ def _warn_not_converged(estimator: FieldEstimator, n_iter: int, violation: float
     if objective == "cd":
         remedy = "The gradient of cd is not that of its loss, so this is expected."
     elif n_iter >= solver.max_iter:
-        remedy = "Raise solver=Solver(max_iter=...) (--max-iter)."
+        remedy = "Raise solver=Solver(max_iter=...) (--set solver.max_iter=...)."
     elif not solver.certify:
-        remedy = "Solver(certify=True) (--certify) continues until it is small."
+        remedy = "Solver(certify=True) (--set solver.certify=yes) continues until it is small."
     elif objective == "bethe":
         remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
     else:
@@ -246,7 +246,7 @@ def _warn_if_inexact(estimator: FieldEstimator, n_iter: int, mc_error: float) ->
         return
     reached = n_iter >= estimator.resolve("solver").max_iter
     remedy = (
-        "solver=Solver(max_iter=...) (--max-iter)"
+        "solver=Solver(max_iter=...) (--set solver.max_iter=...)"
         if reached
         else f"missing=EM(max_copies=...) above {missing.max_copies}"
     )

@@ -1,4 +1,4 @@
-"""``centrality``: columns by strength, communities from options or files, and predictability with a table."""
+"""``analyze centrality``: columns by strength, communities from options or files, and predictability with a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_columns_are_printed_by_strength(run, folder: Path) -> None:
-    done = run("centrality", folder / "m.safetensors")
+    done = run("analyze", "centrality", folder / "m.safetensors")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].split() == ["column", "degree", "strength", "influence", "closeness", "betweenness"]
@@ -38,20 +38,22 @@ def test_columns_are_printed_by_strength(run, folder: Path) -> None:
 
 
 def test_a_table_adds_predictability(run, folder: Path) -> None:
-    done = run("centrality", folder / "m.safetensors", folder / "fresh.csv")
+    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv")
     assert done.code == 0, done.err
     assert "R^2" in done.out
     assert "normalized accuracy" in done.out
     assert "probably the training rows" not in done.err
-    assert "probably the training rows" in run("centrality", folder / "m.safetensors", folder / "train.csv").err
+    assert (
+        "probably the training rows" in run("analyze", "centrality", folder / "m.safetensors", folder / "train.csv").err
+    )
 
 
 def test_a_file_has_all_measures_and_empty_cells(run, folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "c.csv"
     words = ("--communities", "a=X,b=X,e=Y", "--communities", "c=Y,d=Y")
-    done = run("centrality", folder / "m.safetensors", folder / "fresh.csv", "-o", target, *words)
+    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv", "-o", target, *words)
     assert done.code == 0, done.err
-    assert "Measures of 5 columns" in done.out
+    assert f"Wrote {target}." in done.out
     found = pl.read_csv(target)
     assert {"column", "community", "bridge_betweenness", "r_squared", "gain_error"} <= set(found.columns)
     assert dict(zip(found["column"], found["community"], strict=True)) == dict(zip("abecd", "XXYYY", strict=True))
@@ -62,7 +64,9 @@ def test_communities_of_a_file_and_found_ones(run, folder: Path, tmp_path: Path)
     file = tmp_path / "communities.csv"
     pl.DataFrame({"column": list("abcde"), "community": ["1", "1", "2", "2", "2"]}).write_csv(file)
     given, found = (
-        json.loads(run("centrality", folder / "m.safetensors", "--json", "--communities", word).out)["columns"]
+        json.loads(run("analyze", "centrality", folder / "m.safetensors", "--json", "--communities", word).out)[
+            "columns"
+        ]
         for word in (file, "auto")
     )
     assert {row["column"]: row["community"] for row in given} == dict(zip("abcde", "11222", strict=True))
@@ -81,7 +85,7 @@ def test_communities_of_a_file_and_found_ones(run, folder: Path, tmp_path: Path)
     ],
 )
 def test_wrong_words_are_refused(run, folder: Path, words: tuple[str, ...], message: str) -> None:
-    done = run("centrality", folder / "m.safetensors", *words)
+    done = run("analyze", "centrality", folder / "m.safetensors", *words)
     assert done.code == 2
     assert message in done.err
 
@@ -89,20 +93,20 @@ def test_wrong_words_are_refused(run, folder: Path, words: tuple[str, ...], mess
 def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "communities.csv"
     file.write_text("column,community\na,1\na,2\n,3\n")
-    done = run("centrality", folder / "m.safetensors", "--communities", file)
+    done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert done.code == 2
     assert "row 3 names no column and column 'a' has several rows" in done.err
     file.write_text("name,group\na,1\n")
-    done = run("centrality", folder / "m.safetensors", "--communities", file)
+    done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert "needs the columns column and community, with a row for each column" in done.err
     assert "centrality MODEL --communities auto -o FILE" in done.err
 
 
 def test_found_communities_can_be_given_again(run, folder: Path, tmp_path: Path) -> None:
     found, again = tmp_path / "found.csv", tmp_path / "again.csv"
-    assert run("centrality", folder / "m.safetensors", "--communities", "auto", "-o", found).code == 0
+    assert run("analyze", "centrality", folder / "m.safetensors", "--communities", "auto", "-o", found).code == 0
     assert pl.read_csv(found)["community"].null_count() > 0  # a column without edges is in no community
-    done = run("centrality", folder / "m.safetensors", "--communities", found, "-o", again)
+    done = run("analyze", "centrality", folder / "m.safetensors", "--communities", found, "-o", again)
     assert done.code == 0, done.err
     assert again.read_text() == found.read_text()
-    run("centrality", folder / "m.safetensors", "--communities", found, "-o", found).one_error("found.csv")
+    run("analyze", "centrality", folder / "m.safetensors", "--communities", found, "-o", found).one_error("found.csv")

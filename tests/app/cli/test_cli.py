@@ -8,14 +8,17 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import sparsefield
-from sparsefield import CRFClassifier, IdealParent, MarkovField, load
-from sparsefield.parameters import command_line_options
+from sparsefield import EM, CRFClassifier, IdealParent, MarkovField, load
+from sparsefield.app.cli import app, build_commands
+from sparsefield.app.cli.options import parse_value
+from sparsefield.parameters import EVERYDAY
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +82,19 @@ def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None
         "for words in (['--help'], ['explore', '--help']):\n"
         "    try: main(words)\n"
         "    except SystemExit as end: assert not end.code\n"
-        "heavy = {'numba', 'sklearn', 'polars', 'scipy', 'numpy', 'dash', 'flask'} & set(sys.modules)\n"
+        "heavy = {'numba', 'sklearn', 'polars', 'scipy', 'numpy', 'starlette', 'uvicorn'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "fit", "predict", "evaluate", "info", "stability"):
+    for command in ("demo", "fit", "predict", "evaluate", "info", "analyze"):
         assert command in done.stdout
 
 
 def test_version_and_help(run) -> None:
     assert run("--version").out == f"sparsefield {sparsefield.__version__}\n"
     assert run().out == run("--help").out
-    assert "--penalize-biases" in run("fit", "--help").out
+    assert "--penalty" in run("fit", "--help").out
 
 
 # -- fit -----------------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "where heat is low" in done.out
     assert "Converged: no left-out pair would improve the fit (worst violation " in done.out
     assert "not about chance" in done.out
-    assert "sparsefield stability" in done.out
+    assert "sparsefield analyze stability" in done.out
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
@@ -124,8 +127,9 @@ def test_fit_does_what_the_library_does(run, csv: Path, model: Path, tmp_path: P
 
 def test_options_reach_the_field(run, csv: Path, tmp_path: Path) -> None:
     words = (
-        "--l1 3 --l2 0.5 --induction ideal-parent --objective cd --threshold 0.1 --batch-size 7 --max-iter 50 "
-        "--no-certify --no-check --penalize-biases --seed 4 --jobs 1 --id name,heat"
+        "--l1 3 --set l2=0.5 --induction ideal-parent --objective cd --set induction.threshold=0.1 "
+        "--set induction.batch_size=7 --set solver.max_iter=50 --set solver.certify=no --no-check "
+        "--set features.penalize_biases=yes --seed 4 --jobs 1 --id name,heat"
     )
     done = run("fit", csv, "-o", tmp_path / "m", *words.split())
     params = load(tmp_path / "m").get_params()
@@ -142,7 +146,7 @@ def test_missing_words_are_gaps(run, tmp_path: Path) -> None:
     words = ("--missing", "gone", "--missing", "unknown")
     assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, *QUICK).code == 0
     assert load(tmp_path / "m").states_ == {"a": [0, 1], "b": [0, 1]}
-    only = ("--missing-only", "gone,unknown")
+    only = ("--set", "read.missing_only=gone,unknown")
     assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, *QUICK).code == 0
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "NA"], "b": [0, 1]}
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *QUICK)
@@ -159,10 +163,10 @@ def test_a_small_table_is_learned_without_a_check(run, tmp_path: Path) -> None:
 
 def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     nominal = ("--nominal", "name", "--observed", "heat")
-    done = run("fit", csv, "-o", tmp_path / "m", *nominal, "--max-iter", 1, "--no-check", "--l1", 0.1)
+    done = run("fit", csv, "-o", tmp_path / "m", *nominal, "--set", "solver.max_iter=1", "--no-check", "--l1", 0.1)
     assert done.code == 2  # 150 names, all different
     assert "name" in done.err
-    done = run("fit", csv, "-o", tmp_path / "m", *ROLES, "--max-iter", 1, "--no-check", "--l1", 0.1)
+    done = run("fit", csv, "-o", tmp_path / "m", *ROLES, "--set", "solver.max_iter=1", "--no-check", "--l1", 0.1)
     assert done.code == 0
     notes = [line for line in done.err.splitlines() if line.startswith("Note: The fit stopped after")]
     assert len(notes) == 1
@@ -268,10 +272,8 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
 
 def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
     done = run("evaluate", csv, *ROLES, "--folds", 2, "--json", "--l1", 1)
-    found = json.loads(done.out)
-    assert found["options"]["l1"] == 1.0
-    (result,) = found["results"]
-    assert result["induction"] == "cfi"
+    result = json.loads(done.out)
+    assert (result["options"]["l1"], result["options"]["induction"]) == (1.0, "cfi")
     assert len(result["folds"]) == 2
     assert set(result["summary"]["ap"]) == {"mean", "sd"}
     assert result["summary"]["cll"]["mean"] > result["summary"]["frequency_cll"]["mean"]
@@ -336,7 +338,7 @@ def test_usage_files_and_options_give_one_line(run, csv: Path, model: Path, tmp_
     run("frobnicate").one_error("frobnicate")
     run("fit", csv, *ROLES, *out, "--l1", "-1").one_error("l1 must be")
     run("fit", csv, *ROLES, *out, "--induction", "magic").one_error("'magic'", "'cfi'")
-    run("fit", csv, *ROLES, *out, "--batch-size", "many").one_error("--batch-size")
+    run("fit", csv, *ROLES, *out, "--set", "induction.batch_size=many").one_error("--set induction.batch_size=many")
     run("evaluate", csv, "--folds", "1").one_error("--folds")
     run("info", csv).one_error("weather.csv: not a complete sparsefield model")
     run("info", tmp_path / "nope").one_error("there is no such file")
@@ -405,14 +407,41 @@ def test_nothing_of_the_command_line_stays_behind(run) -> None:
 
 def test_options_of_the_command_line_have_the_defaults_of_the_estimator() -> None:
     defaults = MarkovField().get_params()
-    for option in command_line_options():
-        assert defaults[option.name] == option.default, option.name
+    context: Any = build_commands(app).commands["fit"]  # pyright: ignore[reportAttributeAccessIssue]
+    shown = {option.name: option.default for option in context.params}
+    for name in EVERYDAY:
+        assert parse_value(shown[name]) == defaults[name], name
+
+
+def test_rare_options_are_parameters_of_the_estimator(run, csv: Path, tmp_path: Path) -> None:
+    fit = ("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK)
+    done = run(*fit, "--set", "solver.tolerance=1", "--set", "solver.tol=small", "--set", "l2=-1", "--refit", "maybe")
+    done.one_error(
+        "--set solver.tolerance=1: solver has no option 'tolerance'; its options are: tol, kkt_tol",
+        "--set solver.tol=small: tol must be a number that is not negative, got 'small'",
+        "--set l2=-1: l2 must be",
+        "--refit maybe: refit must be yes, no or 'ml'",
+    )
+    run(*fit, "--set", "solve.tol=1").one_error("there is no option 'solve'; names are read, induction, objective")
+    run(*fit, "--set", "read.sep=;").one_error("write read.NAME=VALUE; names are missing,", "separator, encoding")
+    run(*fit, "--set", "l2").one_error("write l2=VALUE. Strength of the L2 penalty")
+    run(*fit, "--set", "solver.tol").one_error("write solver.tol=VALUE. An optimization ends when the objective")
+    run("info", tmp_path / "m", "--set", "l2=1").one_error("--set")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_rule_may_be_given_after_its_options(run, csv: Path, tmp_path: Path) -> None:
+    words = ("--set", "induction.threshold=0.1,0.3", "--set", "missing.max_copies=16", "--set", "missing=em")
+    assert run("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK, *words, "--induction", "ideal-parent").code == 0
+    params = load(tmp_path / "m").get_params()
+    assert (params["induction"], params["missing"]) == (IdealParent(threshold=(0.1, 0.3)), EM(max_copies=16))
 
 
 @pytest.mark.parametrize(
     ("words", "command"),
     [
         (("fit",), "sparsefield fit"),
+        (("analyze", "stability"), "sparsefield analyze stability"),
         (("nothing",), "sparsefield"),
     ],
 )

@@ -29,13 +29,13 @@ def test_the_order_of_dates_of_the_fit_is_no_obstacle_to_files_whose_columns_hav
     data, other, model, out = (tmp_path / name for name in ("t.csv", "o.parquet", "m.safetensors", "out.csv"))
     data.write_text("day,heat\n" + "".join(f"{1 + k % 12:02}/{1 + k % 28:02}/2024,{k % 7}.5\n" for k in range(40)))
     pl.DataFrame({"day": [date(2024, 1, 2), date(2024, 3, 4)], "heat": [1.5, None]}).write_parquet(other)
-    fit = ["fit", str(data), "-o", str(model), "--l1=3", "--no-check", "-q", "--dates", "month-first"]
+    fit = ["fit", str(data), "-o", str(model), "--l1=3", "--no-check", "-q", "--set", "read.dates=month-first"]
     assert run_app(command_line, "sparsefield", fit) == 0
     predict = ["predict", str(model), str(other), "-o", str(out), "-q"]
     assert run_app(command_line, "sparsefield", predict) == 0
     capsys.readouterr()
-    assert run_app(command_line, "sparsefield", [*predict, "--dates", "month-first"]) == 2
-    assert "remove --dates: a file of the kind Parquet" in re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert run_app(command_line, "sparsefield", [*predict, "--set", "read.dates=month-first"]) == 2
+    assert "remove --set read.dates: a file of the kind Parquet" in re.sub(r"\s+", " ", capsys.readouterr().err)
 
 
 def test_a_column_of_dates_that_is_not_there_is_added_as_dates(run, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -17,8 +16,8 @@ import pytest
 from dask_processes import LIMIT
 
 from sparsefield import RelationalField, load
-from sparsefield.app.cli.explore import read_rows
-from sparsefield.app.cli.model_input import open_model
+from sparsefield.app.cli.models import open_model
+from sparsefield.app.cli.pages import rows_to_complete
 from sparsefield.app.pages.session import Session
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.schema_file import parse_schema_file
@@ -42,7 +41,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def plain_model(table: Path, run) -> Path:
     path = table.parent / "days.safetensors"
-    fit = run("fit", table, "--id", "day,more", "--separator", ";", "-o", path, "--no-check", "--l1", "1")
+    fit = run("fit", table, "--id", "day,more", "--set", "read.separator=;", "-o", path, "--no-check", "--l1", "1")
     assert fit.code == 0
     return path
 
@@ -50,7 +49,7 @@ def plain_model(table: Path, run) -> Path:
 @pytest.mark.slow
 def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) -> None:
     pytest.importorskip("uvicorn")
-    words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--separator", ";"]
+    words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--set", "read.separator=;"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         assert served.stderr is not None
@@ -94,8 +93,8 @@ def test_a_browser_opens_a_file_that_redirects_to_the_page(
 
 def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
     out = table.parent / "filled.csv"
-    assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
-    rows = read_rows(open_model(plain_model), table, ReadOptions(separator=";"))
+    assert run("predict", plain_model, table, "-o", out, "--set", "read.separator=;").code == 0
+    rows = rows_to_complete(open_model(plain_model), table, ReadOptions(separator=";"))
     session = Session("days", rows.model, rows)
     accepted = [
         ["", row, cell["name"], cell["best"]]
@@ -109,7 +108,7 @@ def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table
 def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = read_rows(open_model(model), school, ReadOptions())
+    rows = rows_to_complete(open_model(model), school, ReadOptions())
     expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
@@ -147,12 +146,5 @@ def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_mod
 
 def test_without_a_server_the_error_names_the_remedy(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
-    monkeypatch.setattr("sparsefield.app.cli.explore.find_spec", lambda name: None if name == "uvicorn" else real(name))
+    monkeypatch.setattr("sparsefield.app.cli.pages.find_spec", lambda name: None if name == "uvicorn" else real(name))
     run("explore", plain_model).one_error('pip install "sparsefield[explore]"')
-
-
-def test_other_commands_do_not_import_a_server() -> None:
-    code = f"import sys; sys.argv = ['x', 'explore', '--help']\ntry:\n  exec({CODE!r})\nexcept SystemExit: pass\n"
-    code += "print('starlette' in sys.modules, 'uvicorn' in sys.modules, 'numba' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
-    assert run.stdout.splitlines()[-1] == "False False False"

@@ -11,7 +11,7 @@ import pytest
 
 from sparsefield import findings, load
 from sparsefield.analysis.hold_out import hold_out
-from sparsefield.app.cli.fit_results import SHOWN_COLUMNS
+from sparsefield.app.cli.fit import SHOWN_COLUMNS
 
 NOTHING = "No dependence between columns could be found in these 200 rows: "
 NO_GAIN = "held-out cells are predicted no better than by column frequencies"
@@ -87,7 +87,7 @@ def test_a_fit_to_independent_columns_says_that_nothing_was_found(run, coins: Pa
 def test_an_evaluation_of_independent_columns_says_that_nothing_was_found(run, coins: Path) -> None:
     words = ("--folds", 2, "--l1", 0.5)
     assert f"{NOTHING}{NO_GAIN}" in run("evaluate", coins, *words).out
-    (result,) = json.loads(run("evaluate", coins, *words, "--json").out)["results"]
+    result = json.loads(run("evaluate", coins, *words, "--json").out)
     assert result["gain"]["value"] < result["gain"]["error"]
     assert not result["gain"]["shows_dependence"]
     assert {"gain", "gain_error"} <= set(result["columns"][0])

@@ -1,4 +1,4 @@
-"""--max-order and --expand, and features of three columns in plain words."""
+"""``--set features.max_order=3``, and features of three columns in plain words."""
 
 from __future__ import annotations
 
@@ -25,15 +25,27 @@ def csv(tmp_path: Path) -> Path:
 
 def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--expand", "all", "--l1", 20)
+    done = run(
+        "fit",
+        csv,
+        "-o",
+        path,
+        "--no-check",
+        "--set",
+        "features.max_order=3",
+        "--set",
+        "features.expand=all",
+        "--l1",
+        20,
+    )
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
-    assert field.max_order == Features(max_order=3, expand="all")
+    assert field.features == Features(max_order=3, expand="all")
     told = run("info", path)
     assert told.code == 0
-    assert "features=Features(expand='all')" in told.out
+    assert "features=Features(max_order=3, expand='all')" in told.out
     assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 conjunction of three or more columns" in told.out
 
@@ -41,9 +53,9 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--max-order", 1], "--max-order"),
-        (["--expand", "some"], "expand must be one of 'active', 'all'"),
-        (["--max-order", 3, "--induction", "full"], "needs induction='cfi' or 'grafting'"),
+        (["--set", "features.max_order=1"], "--set features.max_order=1"),
+        (["--set", "features.expand=some"], "expand must be one of 'active', 'all'"),
+        (["--set", "features.max_order=3", "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(run, csv: Path, tmp_path: Path, words, told) -> None:

@@ -93,7 +93,10 @@ def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Pa
 
 
 def test_the_coding_of_the_paper_is_an_option(run, people: Path, tmp_path: Path) -> None:
-    assert run("fit", people, "-o", tmp_path / "m", "--coding", "reference", "--nominal", "zip", *FAST).code == 0
+    assert (
+        run("fit", people, "-o", tmp_path / "m", "--set", "features.coding=reference", "--nominal", "zip", *FAST).code
+        == 0
+    )
     schema = load(tmp_path / "m").field_.schema
     assert schema.variables[schema.index_of_name["zip"]].has_reference
 
@@ -174,7 +177,7 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
     done = run("report", model, "-o", tmp_path / "r.html", "--data", people)
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text()
-    assert "2 numeric (age, debt), 2 ordinal (answer, trust), 1 nominal (zip)" in page
+    assert "2 numeric, 2 ordinal, 1 nominal" in page
     assert "--ordinal &#39;answer=never&lt;rarely&lt;often&#39; --nominal zip" in page
 
 
@@ -193,7 +196,7 @@ def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
     assert lines[1][-2:] == ["in", "90%"]
     assert lines[2][-1] == "off"
     assert lines[2].count("levels") == 2
-    (result,) = json.loads(run("evaluate", people, *words, "--json").out)["results"]
+    result = json.loads(run("evaluate", people, *words, "--json").out)
     first = result["columns"][0]
     assert first["name"] == "age"
     assert lines[1][3:5] == [f"{first['loss']:.3f}", f"{first['baseline_loss']:.3f}"]

@@ -29,7 +29,7 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error(
         "remove --id, --weight, --group, --numeric, --ordinal and --nominal"
     )
-    monkeypatch.setattr("sparsefield.app.cli.input_data.CELLS_TO_HOLD_OUT", 10)
+    monkeypatch.setattr("sparsefield.app.cli.inputs.CELLS_TO_HOLD_OUT", 10)
     assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "-o", model).err
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sparsefield import ChainCRF, MarkovField
+from sparsefield.app.cli import app, run_app
 from sparsefield.model.model_file import VERSION
 
 PROGRAM = """
@@ -58,7 +59,7 @@ report text -o new.html
 sample m -o new.csv --given absent.csv
 sample m -o new.csv --given other.csv
 sample truncated -o new.csv
-stability m absent.csv
+analyze stability m absent.csv
 predict chain other.csv -o new.csv
 report chain -o new.html
 info chain
@@ -83,3 +84,17 @@ def test_refusals_import_neither_numba_nor_sklearn(folder: Path) -> None:
     chains = [error for command, error in zip(commands, errors, strict=True) if "chain" in command]
     assert len(chains) == 3
     assert all("load it in Python with sparsefield.load" in error for error in chains)
+
+
+def test_info_imports_neither_numba_nor_sklearn(folder: Path) -> None:
+    (folder / "t.csv").write_text("x0,x1\n" + "0,1\n1,0\n" * 20)
+    assert run_app(app, "sparsefield", ["fit", f"{folder / 't.csv'}", "-o", f"{folder / 'read'}", "--l1=1", "-q"]) == 0
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input="info m\ninfo read",
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-2:] == ["0 0", "scipy"]

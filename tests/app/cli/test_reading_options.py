@@ -17,8 +17,17 @@ def german(tmp_path: Path) -> Path:
 
 
 def test_options_say_how_a_table_is_read(run, german: Path, tmp_path: Path) -> None:
-    words = ("--encoding", "cp1250", "--separator", "semicolon", "--decimal", ",", "--missing", "-99,-98")
+    words = (
+        "--set",
+        "read.encoding=cp1250",
+        "--set",
+        "read.separator=semicolon",
+        "--set",
+        "read.decimal=,",
+        "--missing",
+        "-99,-98",
+    )
     done = run("fit", german, "-o", tmp_path / "m", "--l1", "1", "--no-check", *words)
     assert "read as CSV in Windows-1250" in done.err
-    run("fit", german, "-o", tmp_path / "m", "--decimal", ";").one_error("The decimal mark must be '.' or ','")
-    run("fit", german, "-o", tmp_path / "m", "--encoding", "x").one_error("The encoding 'x' is unknown")
+    run("fit", german, "-o", tmp_path / "m", "--set", "read.decimal=;").one_error("The decimal mark must be '.' or ','")
+    run("fit", german, "-o", tmp_path / "m", "--set", "read.encoding=x").one_error("The encoding 'x' is unknown")

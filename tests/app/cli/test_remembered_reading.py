@@ -81,7 +81,7 @@ def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: P
 
 
 def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:
-    words = ("--separator", ";", "--decimal", ",", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
+    words = ("--set", "read.separator=;", "--set", "read.decimal=,", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
     assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
     pl.DataFrame({"größe": ["1.75", "-99"], "Antwort": ["ja", "k.A."], "Ort": ["Ulm", "Bonn"]}).write_csv(
         tmp_path / "new.csv"
@@ -97,14 +97,14 @@ def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path
 @pytest.mark.parametrize(
     "words",
     [
-        ("--no-header", "--separator", "tab"),
-        ("--missing-only", "x,y", "--encoding", "cp1252"),
+        ("--set", "read.header=no", "--set", "read.separator=tab"),
+        ("--set", "read.missing_only=x,y", "--set", "read.encoding=cp1252"),
     ],
 )
 def test_other_options_of_reading_are_repeated(run, tmp_path: Path, words: tuple[str, ...], monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"{k % 2}\t{(k % 2) ^ (k % 7 == 0)}" for k in range(40)]
-    header = [] if "--no-header" in words else ["ä\tb"]
+    header = [] if "read.header=no" in words else ["ä\tb"]
     (tmp_path / "t.csv").write_bytes("\n".join([*header, *lines, "x\t1", ""]).encode("cp1252"))
     assert run("fit", "t.csv", "-o", "m", "--l1", 1, "--no-check", *words).code == 0
     field = load(tmp_path / "m")
@@ -124,7 +124,7 @@ def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_pat
     sales = next(v for v in load(tmp_path / "m").field_.schema.variables if v.name == "sales")
     assert (min(sales.states), max(sales.states)) == (200, 2383)
     assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").code == 0
-    done = run("stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2)
+    done = run("analyze", "stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2)
     assert done.code == 0, done.err
     done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1)
     assert done.code == 0, done.err

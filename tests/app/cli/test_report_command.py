@@ -30,7 +30,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def weather(fit, table: Path) -> Path:
     path = table.with_name("w.safetensors")
-    fit(table, path, "--id", "name", "--observed", "rain", "--l1", "1.5", "--penalize-biases")
+    fit(table, path, "--id", "name", "--observed", "rain", "--l1", "1.5", "--set", "features.penalize_biases=yes")
     return path
 
 

@@ -27,7 +27,7 @@ def test_measures_and_calibration_are_printed(run, weather: Path) -> None:
     lines = done.out.splitlines()
     for words in ("labels decoded", "Hamming loss", "subset accuracy", "micro F1", "macro F1"):
         assert words in lines[0]
-    assert [line.split()[:3] for line in lines[1:3]] == [["cfi", "one", "by"], ["cfi", "jointly", lines[2].split()[2]]]
+    assert [line.split()[0] for line in lines[1:3]] == ["one", "jointly"]
     assert "By label:" in lines
     assert [line.split()[0] for line in lines[-2:]] == ["sun", "rain"]
     assert lines[-1].endswith("off")
@@ -35,7 +35,7 @@ def test_measures_and_calibration_are_printed(run, weather: Path) -> None:
 
 def test_json_has_every_fold_and_label(run, weather: Path) -> None:
     done = run("evaluate", weather, "--observed", "heat", "--whole-rows", "--folds", 3, "--l1", 2, "--json")
-    (result,) = json.loads(done.out)["results"]
+    result = json.loads(done.out)
     assert [fold["rows"] for fold in result["folds"]] == [40, 40, 40]
     assert 0.5 < result["summary"]["joint"]["subset_accuracy"]["mean"] < 1.0
     assert [column["name"] for column in result["columns"]] == ["sun", "rain"]

@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
 from sparsefield import CRFClassifier, MarkovField, load
-from sparsefield.app.cli import console
 from sparsefield.app.datasets import make_markov_field
 
 QUICK = ("--burn-in", "20", "--thin", "5")
@@ -225,31 +223,6 @@ def test_errors_are_one_line_and_precede_sampling(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     run("sample", made, *out).one_error("is not writable")
     assert not (tmp_path / "o.csv").exists()
-
-
-# -- progress -------------------------------------------------------------------------------------------------
-
-
-def test_without_a_terminal_occasional_lines_show_the_time_left(run, made: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(console, "FIRST_LINE_SECONDS", 0.0)
-    monkeypatch.setattr(console, "SECONDS_BETWEEN", 0.0)
-    done = run("sample", made, "-o", tmp_path / "o.csv", "-n", 50, *QUICK)
-    lines = [line for line in done.err.splitlines() if " s left" in line]
-    assert lines[0].startswith("Drawing 50 rows: ")
-    assert "% done, about " in lines[0]
-    assert len(lines) < 20, "intervals double"
-
-
-def test_on_a_terminal_a_progress_bar_is_shown(monkeypatch) -> None:
-    terminal = Console(stderr=True, force_terminal=True, width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    monkeypatch.setattr(console, "_console", lambda **_: terminal)
-    with console.ProgressBar("Drawing") as bar:
-        for done in range(1, 101):
-            bar.show_progress(done, 100)
-    shown = terminal.export_text()
-    assert "Drawing" in shown
-    assert "100%" in shown
-    terminal.file.close()
 
 
 # -- info ----------------------------------------------------------------------------------------------------

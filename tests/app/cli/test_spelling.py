@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import load
-
 N_ROWS = 200
 
 
@@ -35,27 +33,6 @@ def visits(tmp_path: Path) -> Path:
     for offset, cells in enumerate(columns.values()):
         cells[offset::10] = [""] * len(cells[offset::10])
     return written(tmp_path / "visits.csv", columns)
-
-
-def test_imputed_values_are_spelled_as_in_the_table(run, visits: Path, tmp_path: Path) -> None:
-    model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
-    assert run("fit", visits, "-o", model, "--l1", 5, "--no-check").code == 0
-    kinds = {variable.name: variable.kind for variable in load(model).field_.schema.variables}
-    assert kinds == {"member": "nominal", "zip": "nominal", "rooms": "ordinal"} | dict.fromkeys(
-        ["rent", "weight", "score"], "numeric"
-    )
-    done = run("predict", model, visits, "-o", out)
-    assert done.code == 0, done.err
-    before, after = (pl.read_csv(path, infer_schema=False) for path in (visits, out))
-    for name in before.columns:
-        known = before[name].is_not_null()
-        assert after[name].filter(known).equals(before[name].filter(known))
-    assert set(after["member"]) == {"TRUE", "FALSE"}
-    assert set(after["zip"]) == {"010", "020", "030", "040"}
-    assert set(after["rooms"]) == {"1.0", "2.0", "3.0", "4.0"}
-    assert after["rent"].str.contains(r"^-?\d+\.\d\d$").all()
-    assert after["weight"].str.contains(r"^\d+\.0$").all()
-    assert after["score"].str.contains(r"^\d+$").all()
 
 
 def test_decimals_that_the_table_lacks_are_those_of_its_others(run, visits: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``stability``: how often features are selected, kept in the model and shown by reports."""
+"""``analyze stability``: how often features are selected, kept in the model and shown by reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def weather(fitted: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table: Path, tmp_path: Path) -> None:
     before = load(weather)
-    done = run("stability", weather, table, "--resamples", "10", "--seed", "3")
+    done = run("analyze", "stability", weather, table, "--resamples", "10", "--seed", "3")
     assert done.code == 0, done.err
     after = load(weather)
     assert np.array_equal(before.field_.theta, after.field_.theta)
@@ -67,7 +67,7 @@ def test_another_file_and_the_same_bytes_for_any_threads(run, weather: Path, tab
     old = weather.read_bytes()
     for jobs in ("1", "2"):
         words = ("--resamples", "4", "--jobs", jobs, "-o", tmp_path / f"{jobs}.safetensors", "--json")
-        found = json.loads(run("stability", weather, table, *words).out)
+        found = json.loads(run("analyze", "stability", weather, table, *words).out)
     record = load(tmp_path / "2.safetensors").field_.record.stability
     assert (found["resamples"], found["mean_pairs"]) == (4, record.mean_pairs)
     assert sorted(one["selected"] for one in found["features"]) == sorted(record.frequencies)
@@ -77,7 +77,7 @@ def test_another_file_and_the_same_bytes_for_any_threads(run, weather: Path, tab
 
 
 def test_linked_tables_matrices_and_classifiers(run, model: Path, school: Path, table: Path, tmp_path: Path) -> None:
-    done = run("stability", model, school, "--resamples", "4")
+    done = run("analyze", "stability", model, school, "--resamples", "4")
     assert done.code == 0, done.err
     assert len(load(model).field_.record.stability.frequencies) == len(load(model).field_.weights)
 
@@ -85,26 +85,26 @@ def test_linked_tables_matrices_and_classifiers(run, model: Path, school: Path, 
     X[:, 1] |= X[:, 0]
     sp.save_npz(tmp_path / "x.npz", sp.csr_array(X))
     MarkovField(l1=4.0).fit(sp.csr_array(X)).save(tmp_path / "x.safetensors")
-    done = run("stability", tmp_path / "x.safetensors", tmp_path / "x.npz", "--resamples", "4")
+    done = run("analyze", "stability", tmp_path / "x.safetensors", tmp_path / "x.npz", "--resamples", "4")
     assert done.code == 0, done.err
     assert "100%" in done.out
 
     frame = pl.read_csv(table, null_values="?")
     X, y = frame.select("rain", "dice0"), frame["dice1"]
     CRFClassifier(l1=1.0).fit(X, y).save(tmp_path / "c.safetensors")
-    done = run("stability", tmp_path / "c.safetensors", table, "--resamples", "4")
+    done = run("analyze", "stability", tmp_path / "c.safetensors", table, "--resamples", "4")
     assert done.code == 0, done.err
 
 
 def test_refusals_leave_the_model_alone(run, weather: Path, table: Path, school: Path, tmp_path: Path) -> None:
     old = weather.read_bytes()
-    run("stability", weather, table, "--resamples", "5").one_error("even number")
-    run("stability", weather, school).one_error("linked tables")
-    run("stability", weather, table, "-o", table).one_error("one of the files that are read")
-    run("stability", weather, table, "-o", tmp_path / "no" / "m.safetensors").one_error("does not exist")
-    run("stability", school / "pupils.csv", table).one_error(
+    run("analyze", "stability", weather, table, "--resamples", "5").one_error("even number")
+    run("analyze", "stability", weather, school).one_error("linked tables")
+    run("analyze", "stability", weather, table, "-o", table).one_error("one of the files that are read")
+    run("analyze", "stability", weather, table, "-o", tmp_path / "no" / "m.safetensors").one_error("does not exist")
+    run("analyze", "stability", school / "pupils.csv", table).one_error(
         "not a complete sparsefield model", "MODEL comes before DATA"
     )
     pl.read_csv(table).drop("rain").write_csv(tmp_path / "less.csv")
-    run("stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
+    run("analyze", "stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
     assert weather.read_bytes() == old

@@ -121,7 +121,7 @@ def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) ->
     rows = pl.read_csv(table)
     field = MarkovField(l1=5.0).fit(rows.select("smokes", "coughs"), sample_weight=rows["importance"].to_numpy())
     assert load(tmp_path / "m").features_.equals(field.features_)
-    assert run("stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
+    assert run("analyze", "stability", tmp_path / "m", table, "--weight", "importance", "--resamples", 2).code == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.cli.table_files import check_table_output
+from sparsefield.app.cli.outputs import check_table_output
 from sparsefield.app.tables import write
 from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.write import write_table
@@ -109,7 +109,7 @@ def test_drawn_dates_are_written_as_in_the_file_of_the_fit(run, tmp_path: Path) 
 
 
 def test_options_replace_the_remembered_style(run, german_model: Path, tmp_path: Path) -> None:
-    options = ("--separator", ",", "--encoding", "utf-8", "-n", 5, "--burn-in", 5)
+    options = ("--set", "read.separator=,", "--set", "read.encoding=utf-8", "-n", 5, "--burn-in", 5)
     assert run("sample", german_model, "-o", tmp_path / "o.csv", *options).code == 0
     found = read_source(tmp_path / "o.csv").format
     assert (found.encoding, found.separator, found.decimal) == ("utf-8", ",", ".")
@@ -176,8 +176,8 @@ def test_formats_that_cannot_be_written_are_refused_before_work(
 def test_a_table_without_a_header_is_written_without_one(run, people: pl.DataFrame, tmp_path: Path) -> None:
     data, model = tmp_path / "t.csv", tmp_path / "m"
     people.drop("day").write_csv(data, include_header=False)
-    assert run("fit", data, "--no-header", "-o", model, "--l1", 5, "--no-check").code == 0
-    assert run("predict", model, data, "--no-header", "-o", tmp_path / "o.csv").code == 0
+    assert run("fit", data, "--set", "read.header=no", "-o", model, "--l1", 5, "--no-check").code == 0
+    assert run("predict", model, data, "--set", "read.header=no", "-o", tmp_path / "o.csv").code == 0
     assert len((tmp_path / "o.csv").read_text().splitlines()) == ROWS
     assert run("sample", model, "-n", 3, "--burn-in", 5, "-o", tmp_path / "s.csv").code == 0
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 3
@@ -208,11 +208,11 @@ def test_inputs_are_never_overwritten(run, german: Path, german_model: Path, tmp
 
 def test_files_of_linked_tables_are_never_overwritten(run, model: Path, school: Path) -> None:
     run("fit", school, "-o", school / "pupils.csv").one_error("pupils.csv", "write to another file")
-    run("stability", model, school, "-o", school / "schema.toml").one_error("write to another file")
+    run("analyze", "stability", model, school, "-o", school / "schema.toml").one_error("write to another file")
 
 
 def test_standard_output_is_named_in_words(run, german_model: Path) -> None:
-    draw = ("sample", german_model, "-n", 2, "--burn-in", 5, "--encoding", "utf-8", "-o", "-")
+    draw = ("sample", german_model, "-n", 2, "--burn-in", 5, "--set", "read.encoding=utf-8", "-o", "-")
     done = run(*draw)
     assert "wrote to standard output." in done.err
     assert "wrote" not in done.out

@@ -37,7 +37,7 @@ def test_decimal_commas_that_a_missing_code_keeps_from_being_numbers_are_freed_b
         "numbers: --missing k.A."
     )
     (advice,) = sparsefield.inspect(frame).advice  # of a file that seemed to have decimal points
-    assert advice.option == "--missing k.A. --decimal ,"
+    assert advice.option == "--missing k.A. --set read.decimal=,"
 
 
 def test_decimal_commas_beside_columns_with_decimal_points_cannot_be_read_by_an_option() -> None:
@@ -68,7 +68,7 @@ def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path
     missing, order = book.advice
     assert "column of dates" not in str(missing)
     assert order.is_conditional
-    assert order.option == "--dates month-first"
+    assert order.option == "--set read.dates=month-first"
     frame.write_csv(tmp_path / "d.csv")
     assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",)))["d"].dtype == pl.String
     assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date

@@ -1,4 +1,4 @@
-"""This package defines the command ``sparsefield``.
+"""The command ``sparsefield``.
 
 Commands import heavy modules only when they run, so that help and usage errors appear at once.
 """
@@ -15,24 +15,7 @@ import typer
 import typer.main
 
 import sparsefield
-from sparsefield.app.cli import (
-    centrality,
-    compare,
-    confidence,
-    demo,
-    evaluate,
-    explore,
-    export,
-    fit,
-    impute,
-    info,
-    inspect,
-    plot,
-    predict,
-    report,
-    sample,
-    stability,
-)
+from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, plot, predict, sample
 from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError
 from sparsefield.interrupts import interrupts_as_such
@@ -40,7 +23,7 @@ from sparsefield.interrupts import interrupts_as_such
 __all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "impute", "sample", "report", "plot", "export")
+WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "plot", "export")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -53,22 +36,18 @@ app = typer.Typer(
     help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
     "impute, to sample, and to see which columns depend on each other.",
 )
-app.command("demo")(demo.demo)
+app.command("demo")(pages.demo)
 app.command("inspect")(inspect.inspect)
 app.command("fit")(fit.fit)
-app.command("stability")(stability.stability)
-app.command("centrality")(centrality.centrality)
-app.command("confidence")(confidence.confidence)
-app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
-app.command("impute")(impute.impute)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
-app.command("report")(report.report)
+app.command("report")(pages.report)
+app.command("explore")(pages.explore)
 app.command("plot")(plot.plot)
-app.command("explore")(explore.explore)
-app.command("export")(export.export)
+app.add_typer(analyze.app, name="analyze")
+app.command("export")(plot.export)
 
 
 def _version(wanted: bool) -> None:
@@ -104,41 +83,35 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
 
     Errors become a line of text here, and nowhere else.
     """
-    given = list(sys.argv[1:] if args is None else args)
-    kept = [word for word in given if word not in ("--debug", *QUIET)]
-    debug, quiet = "--debug" in given, any(word in given for word in QUIET)
+    all_words = list(sys.argv[1:] if args is None else args)
+    words = [word for word in all_words if word not in ("--debug", *QUIET)]
+    debug, quiet = "--debug" in all_words, any(word in all_words for word in QUIET)
     try:
         with (
             warnings_as_notes(),
             interrupts_as_such(),
-            silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
+            silenced(messages=quiet, results=quiet and bool(words) and words[0] in WRITE_FILES),
         ):
-            code = build_commands(app)(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
+            code = build_commands(app)(words or ["--help"], prog_name=name, standalone_mode=False) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
-        line, code = _explain(error, _command_path(app, name, kept))
+        line, code = _explain(error, name)
         print_message(f"Error: {line}")
     if code == INTERRUPTED:
         print_message("Interrupted; no result was written.")
     return code
 
 
-def _command_path(app: typer.Typer, name: str, words: Sequence[str]) -> str:
-    """Return the program and the command of its words, such as "sparsefield fit"; the program where there is none."""
-    commands = {command.name for command in app.registered_commands}
-    return f"{name} {words[0]}" if words and words[0] in commands else name
-
-
-def _explain(error: Exception, command: str) -> tuple[str, int]:
+def _explain(error: Exception, program: str) -> tuple[str, int]:
     """Return one line for an error of a command, and its exit code."""
     if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
         line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
-        found = getattr(getattr(error, "ctx", None), "command_path", "")  # some errors do not know their command
-        command = found if len(found) > len(command) else command
-        return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
+        command = getattr(getattr(error, "ctx", None), "command_path", program)
+        end = "" if line.endswith("?") else "."
+        return f"{line.rstrip('.')}{end} Try '{command} --help'.", BAD_USAGE
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}.", BAD_USAGE

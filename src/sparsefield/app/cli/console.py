@@ -1,20 +1,23 @@
-"""This module prints results on stdout, and progress, notes and errors on stderr."""
+"""Results on stdout, as tables, JSON or files; progress, notes and errors on stderr."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.pages.short_names import visible
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
     from rich.table import Table
 
@@ -29,6 +32,9 @@ FIRST_LINE_SECONDS = 5.0
 
 SECONDS_BETWEEN = 0.1
 """Minimum interval between updates of a progress bar."""
+
+SHOWN_ROWS = 20
+"""Rows of a result that are printed; JSON and files have all."""
 
 
 @dataclass
@@ -78,16 +84,88 @@ def show(what: str | Table = "") -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print a result as JSON, with null for numbers that are not finite."""
-    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+    """Print a result as JSON, with rows for frames and null for numbers that are not finite."""
+    text = json.dumps(_plain(value), indent=2, allow_nan=False)
+    print(text, file=sys.stderr if _silence.results_on_stderr else sys.stdout)
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dicts"):
+        return _plain(value.to_dicts())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A frame to print."""
+
+    frame: pl.DataFrame
+    headings: Mapping[str, str] | None = None
+    """{column to print: its heading}; by default all columns, under their names."""
+    most: int = SHOWN_ROWS
+
+    def show(self) -> None:
+        """Print the first rows; columns of text are left-aligned, and columns without a value are left out."""
+        import polars as pl
+
+        frame = self.frame
+        headings = self.headings or {name: name.replace("_", " ") for name in frame.columns}
+        names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
+        table = new_table(*(headings[name] for name in names), left=0)
+        for column, name in zip(table.columns, names, strict=True):
+            column.justify = "left" if frame[name].dtype == pl.String else "right"
+        for row in frame.head(self.most).select(names).iter_rows():
+            table.add_row(*map(format_cell, row))
+        show(table)
+        if frame.height > self.most:
+            show(f"... and {frame.height - self.most:,} more: --json lists all.")
+
+
+def format_cell(value: Any) -> str:
+    """Return a value as a cell of a printed table; what is not defined is empty."""
+    if value is None or value != value:
+        return ""
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.1e}" if 0 < size < 0.0005 else f"{value:.3f}"
+
+
+def deliver(
+    parts: Callable[[], Iterable[str | ResultTable | Table]],
+    content: Callable[[], dict[str, Any]],
+    *,
+    as_json: bool,
+    output: Path | None = None,
+    frame: pl.DataFrame | None = None,
+    written: Sequence[Path] = (),
+) -> None:
+    """Print a result as texts and tables, or its content as JSON, after its frame was written to an output.
+
+    Parameters
+    ----------
+    parts : what people read
+    content : what ``--json`` prints
+    output, frame : file by ``-o``, its format by the suffix, and what it gets
+    written : other files that were written, to be named at the end
+    """
+    if output is not None and frame is not None:
+        from sparsefield.app.tables.write import write_table
+
+        write_table(frame, output)
+        written = [output, *written]
+    if as_json:
+        show_json(content())
+        return
+    for part in parts():
+        part.show() if isinstance(part, ResultTable) else show(part)
+    if written:
+        names = ["to standard output" if str(path) == "-" else str(path) for path in written]
+        show(f"\nWrote {', '.join(names)}.")
 
 
 def print_message(line: str) -> None:

@@ -1,76 +1,79 @@
-"""This module defines ``sparsefield evaluate``: cross-validated predictions of held-out cells, as in the paper."""
+"""``sparsefield evaluate``: cross-validated predictions of held-out cells, as in the paper, or of whole rows."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import StatusLine, new_table, note, show, show_json
-from sparsefield.app.cli.fit_results import name_baseline, show_if_nothing_learned
-from sparsefield.app.cli.input_data import ColumnOptions, InputData, read_data
-from sparsefield.app.cli.joint_likelihood import JointLikelihood
-from sparsefield.app.cli.row_evaluation import evaluate_rows, refuse_rows_without_inputs, show_rows
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.cli.console import StatusLine, deliver, new_table, note
+from sparsefield.app.cli.fit import describe_error, describe_if_nothing_learned, name_baseline
+from sparsefield.app.cli.info import plain_option
+from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
+from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from sparsefield.analysis.hold_out import Evaluation, Fold
     from sparsefield.analysis.label_evaluation import LabelFolds
     from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
 
-MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
+    Progress = Callable[[Any], None]
 
+MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
+LABEL_MEASURES = {
+    "hamming_loss": "Hamming loss",
+    "subset_accuracy": "subset accuracy",
+    "micro_f1": "micro F1",
+    "macro_f1": "macro F1",
+}
 MOST_COLUMNS = 50
 """Number of columns that are shown one by one."""
 
-Inductions = Annotated[
-    list[str] | None,
-    opt.learning_option(
-        "--induction",
-        help="Rule that adds features: cfi (the default), cfi-paper, grafting, ideal-parent or full. Repeat it to "
-        "compare rules.",
-    ),
-]
-Folds = Annotated[int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")]
-Likelihood = Annotated[
-    bool,
-    typer.Option(
-        "--likelihood",
-        help="Also show the log-likelihood of the held-out cells of a row together, given its other cells.",
-    ),
-]
-WholeRows = Annotated[
-    bool,
-    typer.Option(
-        "--whole-rows",
-        help="Hold out whole rows instead of cells: all columns of a row that are not observed are its labels, which "
-        "are predicted from the observed ones and scored together.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, every fold included, instead of a table.")]
+MOST_NAMED = 5
+"""Columns with missing labels that a message names."""
 
 
-@opt.with_shared_options(without=("induction",))
 def evaluate(
     data: opt.Data,
-    *,
-    folds: Folds = 10,
-    likelihood: Likelihood = False,
-    whole_rows: WholeRows = False,
-    as_json: Json = False,
-    columns: ColumnOptions,
+    folds: Annotated[
+        int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")
+    ] = 10,
+    whole_rows: Annotated[
+        bool,
+        typer.Option(
+            "--whole-rows",
+            help="Hold out whole rows instead of cells: all columns of a row that are not observed are its labels, "
+            "which are predicted from the observed ones and scored together.",
+        ),
+    ] = False,
+    as_json: opt.Json = False,
+    observed: opt.Observed = None,
+    identifiers: opt.Identifiers = None,
+    numeric: opt.Numeric = None,
+    ordinal: opt.Ordinal = None,
+    nominal: opt.Nominal = None,
+    top_levels: opt.TopLevels = None,
+    strict: opt.Strict = False,
     weight: opt.Weight = None,
-    reading: ReadOptions,
-    template: opt.Templates = None,
-    induction: Inductions = None,
+    missing: opt.Missing = None,
+    l1: opt.L1 = "auto",
+    selection: opt.Selection = "heldout",
+    penalty: opt.Penalty = "l1",
+    objective: opt.Objective = "pl",
+    induction: opt.Induction = "cfi",
+    refit: opt.Refit = "no",
     latent: opt.Latent = None,
-    learning: opt.LearningOptions,
+    template: opt.Templates = None,
+    settings: opt.AnySet = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -82,119 +85,134 @@ def evaluate(
     nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse). With
     --weight, rows have weights in fits and in scores.
 
-    With --likelihood, a line follows with the mean over rows of the natural log of the joint probability of their
-    held-out cells given all others. It is exact where the missing and held-out cells of a row depend on each other
-    narrowly, and otherwise estimated by annealed importance sampling, with its standard error.
-
     With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
     labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
     decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
-    if whole_rows and likelihood:
-        raise typer.BadParameter("--likelihood is about held-out cells, and --whole-rows holds out rows: leave one out")
-    given = read_data(data, reading, replace(columns, weight=weight))
-    learning["selection"] = learning["selection"] or "heldout"
+    reading = opt.reading_options(missing, settings, learning=True)
+    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight)
+    learning = opt.learning_settings(
+        settings, l1=l1, selection=selection, penalty=penalty, objective=objective, induction=induction, refit=refit
+    )
+    given = read_data(data, reading, columns)
     if whole_rows:
-        refuse_rows_without_inputs(given, latent)
-    found: dict[str, Any] = {}
-    likelihoods: dict[str, JointLikelihood] = {}
-    for name in induction or ["cfi"]:
-        field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed, latent=latent, induction=name)
-        if whole_rows:
-            found[name] = evaluate_rows(field, name, given, folds, seed)
-            continue
-        if likelihood:
-            likelihoods[name] = JointLikelihood(given)
-        found[name] = _evaluate(field, name, given, folds, seed, likelihoods.get(name))
-    if as_json:
-        about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed, "weight": weight}
-        options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"kinds": given.kinds}
-        options |= {"templates": template} if given.linked else {}
-        results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
-        for result in results if likelihoods else ():
-            result["joint_log_likelihood"] = likelihoods[result["induction"]].as_dict()
-        show_json({**about, "options": options, "results": results})
-    elif whole_rows:
-        _show_rows(found)
-    else:
-        _show(found, given)
-        for name, watched in likelihoods.items():
-            show(f"\n{name}: {watched.describe()}")
-
-
-def _evaluate(
-    field: AnyField, name: str, given: InputData, folds: int, seed: int, watched: JointLikelihood | None
-) -> Evaluation:
-    from sparsefield.analysis.hold_out import evaluate as run
-
-    done: list[Fold] = []
-    with StatusLine(f"{name}, {folds} folds") as watch, warnings.catch_warnings():
+        _refuse_rows_without_inputs(given, latent)
+    field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
+    about = {"data": str(data), "seed": seed, "observed": given.observed, "weight": weight}
+    about["options"] = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
+    about["options"]["kinds"] = given.kinds
+    done: list[Any] = []
+    with StatusLine(f"{induction}, {folds} folds") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one note below replaces a warning per fold
 
-        def progress(fold: Fold) -> None:
+        def progress(fold: Any) -> None:
             done.append(fold)
             watch.update(f"{len(done)} done")
 
-        options: dict[str, Any] = {"sample_weight": given.weight, "on_fit": watched}
-        evaluation = run(given.X, field, folds, given.observed, seed, progress, **options)
-    early = sum(not fold.converged for fold in done)
-    chosen = field.get_params()
+        evaluation: Any = (_evaluate_rows if whole_rows else _evaluate_cells)(field, given, folds, seed, progress)
+    if not whole_rows:
+        _note_early_ends(field, done)
+    parts = partial(_describe_rows, evaluation) if whole_rows else partial(_describe_cells, evaluation, given)
+    deliver(parts, lambda: about | evaluation.as_dict(), as_json=as_json)
+
+
+def _evaluate_cells(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> Evaluation:
+    from sparsefield.analysis.hold_out import evaluate as cross_validate
+
+    return cross_validate(given.X, field, folds, given.observed, seed, progress, sample_weight=given.weight)
+
+
+def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
+    """Print how many fits stopped before they converged, and the remedy."""
+    early = [fold for fold in folds if not fold.converged]
     if early:
-        limited = any(fold.iterations >= chosen["solver__max_iter"] for fold in done if not fold.converged)
-        certified = "give a larger --l1 or --l2" if chosen["solver__certify"] else "add --certify"
-        remedy = "raise --max-iter" if limited else certified
-        note(f"{name}: {early} of {folds} fits stopped before they converged; {remedy}.")
-    return evaluation
+        params = field.get_params()
+        limited = any(fold.iterations >= params["solver__max_iter"] for fold in early)
+        certified = "give a larger --l1 or l2" if params["solver__certify"] else "add --set solver.certify=yes"
+        remedy = "raise --set solver.max_iter" if limited else certified
+        note(f"{len(early)} of {len(folds)} fits stopped before they converged; {remedy}.")
 
 
-def _show_rows(found: dict[str, LabelFolds]) -> None:
-    show_rows(found)
-    for name, folds in found.items():
-        show(f"\nBy label{f', {name}' if len(found) > 1 else ''}:")
-        _show_columns(folds.columns)
+def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> None:
+    """Refuse data in which rows have nothing to predict their labels from, or that are not one complete table."""
+    if given.linked or not hasattr(given.X, "columns"):
+        raise DataError("--whole-rows is for one table in memory.")
+    if latent:
+        raise DataError("--whole-rows and --latent exclude each other.")
+    if not given.observed:
+        raise DataError(
+            "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed"
+        )
+    labels = [name for name in given.X.columns if name not in given.observed]
+    if not labels:
+        raise DataError(
+            "every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed"
+        )
+    missing = {name: given.X[name].is_null() for name in labels if given.X[name].null_count()}
+    if missing:
+        named = [f"{name!r} ({count(int(n.sum()), 'row')}, first row {n.arg_max() + 1})" for name, n in missing.items()]
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        raise DataError(
+            f"--whole-rows needs the labels of all rows, and these columns have missing ones: "
+            f"{', '.join(named[:MOST_NAMED])}{more}. Drop these rows, or hold out cells instead, without --whole-rows."
+        )
 
 
-def _show(found: dict[str, Evaluation], given: InputData) -> None:
-    first = next(iter(found.values()))
-    measures = [name for name in MEASURES if not math.isnan(first.spread(name).mean)]
+def _evaluate_rows(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> LabelFolds:
+    """Cross-validate a classifier with the parameters of a field, and its kinds of columns, over whole rows."""
+    from sparsefield import CRFClassifier
+    from sparsefield.analysis.label_evaluation import cross_validate_labels
+    from sparsefield.data import as_source, learn_schema
+
+    schema = learn_schema(as_source(given.X), observed=given.observed, kinds=given.kinds)
+    kinds = {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in schema.variables}
+    known = CRFClassifier().get_params(deep=False)
+    params: dict[str, Any] = {name: value for name, value in field.get_params(deep=False).items() if name in known}
+    model = CRFClassifier().set_params(**params | {"kinds": kinds})
+    X, y = given.X[given.observed], given.X.drop(given.observed)
+    return cross_validate_labels(X, y, model, folds=folds, seed=seed, progress=progress, sample_weight=given.weight)
+
+
+def _describe_cells(evaluation: Evaluation, given: InputData) -> Iterator[str | Table]:
+    """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
+    measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
     table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
-    for name, evaluation in found.items():
-        scores = [_figure(evaluation, measure, "{:.3f}") for measure in measures]
-        costs = [_figure(evaluation, "seconds", "{:.2f}") + " s"]
-        costs += [_figure(evaluation, measure, "{:,.0f}") for measure in ("induced", "active")]
-        table.add_row(name, *scores, *costs)
-    table.add_row(
-        name_baseline(numbers="rmse" in measures), *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures)
-    )
-    show(table)
-    for name, evaluation in found.items():
-        show(f"\nBy column{f', {name}' if len(found) > 1 else ''}:")
-        _show_columns(evaluation.columns)
-        if not evaluation.shows_dependence:
-            show()
-        show_if_nothing_learned(evaluation, given)
+    costs = [_spread(evaluation.spread("seconds"), "{:.2f}") + " s"]
+    costs += [_spread(evaluation.spread(measure), "{:,.0f}") for measure in ("induced", "active")]
+    table.add_row("this field", *(_spread(evaluation.spread(name)) for name in measures), *costs)
+    baseline = (_spread(evaluation.spread(f"frequency_{name}")) for name in measures)
+    table.add_row(name_baseline(numbers="rmse" in measures), *baseline)
+    yield table
+    yield "\nBy column:"
+    yield from _describe_columns(evaluation.columns)
+    nothing = describe_if_nothing_learned(evaluation, given)
+    if nothing:
+        yield f"\n{nothing}"
 
 
-def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:
+def _describe_rows(evaluation: LabelFolds) -> Iterator[str | Table]:
+    """Yield the measures of both decodings, mean and standard deviation over folds, and those of labels."""
+    measures = [name for name in LABEL_MEASURES if not math.isnan(evaluation.spread("marginal", name).mean)]
+    table = new_table("labels decoded", *(LABEL_MEASURES[name] for name in measures))
+    for decoding, words in (("marginal", "one by one"), ("joint", "jointly")):
+        table.add_row(words, *(_spread(evaluation.spread(decoding, measure)) for measure in measures))
+    yield table
+    yield "\nBy label:"
+    yield from _describe_columns(evaluation.columns)
+
+
+def _spread(spread: Any, form: str = "{:.3f}") -> str:
+    return f"{form.format(spread.mean)} ({form.format(spread.sd)})"
+
+
+def _describe_columns(columns: Sequence[ColumnEvaluation]) -> Iterator[str | Table]:
     table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
     for column in columns[:MOST_COLUMNS]:
         losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
-        errors = (_error_of(column, error) for error in (column.error, column.baseline_error))
-        exact = column.coverage if column.kind == "numeric" else column.calibration_error
-        calibration = f"{exact:.0%} in 90%" if column.kind == "numeric" else f"{exact:.1%} off"
+        errors = (describe_error(column, error) for error in (column.error, column.baseline_error))
+        is_number = column.kind == "numeric"
+        calibration = f"{column.coverage:.0%} in 90%" if is_number else f"{column.calibration_error:.1%} off"
         table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
-    show(table)
+    yield table
     if len(columns) > MOST_COLUMNS:
-        show(f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all.")
-
-
-def _error_of(column: ColumnEvaluation, error: float) -> str:
-    from sparsefield.data.number_text import write_number
-
-    number = f"{write_number(error, 3)} {column.unit}".rstrip()
-    return {"nominal": f"{error:.1%}", "ordinal": f"{error:.2f} levels", "numeric": number}[column.kind]
-
-
-def _figure(evaluation: Evaluation, measure: str, form: str) -> str:
-    spread = evaluation.spread(measure)
-    return f"{form.format(spread.mean)} ({form.format(spread.sd)})"
+        yield f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all."

@@ -1,100 +1,104 @@
-"""``sparsefield fit`` learns a field from a table."""
+"""``sparsefield fit`` learns a field from a table, and prints what it found."""
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import StatusLine, inform, note, show
-from sparsefield.app.cli.fit_results import has_features, show_fit, show_fit_as_json
-from sparsefield.app.cli.input_data import ColumnOptions, InputData, is_matrix, linked_inputs, read_data
-from sparsefield.app.cli.matrix_data import read_named_matrix
-from sparsefield.app.cli.model_input import remember_reading
-from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.cli.console import StatusLine, deliver, inform, new_table, note
+from sparsefield.app.cli.info import describe_estimator, describe_features, model_content
+from sparsefield.app.cli.inputs import ColumnOptions, InputData, linked_inputs, read_data
+from sparsefield.app.cli.models import remember_reading
+from sparsefield.app.cli.outputs import check_output
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.write import refuse_overwriting_inputs
-from sparsefield.errors import DataError
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
 from sparsefield.text import count
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from sparsefield.analysis.hold_out import Evaluation
+    from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
 
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
-]
-Check = Annotated[
-    bool,
-    opt.running_option(
-        "--check/--no-check",
-        help="Fit again with a tenth of the cells held out, and report how well it predicts them.",
-    ),
-]
-Json = Annotated[
-    bool,
-    opt.running_option(
-        "--json", help="Print JSON with the content of the model and the scores of held-out cells instead of tables."
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    opt.running_option(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="Save the state of the fit here every few iterations; after an interruption, the same command continues "
-        "from it.",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    opt.running_option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. DATA are read here and sent "
-        "to the workers.",
-    ),
-]
+SHOWN_FEATURES = 10
+SHOWN_COLUMNS = 12
+"""Number of columns up to which all are shown; of more, half of it from each end."""
+
+CHECKED_MEASURES = {
+    "error_rate": ("error", "{:.1%}"),
+    "cll": ("CLL", "{:.3f}"),
+    "ap": ("AP", "{:.3f}"),
+    "rmse": ("RMSE / SD", "{:.3f}"),
+}
+"""Heading and format of the scores of held-out cells: those of states, and that of numbers."""
+
+READING_HINT = (
+    "l1 was selected for predictions, which keeps many weak edges: for a network to read, add "
+    "--selection ebic --refit yes."
+)
+"""What is printed below a field that was selected by held-out cells."""
 
 
-@opt.with_shared_options()
 def fit(
     data: opt.Data,
-    output: Output,
-    *,
-    columns: ColumnOptions,
+    output: Annotated[Path, opt.output_option("File for the model, such as m.safetensors.", "MODEL")],
+    observed: opt.Observed = None,
+    identifiers: opt.Identifiers = None,
+    numeric: opt.Numeric = None,
+    ordinal: opt.Ordinal = None,
+    nominal: opt.Nominal = None,
+    top_levels: opt.TopLevels = None,
+    strict: opt.Strict = False,
     weight: opt.Weight = None,
     group: opt.Group = None,
-    reading: ReadOptions,
-    column_names: opt.ColumnNames = None,
-    template: opt.Templates = None,
+    missing: opt.Missing = None,
+    column_names: Annotated[
+        Path | None,
+        opt.reading_option("--columns", metavar="FILE", help="Names of the columns of an .npz matrix, one per line."),
+    ] = None,
+    l1: opt.L1 = "auto",
+    selection: opt.Selection = "heldout",
+    penalty: opt.Penalty = "l1",
+    objective: opt.Objective = "pl",
+    induction: opt.Induction = "cfi",
+    refit: opt.Refit = "no",
     latent: opt.Latent = None,
-    learning: opt.LearningOptions,
-    check: Check = True,
-    as_json: Json = False,
-    checkpoint: Checkpoint = None,
-    cluster: Cluster = None,
+    template: opt.Templates = None,
+    settings: opt.AnySet = None,
+    check: Annotated[
+        bool,
+        opt.running_option(
+            "--check/--no-check",
+            help="Fit again with a tenth of the cells held out, and report how well it predicts them.",
+        ),
+    ] = True,
+    as_json: opt.Json = False,
+    checkpoint: opt.CheckpointFolder = None,
+    cluster: Annotated[
+        str | None,
+        opt.running_option(
+            "--cluster",
+            metavar="ADDRESS",
+            help="Fit on the Dask cluster whose scheduler has this address, such as host:8786.",
+        ),
+    ] = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn a field, a sparse Markov network, from a table with or without missing values.
+    """Learn a field: which columns depend on each other, and how.
 
-    Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
-    weight. DATA may also be a sparse 0/1 matrix: an .npz file of scipy, or a folder of Parquet files.
-
-    Identifiers, free text and empty columns are left out with a note, unless an option names them; 'inspect' describes
-    a table beforehand.
-
-    Unless --l1 is a number, l1 is selected by held-out cells; --selection sets another criterion.
+    Every kind of column may have missing values. Without --l1, the strength of the penalty is selected by predictions
+    of held-out cells, or by another criterion.
 
     Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
@@ -102,45 +106,64 @@ def fit(
     check_output(output)
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
     refuse_overwriting_inputs([output, saved_state], [data, column_names, *linked_inputs(data)])
-    if column_names is not None and not is_matrix(data):
-        raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
-    columns = replace(columns, weight=weight, group=group)
-    if column_names is not None:
-        given = read_named_matrix(data, column_names, columns)
-    else:
-        given = read_data(data, reading, columns)
-    _show_codebook(given, data, reading, columns)
-    learning["selection"] = learning["selection"] or "heldout"
-    field = opt.make_estimator(
-        given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
+    reading = opt.reading_options(missing, settings, learning=True)
+    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight, group)
+    learning = opt.learning_settings(
+        settings, l1=l1, selection=selection, penalty=penalty, objective=objective, induction=induction, refit=refit
     )
-    with _client_of(cluster) as client:
-        field.set_params(solver__engine=client)
-        seconds = _fit_with_progress(field, given)
-    field.set_params(solver__engine=cluster)
-    remember_reading(field, data, reading, given, columns.top_levels, column_names)
+    given = read_data(data, reading, columns, column_names)
+    if given.book is not None:
+        inform(f"{data.name}: {given.book.describe_size()}")
+        words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
+        if given.book.describe_findings():
+            inform(f"{given.book.describe_findings()} More: {' '.join(word for word in words if word)}")
+    field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
+    if checkpoint is not None:
+        field.set_params(solver__checkpoint=checkpoint)
+    started = time.perf_counter()
+    with (
+        _client_of(cluster) as client,
+        StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch,
+    ):
+        field.set_params(solver__engine=client, solver__callbacks=opt.report_to(watch))
+        field.fit(given.X, **given.roles)
+    field.set_params(solver__engine=cluster, solver__callbacks=None)
+    seconds = time.perf_counter() - started
+    remember_reading(field, data, reading, given, top_levels, column_names)
     field.save(output)
     checked = None
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")
     elif check and has_features(field):  # a field without features predicts by column frequencies
         checked = _check_on_held_out_cells(field, given, seed)
-    if as_json:
-        show_fit_as_json(output, field, given, seconds, checked)
-        return
-    show_fit(field, given, seconds, checked)
-    show(f"\nWrote {output}.")
+    deliver(
+        lambda: _describe_fit(field, given, seconds, checked),
+        lambda: {
+            "model": str(output),
+            "seconds": seconds,
+            "findings": _findings(field, given),
+            "held_out": None if checked is None else checked.as_dict(),
+            **model_content(describe_estimator(field)),
+        },
+        as_json=as_json,
+        written=[output],
+    )
 
 
-def _show_codebook(given: InputData, data: Path, reading: ReadOptions, columns: ColumnOptions) -> None:
-    """Print what is in the table, and where to read more about it, in two lines."""
-    if given.book is None:
+@contextmanager
+def _client_of(cluster: str | None) -> Iterator[Any]:
+    """Yield a client of the cluster, and print the address of its dashboard; None if the fit runs here."""
+    if cluster is None:
+        yield None
         return
-    inform(f"{data.name}: {given.book.describe_size()}")
-    found = given.book.describe_findings()
-    if found:
-        words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
-        inform(f"{found} More: {' '.join(word for word in words if word)}")
+    from sparsefield.compute.dask_engine import connect
+
+    with connect(cluster) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        threads = sum(worker["nthreads"] for worker in workers)
+        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
+        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
+        yield client
 
 
 def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:
@@ -161,27 +184,107 @@ def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Ev
             return None
 
 
-def _fit_with_progress(field: AnyField, given: InputData) -> float:
-    """Fit and return the seconds that it took."""
-    started = time.perf_counter()
-    with StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch:
-        field.set_params(solver__callbacks=opt.report_to(watch))
-        field.fit(given.X, **given.roles)
-    field.set_params(solver__callbacks=None)
-    return time.perf_counter() - started
+def has_features(field: AnyField) -> bool:
+    """Return whether a fitted field has a feature of two or more columns."""
+    return bool(field.field_.weights.any() or field.field_.conjunction_weights.any())
 
 
-@contextmanager
-def _client_of(cluster: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster, and print the address of its dashboard; None if the fit runs here."""
-    if cluster is None:
-        yield None
-        return
-    from sparsefield.compute.dask_engine import connect
+def _findings(field: AnyField, given: InputData) -> list[str]:
+    """Return sentences about the data."""
+    from sparsefield.app.pages.findings import findings
 
-    with connect(cluster) as client:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        threads = sum(worker["nthreads"] for worker in workers)
-        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
-        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
-        yield client
+    return findings(field, given.X if has_features(field) else None)
+
+
+def _describe_fit(
+    field: AnyField, given: InputData, seconds: float, checked: Evaluation | None
+) -> Iterator[str | Table]:
+    """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
+    nothing = "" if checked is None else describe_if_nothing_learned(checked, given)
+    yield nothing or "\n".join(_findings(field, given))
+    yield from describe_features(field.field_, SHOWN_FEATURES)
+    yield ""
+    yield from _describe_options(field)
+    yield f"Learned {describe_size(field.field_)}; {count(field.n_iter_, 'iteration')}, {seconds:.1f} s."
+    record = field.field_.record
+    sent = [row.traffic or 0 for row in record.iterations]
+    if len(sent) > 1 and sent[-1] > sent[0]:
+        each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
+        yield f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration."
+    yield describe_convergence(field.field_, field.get_params())
+    if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
+        yield READING_HINT
+    if checked is not None:
+        yield from _describe_check(checked, given.names, auto=field.l1 == "auto")
+
+
+def _describe_options(field: AnyField) -> Iterator[str]:
+    """Yield the kinds of the columns, and how l1 was selected."""
+    from sparsefield.data import BinarySchema
+
+    record, layout = field.field_.record, field.field_.layout
+    if not all(isinstance(schema, BinarySchema) for schema in layout.schemas):
+        linked = layout.tables != ("",)
+        where = "numeric, ordinal and nominal in the schema file" if linked else "--numeric, --ordinal and --nominal"
+        yield f"Kinds: {describe_kinds(field.field_)}. Change them with {where}."
+    if record.criterion is not None:
+        from sparsefield.solver import SELECTIONS
+        from sparsefield.solver.folds import PATH_LENGTH
+
+        tried, by = len(record.path), SELECTIONS[record.criterion].description
+        extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""
+        whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
+        yield f"Selected l1 = {field.l1_:.3g} among {count(tried, 'value')}{extended}, by {by}{whose}."
+
+
+def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> Iterator[str | Table]:
+    """Yield how well held-out cells are predicted, overall and by column: those with the largest gain first."""
+    from sparsefield.app.pages.findings import describe_gains
+
+    (fold,) = checked.folds
+    chosen = " (its l1 is that of the fit above)" if auto else ""
+    cells = count(fold.cells, "held-out cell")
+    yield f"\nOn {cells}, predicted from all others by a field fitted without them{chosen}:"
+    forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
+    table = new_table("", *(heading for heading, _ in forms.values()))
+    baseline = name_baseline(numbers="rmse" in forms)
+    for row, prefix in (("this field", ""), (baseline, "frequency_")):
+        table.add_row(row, *(form.format(getattr(fold, prefix + name)) for name, (_, form) in forms.items()))
+    yield table
+    yield ""
+    named = {f"x{k}": name for k, name in enumerate(names)}  # a matrix is held out as an array, without names
+    columns = [replace(column, name=named.get(column.name, column.name)) for column in checked.columns]
+    half, hidden = SHOWN_COLUMNS // 2, len(columns) - SHOWN_COLUMNS
+    table = new_table("column", "cells", "error", "baseline", "gain in log-likelihood")
+    for place, column in enumerate(sorted(columns, key=lambda column: -column.gain.value)):
+        if hidden > 0 and place == half:
+            table.add_row(f"... {hidden:,} more ...")
+        if hidden <= 0 or not half <= place < half + hidden:
+            errors = (describe_error(column, error) for error in (column.error, column.baseline_error))
+            gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
+            table.add_row(column.name, f"{column.cells:,}", *errors, gain)
+    yield table
+    yield f"\n{describe_gains(columns, than=baseline.replace(',', ' and'))}"
+
+
+def describe_error(column: ColumnEvaluation, error: float) -> str:
+    """Return an error rate, a distance in levels, or a root mean squared error in the unit of the column."""
+    from sparsefield.data.number_text import write_number
+
+    if column.kind == "numeric":
+        return f"{write_number(error, 3)} {column.unit}".rstrip()
+    return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
+
+
+def describe_if_nothing_learned(checked: Evaluation, given: InputData) -> str:
+    """Return a sentence if held-out cells are predicted no better than by column frequencies; empty otherwise."""
+    from sparsefield.app.pages.findings import describe_no_gain
+
+    if checked.shows_dependence:
+        return ""
+    return describe_no_gain(checked.gain, given.rows, len(given.X.tables) if given.linked else 1)
+
+
+def name_baseline(*, numbers: bool) -> str:
+    """Return the name of the baseline: frequencies of states, and means of numbers."""
+    return "column frequencies, means" if numbers else "column frequencies"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import show, show_json
+from sparsefield.app.cli.console import deliver
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
@@ -37,54 +37,59 @@ OWN_PARAMETERS = ("latent", "observed", "templates")
 
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2")
 
-Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
-Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON with all variables, features, options and the record of the fit.")
-]
 
-
-def info(model: opt.Model, features: Features = 10, variables: Variables = 10, as_json: Json = False) -> None:
+def info(
+    model: opt.Model,
+    features: Annotated[int, typer.Option("--features", min=0, help="Show this many features.")] = 10,
+    variables: Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")] = 10,
+    as_json: opt.Json = False,
+) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
     saved = _open(model)
-    if as_json:
-        show_json({"model": str(model), **model_content(saved)})
-        return
+    deliver(
+        lambda: _describe_model(model, saved, features, variables),
+        lambda: {"model": str(model), **model_content(saved)},
+        as_json=as_json,
+    )
+
+
+def _describe_model(model: Path, saved: SavedModel, features: int, variables: int) -> Iterator[str]:
     from sparsefield.app.pages.findings import describe_edges
 
     field = saved.field
     record, layout = field.record, field.layout
     learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
-    show(f"{model}: {saved.estimator}, written by sparsefield {record.version}")
-    show(f"Learned from {count(record.n_rows, 'row')} in {count(record.n_iter, 'iteration')}." if learned else sentence)
+    yield f"{model}: {saved.estimator}, written by sparsefield {record.version}"
+    yield f"Learned from {count(record.n_rows, 'row')} in {count(record.n_iter, 'iteration')}." if learned else sentence
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
-        show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
-    show(f"Variables: {targets:,} predicted, with {count(states, 'state')}; {observed:,} observed.")
-    show(f"Kinds: {describe_kinds(field)}.")
-    show(f"Features: {describe_size(field)}.")
-    show(describe_edges(field))
+        yield f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}."
+    yield f"Variables: {targets:,} predicted, with {count(states, 'state')}; {observed:,} observed."
+    yield f"Kinds: {describe_kinds(field)}."
+    yield f"Features: {describe_size(field)}."
+    yield describe_edges(field)
     source = source_of(record.source)
     if source is not None:
-        show(describe_source(source))
+        yield describe_source(source)
     if learned:
-        show(sentence)
-        show(f"Options: {_options(saved)}.")
-    lines = [
-        _describe(variable, f"{table}." if table else "", shares=learned)
-        for table, schema in zip(layout.tables, layout.schemas, strict=True)
-        for variable in schema.variables
-    ]
+        yield sentence
+        yield f"Options: {_options(saved)}."
     if variables:
-        show("\nVariables:")
-        show("\n".join(f"  {line}" for line in lines[:variables]))
-        if len(lines) > variables:
-            show(f"  ... and {len(lines) - variables:,} more (--variables {len(lines)} shows all)")
-    show_features(field, features)
+        yield "\nVariables:"
+        named = [
+            (f"{table}." if table else "", variable)
+            for table, schema in zip(layout.tables, layout.schemas, strict=True)
+            for variable in schema.variables
+        ]
+        for table, variable in named[:variables]:
+            yield f"  {_describe(variable, table, shares=learned)}"
+        if len(named) > variables:
+            yield f"  ... and {len(named) - variables:,} more (--variables {len(named)} shows all)"
+    yield from describe_features(field, features)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,9 @@ def _open(model: Path) -> SavedModel:
     defaults = {option.name: option.default for option in fields(FieldParameters)} | dict.fromkeys(OWN_PARAMETERS)
     saved: Any = extra.get("params")
     if extra.get("estimator") not in ESTIMATOR_NAMES or not _is_plain(saved, set(defaults)):
-        return _open_estimator(model)
+        from sparsefield import load
+
+        return describe_estimator(load(model))
     params = {name: value for name, value in (defaults | saved).items() if name in saved or name not in OWN_PARAMETERS}
     solver = {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "features__max_order": 2}
     return SavedModel(str(extra["estimator"]), field, params, defaults, params | solver)
@@ -121,27 +128,22 @@ def _is_plain(params: Any, known: set[str]) -> bool:
     return not any(isinstance(value, dict) for value in params.values())
 
 
-def _open_estimator(model: Path) -> SavedModel:
-    from sparsefield import load
-
-    return describe_estimator(load(model))
-
-
 def describe_estimator(estimator: Any) -> SavedModel:
     """Return the content that the model file of a fitted estimator has."""
     defaults, params = type(estimator)().get_params(deep=False), estimator.get_params(deep=False)
     return SavedModel(type(estimator).__name__, estimator.field_, params, defaults, estimator.get_params())
 
 
-def show_features(field: Field, count: int) -> None:
-    """Show the ``count`` strongest features of two and more columns, one line each."""
+def describe_features(field: Field, number: int) -> Iterator[str]:
+    """Yield the strongest features of two and more columns, one line each."""
     from sparsefield.analysis.feature_sentences import list_features
 
-    lines = [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field, count)]
-    if lines:
+    features = list_features(field, number)
+    if features:
         how = describe_weights(field)
-        show(f"\nStrongest features{f' ({how})' if how else ''}:")
-        show("\n".join(lines))
+        yield f"\nStrongest features{f' ({how})' if how else ''}:"
+    for feature in features:
+        yield f"{feature.weight:+7.2f}  {feature.sentence}"
 
 
 def model_content(saved: SavedModel) -> dict[str, Any]:
@@ -157,14 +159,14 @@ def model_content(saved: SavedModel) -> dict[str, Any]:
     return {
         "estimator": saved.estimator,
         "l1": record.l1,
-        "options": {name: _plain(value) for name, value in saved.params.items()},
+        "options": {name: plain_option(value) for name, value in saved.params.items()},
         "variables": variables,
         "features": [feature.as_dict() for feature in list_features(saved.field)],
         "record": msgspec.to_builtins(record),
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_option(value: Any) -> Any:
     """Return an option as JSON has it, or as an expression of Python."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else as_expression(value)
 

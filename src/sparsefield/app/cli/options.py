@@ -1,184 +1,167 @@
-"""This module defines the options that several commands share, and builds estimators from them."""
+"""Options that several commands share, ``--set NAME=VALUE``, and estimators made from them."""
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsefield.app.cli.input_data import ColumnOptions, InputData
 from sparsefield.app.tables.read_options import ReadOptions
-from sparsefield.parameters import CommandLineOption, command_line_options
+from sparsefield.errors import DataError
+from sparsefield.parameters import EVERYDAY, FieldParameters
 
 if TYPE_CHECKING:
     from sparsefield import FitCallbacks, MarkovField, RelationalField
     from sparsefield.app.cli.console import StatusLine
+    from sparsefield.app.cli.inputs import InputData
 
     AnyField = MarkovField | RelationalField
 
-
-READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
-
-reading_option = functools.partial(typer.Option, rich_help_panel=READING)
-learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
-running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
-
 TABLE_HELP = "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
-DATA_HELP = f"{TABLE_HELP} For linked tables, the TOML file that describes them, or its folder."
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
+READ = "read"
+"""The part of a name of ``--set`` that stands for `ReadOptions`."""
+
+column_option = functools.partial(typer.Option, rich_help_panel="Columns")
+reading_option = functools.partial(typer.Option, rich_help_panel="Reading the table")
+learning_option = functools.partial(typer.Option, rich_help_panel="Learning")
+running_option = functools.partial(typer.Option, rich_help_panel="Running")
+
+
+def _columns(flag: str, help: str) -> Any:
+    """Return an option that names columns."""
+    return column_option(flag, metavar="COLUMN", help=f"{help} May be repeated, or put commas between names.")
+
+
+def _everyday(name: str) -> Any:
+    """Return the option of a parameter, with the help and the placeholder that are beside its default."""
+    about = EVERYDAY[name].metadata
+    return learning_option(f"--{name}", metavar=about["metavar"], help=about["help"])
+
+
+def output_option(help: str, metavar: str = "FILE") -> Any:
+    """Return the option of an output."""
+    return typer.Option("--output", "-o", metavar=metavar, help=help)
+
+
+OneTable = Annotated[Path, typer.Argument(metavar="DATA", help=TABLE_HELP)]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help=f"{TABLE_HELP} For linked tables, the TOML file that describes them, or its folder."
+    ),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
 TableOutput = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard "
-        "output. For linked tables, a folder.",
+    output_option(
+        "File to write, such as .csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx; - is text on standard output. "
+        "For linked tables, a folder."
     ),
+]
+ResultOutput = Annotated[
+    Path | None, output_option("Also write the whole table to this file, such as .csv, .parquet or .xlsx.")
 ]
 
 Observed = Annotated[
-    list[str] | None,
-    reading_option(
-        "--observed",
-        metavar="COLUMN",
-        help="Column that is conditioned on and never predicted. May be repeated, or put commas between names.",
-    ),
+    list[str] | None, _columns("--observed", "Column that is conditioned on and never predicted, a covariate.")
 ]
 Identifiers = Annotated[
-    list[str] | None,
-    reading_option(
-        "--id",
-        metavar="COLUMN",
-        help="Column to leave out, such as a name; 'predict' copies it to its output. May be repeated, or put commas "
-        "between names.",
-    ),
-]
-Group = Annotated[
-    str | None,
-    reading_option(
-        "--group",
-        metavar="COLUMN",
-        help="Column that says which rows belong together, such as a patient. It is not learned; rows with the same "
-        "value are held out together when l1 is selected.",
-    ),
+    list[str] | None, _columns("--id", "Column to leave out, such as a name; 'predict' copies it to its output.")
 ]
 Numeric = Annotated[
     list[str] | None,
-    reading_option(
+    _columns(
         "--numeric",
-        metavar="COLUMN",
-        help="Column of numbers; 'income=normal-scores' replaces values by normal quantiles of their ranks in "
-        "features, 'income=linear-scores' does not, and without either this is done if values are very skewed. By "
-        "default, columns with fractions or with more than ten whole numbers are numeric. May be repeated, or put "
-        "commas between names.",
+        "Column of numbers, by default one with fractions or more than ten whole numbers; 'income=normal-scores' "
+        "learns from normal quantiles of ranks, 'income=linear-scores' does not.",
     ),
 ]
 Ordinal = Annotated[
     list[str] | None,
-    reading_option(
+    _columns(
         "--ordinal",
-        metavar="COLUMN",
-        help="Column of ordered states: sorted ones, or in the given order, such as 'answer=never<rarely<often', or "
-        "'one=another=never<often' for columns of the same states. By default, columns with three to ten whole numbers "
-        "are ordinal. May be repeated, or put commas between columns.",
+        "Column of ordered states, by default one with three to ten whole numbers; 'answer=never<rarely<often' gives "
+        "the order, 'one=another=never<often' that of two columns.",
     ),
 ]
 Nominal = Annotated[
-    list[str] | None,
-    reading_option(
-        "--nominal",
-        metavar="COLUMN",
-        help="Column of states without an order, even if they are numbers, such as a postal code. May be repeated, or "
-        "put commas between names.",
-    ),
+    list[str] | None, _columns("--nominal", "Column of states without an order, such as a postal code.")
 ]
 TopLevels = Annotated[
     int | None,
-    reading_option(
+    column_option(
         "--top-levels",
         min=1,
-        help="Keep this many of the most frequent levels of each nominal column of text, and group the others as "
-        "'(other)'; 'predict' treats unknown values of such a column as '(other)', too.",
+        help="Keep this many frequent levels of each nominal column of text, and group the others as '(other)'.",
     ),
 ]
 Strict = Annotated[
-    bool,
-    reading_option(
-        "--strict", help="Refuse a table with identifiers, free text or empty columns, instead of leaving them out."
-    ),
+    bool, column_option("--strict", help="Refuse identifiers, free text and empty columns instead of leaving them out.")
 ]
 Weight = Annotated[
-    str | None,
-    reading_option("--weight", metavar="COLUMN", help="Column with the weights of the rows, which is not learned."),
+    str | None, column_option("--weight", metavar="COLUMN", help="Column with the weights of rows; it is not learned.")
 ]
+Group = Annotated[
+    str | None,
+    column_option(
+        "--group",
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient, and are held out together; it is not "
+        "learned.",
+    ),
+]
+
 Missing = Annotated[
     list[str] | None,
     reading_option(
         "--missing",
         metavar="TEXT",
-        help="Word for a missing value, such as -99, in addition to empty cells, NA, N/A, NaN, null, ?, . and errors "
-        "of Excel. May be repeated, or put commas between words.",
+        help="Word for a missing value, such as -99, besides empty cells, NA, N/A, NaN, null, ?, . and errors of "
+        "Excel. May be repeated, or put commas between words.",
     ),
 ]
-MissingOnly = Annotated[
+READ_NAMES = (
+    "read.separator, read.encoding, read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, "
+    "read.table, read.missing_only"
+)
+ReadSet = Annotated[
     list[str] | None,
     reading_option(
-        "--missing-only",
-        metavar="TEXT",
-        help="Word for a missing value, in place of the default ones; an empty cell is always missing. May be "
-        "repeated, or put commas between words.",
+        "--set",
+        metavar="NAME=VALUE",
+        help=f"How a file is read, where this is not found out: {READ_NAMES}. May be repeated.",
     ),
 ]
-NoHeader = Annotated[bool, reading_option("--no-header", help="There is no header row; columns are named x0, x1, ...")]
-Separator = Annotated[
-    str | None,
-    reading_option(
-        "--separator",
-        metavar="TEXT",
-        help="Separator of the cells of a text file, such as ';' or tab; found by default.",
+AnySet = Annotated[
+    list[str] | None,
+    learning_option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other option, by its name in Python, such as l2=0.5, solver.tol=1e-8, induction.threshold=0.1 or "
+        "missing=mean-field; a name without a value prints what it means. Also how a file is read, where this is not "
+        f"found out: {READ_NAMES}. May be repeated.",
     ),
-]
-Encoding = Annotated[
-    str | None,
-    reading_option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1252; found by default."),
-]
-Decimal = Annotated[
-    str | None,
-    reading_option("--decimal", metavar=".|,", help="Decimal mark of a text file; found by default."),
-]
-Dates = Annotated[
-    str | None,
-    reading_option(
-        "--dates",
-        metavar="day-first|month-first|text",
-        help="What comes first in dates such as 01/02/2024, where the column does not show it; text leaves dates as "
-        "they are.",
-    ),
-]
-Sheet = Annotated[
-    str | None, reading_option("--sheet", metavar="NAME", help="Sheet of an Excel or OpenDocument file with several.")
-]
-DatabaseTable = Annotated[
-    str | None, reading_option("--table", metavar="NAME", help="Table of a SQLite or DuckDB file with several.")
-]
-ColumnNames = Annotated[
-    Path | None,
-    reading_option("--columns", metavar="FILE", help="Names of the columns of an .npz matrix, one per line."),
 ]
 
+L1 = Annotated[str, _everyday("l1")]
+Selection = Annotated[str, _everyday("selection")]
+Penalty = Annotated[str, _everyday("penalty")]
+Objective = Annotated[str, _everyday("objective")]
+Induction = Annotated[str, _everyday("induction")]
+Refit = Annotated[str, _everyday("refit")]
 Templates = Annotated[
     list[str] | None,
     learning_option(
         "--template",
         metavar="TEMPLATE",
         help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-        "'swapped from to'. May be repeated. Default: those of the schema file, or within tables and across links.",
+        "'swapped from to'; by default those of the schema file. May be repeated.",
     ),
 ]
 Latent = Annotated[
@@ -186,157 +169,167 @@ Latent = Annotated[
     learning_option(
         "--latent",
         metavar="NAME=STATES",
-        help="Latent variable and its number of states, such as topic=8; 'predict' adds it as a column. May be "
-        "repeated.",
+        help="Latent variable and its number of states, such as topic=8; 'predict' adds a column. May be repeated.",
     ),
 ]
+Json = Annotated[bool, running_option("--json", help="Print JSON with everything instead of tables and sentences.")]
 Jobs = Annotated[
     int | None,
-    running_option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it."),
+    running_option("--jobs", min=1, help="Number of threads, which does not change results; by default all."),
 ]
-Seed = Annotated[
-    int, running_option("--seed", min=0, help="Random seed of held-out cells and of the start of latent variables.")
+Seed = Annotated[int, running_option("--seed", min=0, help="Random seed; the same seed gives the same result.")]
+CheckpointFolder = Annotated[
+    Path | None,
+    running_option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the state here every now and then; after an interruption, the same command continues from it.",
+    ),
 ]
 
-REFITS = {"no": False, "yes": True, "ml": "ml"}
-"""Values of the parameter ``refit`` by those of its option."""
 
-LearningOptions = dict[str, Any]
-"""Values of the generated options, by the names that ``set_params`` takes, such as ``induction__threshold``."""
+@dataclass(frozen=True)
+class Setting:
+    """A value that the command line gives to a parameter."""
 
-
-def _read_options(
-    missing: Missing = None,
-    missing_only: MissingOnly = None,
-    no_header: NoHeader = False,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    dates: Dates = None,
-    sheet: Sheet = None,
-    table: DatabaseTable = None,
-) -> ReadOptions:
-    words, only = _split_words(missing), _split_words(missing_only)
-    return ReadOptions(words, only, False if no_header else None, separator, encoding, decimal, dates, sheet, table)
+    name: str
+    """Name in Python, with the object that it belongs to: ``"l1"`` or ``"solver.tol"``."""
+    text: str
+    option: str
+    """The words of the command line, for messages."""
 
 
-def _split_words(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(part.strip() for word in given or () for part in word.split(","))
+def parse_value(text: str) -> Any:
+    """Return the value that a text on the command line stands for.
 
-
-def _column_options(
-    observed: Observed = None,
-    identifiers: Identifiers = None,
-    numeric: Numeric = None,
-    ordinal: Ordinal = None,
-    nominal: Nominal = None,
-    top_levels: TopLevels = None,
-    strict: Strict = False,
-) -> ColumnOptions:
-    names = (tuple(words or ()) for words in (observed, identifiers, numeric, ordinal, nominal))
-    return ColumnOptions(*names, top_levels=top_levels, strict=strict)
-
-
-def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces some parameters of a command by the options that commands share.
-
-    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, and ``learning`` are `LearningOptions`: one option
-    for each parameter that `FieldParameters` gives to the command line, except those in ``without``.
+    Examples
+    --------
+    >>> parse_value("yes"), parse_value("1e-8"), parse_value("0.1,0.2"), parse_value("mean-field")
+    (True, 1e-08, (0.1, 0.2), 'mean-field')
     """
-    chosen = [option for option in command_line_options() if option.name not in without]
-
-    def learning_options(**given: Any) -> LearningOptions:
-        return {option.name: _read_value(option, given[option.key]) for option in chosen}
-
-    makers: dict[str, Callable[..., Any]] = {
-        "columns": _column_options,
-        "reading": _read_options,
-        "learning": learning_options,
-    }
-    shared = {
-        name: list(inspect.signature(make, eval_str=True).parameters.values()) for name, make in makers.items()
-    } | {"learning": [_make_parameter(option) for option in chosen]}
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            for name in signature.parameters.keys() & makers.keys():
-                given[name] = makers[name](**{option.name: given.pop(option.name) for option in shared[name]})
-            command(**given)
-
-        parameters = [one for name, own in signature.parameters.items() for one in shared.get(name, [own])]
-        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-        run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
-        return run
-
-    return decorate
+    words = {"yes": True, "true": True, "no": False, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return tuple(map(parse_value, text.split(","))) if "," in text else text
 
 
-def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
-    """Return a parameter of a command that typer turns into the option."""
-    kind, flags, default = type(option.default), [option.flag], option.default
-    if option.name == "refit":
-        kind, default = str, "no"
-    elif kind is bool:
-        flags = [f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"]
-    if option.name == "selection":  # whose default depends on other options
-        kind, default = str | None, None
-    annotation = Annotated[kind, learning_option(*flags, metavar=option.metavar, min=option.minimum, help=option.help)]
-    return inspect.Parameter(option.key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _settings(words: Iterable[str] | None) -> list[Setting]:
+    parts = [(word, *word.partition("=")) for word in words or ()]
+    return [Setting(name.strip(), text if equals else "", f"--set {word}") for word, name, equals, text in parts]
 
 
-def _read_value(option: CommandLineOption, value: Any) -> Any:
-    """Return a value in the type of its parameter: a number or "auto" where both are possible."""
-    if option.name == "refit":
-        if value not in REFITS:
-            raise typer.BadParameter(f"--refit must be 'no', 'yes' or 'ml', got {value!r}")
-        return REFITS[value]
-    if value is None or not (option.metavar or "").endswith("|auto") or value == "auto":
-        return value
-    try:
-        return int(value) if value.isdecimal() and option.key != "l1" else float(value)
-    except ValueError:
-        raise typer.BadParameter(f"{option.flag} must be 'auto' or a number, got {value!r}") from None
+def reading_options(
+    missing: Sequence[str] | None, words: Sequence[str] | None, *, learning: bool = False
+) -> ReadOptions:
+    """Return the options for reading a table; ``learning`` is whether ``--set`` may have other names, too."""
+    known = [option.name for option in fields(ReadOptions)]
+    values: dict[str, Any] = {"missing": _split_words(missing or ())}
+    problems = []
+    for setting in _settings(words):
+        part, _, name = setting.name.partition(".")
+        if part != READ and learning:
+            continue
+        if part != READ or name not in known or not setting.text:
+            problems.append(f"{setting.option}: write {READ}.NAME=VALUE; names are {', '.join(known)}.")
+        elif name == "header" and not isinstance(parse_value(setting.text), bool):
+            problems.append(f"{setting.option}: write yes or no.")
+        elif name == "header":
+            values[name] = parse_value(setting.text)
+        else:
+            values[name] = _split_words([setting.text]) if name.startswith("missing") else setting.text
+    if problems:
+        raise DataError(" ".join(problems))
+    return ReadOptions(**values)
+
+
+def _split_words(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for word in given for part in word.split(","))
+
+
+def learning_settings(words: Sequence[str] | None, **everyday: str) -> list[Setting]:
+    """Return the learning options, those with a flag first; unknown names are refused before anything is imported."""
+    found = [Setting(name, text, f"--{name} {text}") for name, text in everyday.items()]
+    known = [option.name for option in fields(FieldParameters)]
+    problems = []
+    for setting in _settings(words):
+        part = setting.name.partition(".")[0]
+        if part == READ:
+            continue
+        if part not in known:
+            problems.append(f"{setting.option}: there is no option {part!r}; names are {', '.join([READ, *known])}.")
+        found.append(setting)
+    if problems:
+        raise DataError(" ".join(problems))
+    return found
 
 
 def make_estimator(
     given: InputData,
-    templates: list[str] | None,
-    learning: LearningOptions,
+    settings: Sequence[Setting],
     *,
     jobs: int | None,
     seed: int,
+    templates: list[str] | None = None,
     latent: list[str] | None = None,
-    **more: Any,
 ) -> AnyField:
-    """Return an unfitted estimator for the data, with the options of the command line.
-
-    ``more`` are further parameters, by the names that ``set_params`` takes. An option that the chosen induction rule
-    does not have is ignored.
-    """
+    """Return an unfitted estimator for the data, with the options of the command line."""
     from sparsefield import MarkovField, RelationalField
     from sparsefield.data import resolve_templates
-    from sparsefield.estimators.training import check_parameters
 
     if templates and not given.linked:
-        raise typer.BadParameter("--template is for linked tables; DATA is one table")
+        raise DataError("--template is for linked tables; DATA is one table.")
     if latent and given.linked:
-        raise typer.BadParameter("--latent is for one table; DATA describes linked tables")
+        raise DataError("--latent is for one table; DATA describes linked tables.")
     if given.linked:
         resolve_templates(given.X, templates)  # reports a mistake in them before any work is done
         field = RelationalField(templates=templates)
     else:
         field = MarkovField(latent=_parse_latent(latent))
-    options = learning | more
-    plain = {name: value for name, value in options.items() if "__" not in name and value is not None}
-    field.set_params(**plain, kinds=given.kinds, n_jobs=jobs, random_state=seed)
-    known = field.get_params()
-    nested = {name: value for name, value in options.items() if "__" in name}
-    field.set_params(**{name: value for name, value in nested.items() if name in known and known[name] != value})
-    check_parameters(field)
+    field.set_params(kinds=given.kinds, n_jobs=jobs, random_state=seed)
+    _apply(field, settings)
     return field
+
+
+def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
+    """Set parameters of an estimator, and raise one error about all that it does not have or that make no sense."""
+    from sparsefield.estimators.training import check_parameters
+    from sparsefield.parameter_checks import RULES
+
+    problems = []
+    for setting in sorted(settings, key=lambda setting: "." in setting.name):  # a rule comes before its options
+        known, key, value = field.get_params(), setting.name.replace(".", "__"), parse_value(setting.text)
+        part, _, name = key.rpartition("__")
+        rule = RULES.get(name)
+        if key not in known:
+            names = [other.removeprefix(f"{part}__") for other in known if other.startswith(f"{part}__")]
+            problems.append(f"{setting.option}: {part} has no option {name!r}; its options are: {', '.join(names)}.")
+        elif not setting.text:
+            problems.append(f"{setting.option}: write {setting.name}=VALUE. {_describe(field, part, name)}")
+        elif rule is not None and not rule.accepts(value):
+            wanted = re.sub(r"\bTrue\b", "yes", re.sub(r"\bFalse\b", "no", rule.wanted))
+            problems.append(f"{setting.option}: {name} must be {wanted}, got {setting.text!r}.")
+        else:
+            is_float = isinstance(known[key], float) or (key in EVERYDAY and "float" in str(EVERYDAY[key].type))
+            field.set_params(**{key: float(value) if is_float and type(value) is int else value})
+    try:
+        check_parameters(field)
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        raise DataError(" ".join(problems))
+
+
+def _describe(field: AnyField, part: str, name: str) -> str:
+    """Return what a parameter means: its help, or the entry of the docstring of its option object."""
+    if not part:
+        return next(option.metadata.get("help", "") for option in fields(FieldParameters) if option.name == name)
+    entry = re.search(rf"^{name} : .*\n((?:    .*\n?)+)", getdoc(field.resolve(part)) or "", re.MULTILINE)
+    return " ".join(entry.group(1).split()) if entry else ""
 
 
 def report_to(watch: StatusLine) -> FitCallbacks:
@@ -355,8 +348,8 @@ def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
     for word in words or ():
         name, _, count = word.rpartition("=")
         if not name or not count.isdecimal():
-            raise typer.BadParameter(f"--latent takes a name and a number of states, such as topic=8; got {word!r}")
+            raise DataError(f"--latent takes a name and a number of states, such as topic=8; got {word!r}.")
         if name in found:
-            raise typer.BadParameter(f"--latent names {name!r} twice")
+            raise DataError(f"--latent names {name!r} twice.")
         found[name] = int(count)
     return found or None

@@ -1,151 +1,68 @@
-"""``sparsefield plot`` draws the network of a model as a figure for print."""
+"""``sparsefield plot`` draws the network of a model for print; ``export`` writes it for other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.centrality import is_file, read_communities
+from sparsefield.app.cli.analyze import is_file, read_communities
 from sparsefield.app.cli.console import note, show
-from sparsefield.app.cli.model_input import open_model
-from sparsefield.app.cli.table_files import check_output
-from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.app.cli.models import open_model
+from sparsefield.app.cli.outputs import check_output, check_table_output
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
+from sparsefield.text import count
 
 if TYPE_CHECKING:
-    import polars as pl
+    from sparsefield.model import Field
 
-    from sparsefield.app.pages.figure import NetworkPlot
-
-SUFFIXES = (".svg", ".pdf", ".png")
-STYLE, TABLES = "Figure", "Tables"
-
-
-class Names(Enum):
-    """Where the names of columns are."""
-
-    auto = "auto"
-    inside = "inside"
-    beside = "beside"
-
-
-Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the figure to this file (.svg, .pdf or .png)."),
-]
-Title = Annotated[
-    str | None, typer.Option("--title", metavar="TEXT", help="Draw a title above the network.", rich_help_panel=STYLE)
-]
-Width = Annotated[
-    float | None,
-    typer.Option("--width-mm", metavar="MM", help="Width in print, in millimeters.", rich_help_panel=STYLE),
-]
-Height = Annotated[
-    float | None,
-    typer.Option("--height-mm", metavar="MM", help="Height in print, in millimeters.", rich_help_panel=STYLE),
-]
-Resolution = Annotated[
-    int,
-    typer.Option("--dpi", metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.", rich_help_panel=STYLE),
-]
-Layout = Annotated[
-    Path | None,
-    typer.Option(
-        "--layout",
-        metavar="CSV",
-        help="Take the positions from a table with column, x and y, as --positions writes it.",
-        rich_help_panel=STYLE,
-    ),
-]
-CommunityWords = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--communities",
-        metavar="FILE|auto|COLUMN=NAME",
-        help="Communities that color the columns: 'auto' finds them, the default; a file has them in its columns "
-        "'column' and 'community', as 'centrality' writes it; or column=community, ... with commas between. May be "
-        "repeated.",
-        rich_help_panel=STYLE,
-    ),
-]
-Rings = Annotated[
-    Path | None,
-    typer.Option(
-        "--rings",
-        metavar="CSV",
-        help="Fill rings around the columns, from 0 to 1, by a table with column and value, or predictability, as "
-        "'centrality' writes it.",
-        rich_help_panel=STYLE,
-    ),
-]
-RingTitle = Annotated[
-    str, typer.Option("--ring-title", metavar="TEXT", help="What the rings show.", rich_help_panel=STYLE)
-]
-NamesOption = Annotated[
-    Names, typer.Option("--names", help="Put names inside the circles or beside them.", rich_help_panel=STYLE)
-]
-EdgeLabels = Annotated[
-    bool, typer.Option("--edge-labels", help="Label edges with their weights.", rich_help_panel=STYLE)
-]
-MaxEdges = Annotated[
-    int | None,
-    typer.Option("--max-edges", metavar="N", min=1, help="Draw only the N strongest edges.", rich_help_panel=STYLE),
-]
-LegendOption = Annotated[bool, typer.Option("--legend/--no-legend", help="Draw a legend.", rich_help_panel=STYLE)]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the layout.", rich_help_panel=STYLE)]
-Positions = Annotated[
-    Path | None,
-    typer.Option("--positions", metavar="CSV", help="Also write the positions of the columns.", rich_help_panel=TABLES),
-]
-Adjacency = Annotated[
-    Path | None,
-    typer.Option(
-        "--adjacency",
-        metavar="CSV",
-        help="Also write the adjacency matrix: strengths, 0 where there is no edge.",
-        rich_help_panel=TABLES,
-    ),
-]
-Signed = Annotated[
-    bool,
-    typer.Option(
-        "--signed",
-        help="Write sign times strength into the adjacency matrix; edges without a sign are empty.",
-        rich_help_panel=TABLES,
-    ),
-]
-Edges = Annotated[
-    Path | None,
-    typer.Option("--edges", metavar="CSV", help="Also write the edge list, strongest first.", rich_help_panel=TABLES),
-]
+PICTURES = (".svg", ".pdf", ".png")
+GRAPHS, UAI = (".graphml", ".gexf", ".json", ".csv"), ".uai"
 
 
 def plot(
     model: opt.Model,
-    output: Output,
-    *,
-    title: Title = None,
-    width_mm: Width = None,
-    height_mm: Height = None,
-    dpi: Resolution = 300,
-    layout: Layout = None,
-    communities: CommunityWords = None,
-    rings: Rings = None,
-    ring_title: RingTitle = "predictability",
-    names: NamesOption = Names.auto,
-    edge_labels: EdgeLabels = False,
-    max_edges: MaxEdges = None,
-    legend: LegendOption = True,
-    seed: Seed = 0,
-    positions: Positions = None,
-    adjacency: Adjacency = None,
-    signed: Signed = False,
-    edges: Edges = None,
+    output: Annotated[Path, opt.output_option("Write the figure to this file (.svg, .pdf or .png).")],
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Draw a title above the network.")] = None,
+    width_mm: Annotated[float | None, typer.Option(metavar="MM", help="Width in print, in millimeters.")] = None,
+    dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.")] = 300,
+    layout: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV", help="Take the positions from a table with column, x and y, as --positions writes it."
+        ),
+    ] = None,
+    communities: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|auto|COLUMN=NAME",
+            help="Communities that color the columns: 'auto' finds them, the default; a file has them in its columns "
+            "'column' and 'community', as 'analyze centrality' writes it; or column=community, ... with commas "
+            "between. May be repeated.",
+        ),
+    ] = None,
+    rings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Fill rings around the columns, from 0 to 1, by a table with column and value, or predictability, as "
+            "'analyze centrality' writes it.",
+        ),
+    ] = None,
+    names: Annotated[
+        Literal["auto", "inside", "beside"], typer.Option(help="Put names inside the circles or beside them.")
+    ] = "auto",
+    edge_labels: Annotated[bool, typer.Option("--edge-labels", help="Label edges with their weights.")] = False,
+    max_edges: Annotated[int | None, typer.Option(metavar="N", min=1, help="Draw only the N strongest edges.")] = None,
+    legend: Annotated[bool, typer.Option("--legend/--no-legend", help="Draw a legend.")] = True,
+    seed: opt.Seed = 0,
+    positions: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Also write the positions of the columns.")
+    ] = None,
+    edges: Annotated[Path | None, typer.Option(metavar="CSV", help="Also write the edges, strongest first.")] = None,
 ) -> None:
     """Draw the network of a model as a figure for print.
 
@@ -153,54 +70,97 @@ def plot(
     ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
     'report' writes an interactive page.
     """
-    tables = [positions, adjacency, edges]
-    check_output(output, SUFFIXES)
-    for path in filter(None, tables):
-        check_output(path, (".csv",))
-    if signed and adjacency is None:
-        raise DataError("--signed is for the adjacency matrix: add --adjacency FILE, or remove it.")
+    tables = [positions, edges]
+    check_output(output, PICTURES)
+    for path in tables:
+        check_table_output(path)
     files = [Path(word) for word in communities or () if is_file(Path(word))]
     refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
-    given = read_communities(communities)
+    named = read_communities(communities)
     field = open_model(model).load()
     from sparsefield import plot_network
+    from sparsefield.app.pages.short_names import list_some
 
     drawn = plot_network(
         field,
-        title=title, layout=layout, communities=given, rings=rings, ring_title=ring_title, names=names.value,
-        edge_labels=edge_labels, width_mm=width_mm, height_mm=height_mm, max_edges=max_edges, legend=legend, seed=seed,
+        title=title, layout=layout, communities=named, rings=rings, names=names,
+        edge_labels=edge_labels, width_mm=width_mm, max_edges=max_edges, legend=legend, seed=seed,
     )  # fmt: skip
     drawn.save(output, dpi=dpi)
-    _note_communities(drawn, given)
-    _note_crowding(drawn, edge_labels, width_mm)
-    written: list[tuple[Path | None, Any]] = [
-        (positions, lambda: drawn.positions), (edges, drawn.edges), (adjacency, lambda: drawn.adjacency(signed=signed)),
-    ]  # fmt: skip
-    for path, make in written:
-        if path is not None:
-            _write_csv(path, make())
-    show(f"Wrote {', '.join(str(path) for path in (output, positions, edges, adjacency) if path is not None)}.")
-
-
-def _note_communities(drawn: NetworkPlot, given: Mapping[str, Any] | str | None) -> None:
-    """Print the columns that given communities leave out."""
-    from sparsefield.app.pages.short_names import list_some
-
-    absent = [name for name in drawn.network.labels if name not in given] if isinstance(given, dict) else []
+    absent = [name for name in drawn.network.labels if name not in named] if isinstance(named, dict) else []
     if absent:
         note(f"--communities has no community of {list_some(absent)}, drawn in gray.")
-
-
-def _note_crowding(drawn: NetworkPlot, edge_labels: bool, width_mm: float | None) -> None:
-    """Print how many edges the figure has room for, if it has more."""
-    edges, room = len(drawn.part.edges), drawn.max_legible_edges
-    if edges > room:
-        what = f"{edges:,} edges" + (" with their weights" if edge_labels else "")
+    if len(drawn.part.edges) > drawn.max_legible_edges:
+        what = f"{len(drawn.part.edges):,} edges" + (" with their weights" if edge_labels else "")
         size = "this size" if width_mm is None else f"{width_mm:g} mm"
-        note(f"{what} are crowded at {size}: --max-edges {room} draws the strongest, --width-mm makes more room.")
+        few = f"--max-edges {drawn.max_legible_edges} draws the strongest"
+        note(f"{what} are crowded at {size}: {few}, --width-mm makes more room.")
+    if positions is not None:
+        write_table(drawn.positions, positions)
+    if edges is not None:
+        write_table(drawn.edges(), edges)
+    show(f"Wrote {', '.join(str(path) for path in (output, *tables) if path is not None)}.")
 
 
-def _write_csv(path: Path, table: pl.DataFrame) -> None:
-    from sparsefield.model.atomic_write import write_atomically
+def export(
+    model: opt.Model,
+    output: Annotated[
+        Path,
+        opt.output_option(
+            "File to write: .graphml or .gexf for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) or .csv (a "
+            "list of edges) for other programs; .uai for inference solvers."
+        ),
+    ],
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given",
+            metavar="COLUMN=VALUE",
+            help="Condition a UAI file on the value of an observed or other column. May be repeated.",
+        ),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            "--names", metavar="JSON", help="Write the names of columns and states, which UAI files lack, to this file."
+        ),
+    ] = None,
+) -> None:
+    """Export the graph of a model, or its distribution as a UAI file.
 
-    write_atomically(path, table.write_csv().encode())
+    A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
+    values: pass them with --given.
+    """
+    check_output(output, (*GRAPHS, UAI))
+    if output.suffix.lower() != UAI and (given or names):
+        raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
+    if names is not None:
+        check_output(names)
+    refuse_overwriting_inputs([output, names], [model])
+    field = open_model(model).load()
+    from sparsefield import write_uai
+    from sparsefield.app.tables.graph_export import write_graph
+
+    if output.suffix.lower() != UAI:
+        nodes, edges = write_graph(field, output)
+        show(f"Wrote {output}: {count(nodes, 'variable')}, {count(edges, 'edge')}.")
+        return
+    written = write_uai(field, output, given=_values(field.field_, given or []), names=names)
+    also = f"; the names are in {names}" if names else ""
+    show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
+
+
+def _values(field: Field, words: list[str]) -> dict[str, Any]:
+    """Parse COLUMN=VALUE options into values by column; text that equals a state means that state."""
+    known = {variable.name: variable for schema in field.layout.schemas for variable in schema.variables}
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        while name not in known and "=" in value:  # names may contain an equals sign
+            more, _, value = value.partition("=")
+            name = f"{name}={more}"
+        if not equals:
+            raise DataError(f"--given {word!r}: write COLUMN=VALUE.")
+        states = {str(state): state for state in known[name].states} if name in known else {}
+        values[name] = states.get(value, value)
+    return values

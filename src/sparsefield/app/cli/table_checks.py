@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
@@ -32,29 +32,16 @@ KEEP = (
 )
 
 
-@dataclass(frozen=True)
-class CheckedTable:
-    """A table without the columns that cannot be learned, and its codebook."""
-
-    table: pl.DataFrame
-    book: Codebook
-    """The codebook of all columns, with the kinds that options give."""
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        return self.book.left_out
-
-
 def check_table(
     table: pl.DataFrame,
-    observed: list[str],
+    observed: Sequence[str],
     kinds: Mapping[str, str],
     *,
     strict: bool = False,
     top_levels: int | None = None,
     decimal: str = ".",
-) -> CheckedTable:
-    """Leave out identifiers, free text and empty columns, and print notes about the other columns.
+) -> tuple[pl.DataFrame, Codebook]:
+    """Return a table without identifiers, free text and empty columns, and its codebook; print notes about columns.
 
     Columns that an option names, observed or with a kind, are kept.
 
@@ -63,38 +50,47 @@ def check_table(
     DataError
         If a column that an option names cannot be learned, no column is left, or, if ``strict``, one is left out.
     """
-    found = describe_columns(table, observed, kinds, strict=strict, top_levels=top_levels, decimal=decimal)
-    _print_notes(found.book, top_levels)
-    _print_orders(found.table, kinds)
-    table = found.table.drop(found.left_out)
+    table, book = describe_columns(table, observed, kinds, strict=strict, top_levels=top_levels, decimal=decimal)
+    _print_notes(book, top_levels)
+    _print_orders(table, kinds)
+    table = table.drop(book.left_out)
     if top_levels is not None:
         named = {*observed, *kinds}
         table = group_levels(table, [name for name in table.columns if name not in named], top_levels)
-    return CheckedTable(table, found.book)
+    return table, book
 
 
 def describe_columns(
     table: pl.DataFrame,
-    observed: list[str],
+    observed: Sequence[str],
     kinds: Mapping[str, str],
     *,
     strict: bool = False,
     top_levels: int | None = None,
     decimal: str = ".",
     source: str = "",
-) -> CheckedTable:
-    """Return a table with the codebook that options give to it; refuse what `check_table` refuses."""
+) -> tuple[pl.DataFrame, Codebook]:
+    """Return a table with the codebook of all its columns that options give to it; refuse what `check_table` does."""
     from sparsefield.app.tables.codebook import inspect
+    from sparsefield.data.kinds import given_kinds
 
     named = {*observed, *kinds}
     if top_levels is not None:  # before the inspection, which might find that they are identifiers
         text = [name for name in table.columns if name in named and kinds.get(name, "nominal") == "nominal"]
         table = group_levels(table, text, top_levels)
-    book = _with_options(inspect(table, source=source, decimal=decimal), observed, kinds)
-    if top_levels is not None:
-        book = _without_findings(book, ("many levels",), {entry.name for entry in book.columns})
+    book = inspect(table, source=source, decimal=decimal)
+    of_options = {name: kind.kind for name, kind in given_kinds(kinds, table.columns).items()}
+    entries = []
+    for entry in book.columns:
+        answered = FINDINGS_OF_KIND if entry.name in of_options else ()
+        answered += ("many levels",) if top_levels is not None else ()
+        left_out = "" if entry.name in named else entry.left_out
+        findings = tuple(finding for finding in entry.findings if finding.type not in answered)
+        kind = of_options.get(entry.name, entry.kind)
+        entries.append(replace(entry, kind=kind, left_out=left_out, findings=findings))
+    book = replace(book, columns=tuple(entries))
     _refuse(book, named, strict=strict)
-    return CheckedTable(table, book)
+    return table, book
 
 
 def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFrame:
@@ -120,52 +116,29 @@ def group_levels(table: pl.DataFrame, names: list[str], most: int) -> pl.DataFra
     return table.with_columns(columns)
 
 
-def _with_options(book: Codebook, observed: list[str], kinds: Mapping[str, str]) -> Codebook:
-    """Return the codebook with the kinds of the options; columns that they name are not left out."""
-    from sparsefield.data.kinds import given_kinds
-
-    given = {name: found.kind for name, found in given_kinds(kinds, [entry.name for entry in book.columns]).items()}
-    named = {*observed, *given}
-    entries = (
-        replace(entry, kind=given.get(entry.name, entry.kind), left_out="") if entry.name in named else entry
-        for entry in book.columns
-    )
-    return _without_findings(replace(book, columns=tuple(entries)), FINDINGS_OF_KIND, given)
-
-
-def _without_findings(book: Codebook, types: tuple[FindingType, ...], names: Collection[str]) -> Codebook:
-    """Return the codebook without some types of findings of some columns."""
-    entries = (
-        replace(entry, findings=tuple(one for one in entry.findings if one.type not in types))
-        if entry.name in names
-        else entry
-        for entry in book.columns
-    )
-    return replace(book, columns=tuple(entries))
-
-
 def _refuse(book: Codebook, named: set[str], *, strict: bool) -> None:
     """Raise one error about all columns that cannot be learned although an option names them, or all if strict."""
-    found = {entry.name: _problem(entry) for entry in book.columns if entry.name in named}
-    problems = [f"column {name!r} {problem}" for name, problem in found.items() if problem]
-    dropped = [entry for entry in book.columns if entry.left_out]
-    remedy = "group its values (--top-levels 20), or leave it out (--id)."
-    if problems:
-        raise DataError(f"{_capital('; '.join(problems))}: {remedy}")
-    if dropped and strict:
-        raise DataError(f"These columns cannot be learned: {_list(dropped)}: {_id_option(dropped)}, or drop --strict.")
-    if len(dropped) == len(book):
-        raise DataError(f"No column can be learned: {_list(dropped)}; name those to keep with --nominal or --numeric.")
-
-
-def _problem(entry: ColumnEntry) -> str:
+    from sparsefield.app.tables.codebook import column_option
     from sparsefield.data.schema_learning import is_identifier
 
-    if not entry.n_values:
-        return "has no values at all"
-    if entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
-        return f"has {entry.n_distinct:,} different values in {entry.n_values:,} cells"
-    return ""
+    problems = []
+    for entry in book.columns:
+        if entry.name in named and not entry.n_values:
+            problems.append(f"column {entry.name!r} has no values at all")
+        elif entry.name in named and entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
+            problems.append(
+                f"column {entry.name!r} has {entry.n_distinct:,} different values in {entry.n_values:,} cells"
+            )
+    if problems:
+        text = "; ".join(problems)
+        remedy = "group its values (--top-levels 20), or leave it out (--id)."
+        raise DataError(f"{text[:1].upper()}{text[1:]}: {remedy}")
+    dropped = [entry for entry in book.columns if entry.left_out]
+    if dropped and strict:
+        remedy = f"leave them out with {column_option('--id', [entry.name for entry in dropped])}, or drop --strict"
+        raise DataError(f"These columns cannot be learned: {_list(dropped)}: {remedy}.")
+    if len(dropped) == len(book):
+        raise DataError(f"No column can be learned: {_list(dropped)}; name those to keep with --nominal or --numeric.")
 
 
 def _print_notes(book: Codebook, top_levels: int | None) -> None:
@@ -229,16 +202,6 @@ def _names(names: list[str], details: list[str] | None = None) -> str:
     shown = [f"{name!r}" + (f" ({details[k]})" if details else "") for k, name in enumerate(names[:SHOWN_NAMES])]
     rest = len(names) - SHOWN_NAMES
     return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def _id_option(entries: list[ColumnEntry]) -> str:
-    from sparsefield.app.tables.codebook import column_option
-
-    return f"leave them out with {column_option('--id', [entry.name for entry in entries])}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def read_weights(table: pl.DataFrame, name: str) -> Any:

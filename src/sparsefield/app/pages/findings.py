@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.calibration import ColumnGains, Gain, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.analysis.feature_sentences import Feature, Term, name_features
 from sparsefield.analysis.network import Network, variable_at
-from sparsefield.data import CovariateDataset, Variable
+from sparsefield.data import Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.column_types import family_of
-from sparsefield.data.dataset import LocalDataset, SparseDataset
-from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.model import Field
 from sparsefield.text import count
+
+if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
+    from sparsefield.analysis.calibration import ColumnGains, Gain
+    from sparsefield.data.dataset import LocalDataset, SparseDataset
+    from sparsefield.estimators import FieldEstimator
 
 MAX_EXAMPLES = 5
 MAX_EDGES = 300
@@ -63,6 +63,10 @@ def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int =
     1 of 1 pair of columns goes together given all other columns (1 feature).
     Where x0=1, 80% of rows have x1=1, against 50% overall.
     """
+    from sklearn.utils.validation import check_is_fitted
+
+    from sparsefield.estimators.compiled_rows import compile_rows
+
     check_is_fitted(field)
     return tell_findings(field.field_, None if X is None else compile_rows(field, X, y), most)
 
@@ -121,6 +125,8 @@ def describe_gains(
     columns: Sequence[ColumnGains], what: str = "Held-out cells", than: str = "column frequencies"
 ) -> str:
     """Return in how many columns cells are predicted better than by frequencies, beyond a standard error."""
+    from sparsefield.analysis.calibration import count_clear_gains, pool_gains, shows_dependence
+
     better, worse = count_clear_gains(columns)
     also = f", worse in {worse:,}" if worse else ""
     same = len(columns) - better - worse
@@ -286,6 +292,9 @@ def _read_ends(sample: LocalDataset, feature: Feature) -> tuple[_End, _End] | No
 
 def _read(sample: LocalDataset, table: int, column: int, term: Term, rows: np.ndarray | None) -> _End:
     """Return a column of a table, numbered among its own, in all rows or in ``rows``."""
+    from sparsefield.data import CovariateDataset
+    from sparsefield.data.dataset import SparseDataset
+
     schema = sample.layout.schemas[table]
     number = int(schema.variable_of_column[column])
     variable, place = variable_at(schema, number), column - int(schema.offsets[number])

@@ -5,6 +5,7 @@ Commands import this file before they know what to do, so heavy modules are impo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -29,7 +30,7 @@ LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
 
 NOT_ABOUT_CHANCE = (
-    "This is about the optimizer, not about chance: \u201csparsefield stability\u201d shows which features are "
+    "This is about the optimizer, not about chance: \u201csparsefield analyze stability\u201d shows which features are "
     "selected again from resampled rows."
 )
 
@@ -46,14 +47,20 @@ def describe_size(field: Field) -> str:
 
 def describe_source(source: Source) -> str:
     """Return from which file and with which options the table was read, as a sentence."""
-    import shlex
-
-    from sparsefield.app.pages.repeat_fit import source_words
-
     words = source_words(source)
     options = f" with {shlex.join(words)}" if words else ""
     left_out = f"; left out: {', '.join(source.left_out)}" if source.left_out else ""
     return f"Read from {source.file}{options}{left_out}."
+
+
+def source_words(source: Source) -> list[str]:
+    """Return the options of the command line for reading the table."""
+    words = [word for name in source.identifiers for word in ("--id", name)]
+    words += shlex.split(source.reading.as_words())
+    for option in ("weight", "group", "top_levels", "columns"):
+        value = getattr(source, option)
+        words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
+    return words
 
 
 def describe_weights(field: Field) -> str:

@@ -107,8 +107,8 @@ def read_column_values(given: Any, what: str, *values: str) -> dict[str, Any] | 
         option = "--communities auto" if value == "community" else "DATA"
         raise DataError(
             f"{place}: the table needs the columns column and {value}, with a row for each column of the data, but has "
-            f"no {', '.join(absent)} (its columns are {shown}): rename its columns, or let “sparsefield centrality "
-            f"MODEL {option} -o FILE” write such a table."
+            f"no {', '.join(absent)} (its columns are {shown}): rename its columns, or let “sparsefield analyze "
+            f"centrality MODEL {option} -o FILE” write such a table."
         )
     names = frame["column"].to_list()
     empty = [row for row, name in enumerate(names, start=1) if is_missing(name)]

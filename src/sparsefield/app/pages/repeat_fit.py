@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
+from sparsefield.app.pages.fit_summary import source_words
 from sparsefield.app.tables.read_options import Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.option_objects import as_expression, changed_fields
+from sparsefield.parameters import EVERYDAY
 
-EVERYDAY = ("l1", "selection", "penalty", "objective", "induction", "refit")
 FLAGS = {name: f"--{name}" for name in EVERYDAY} | {"random_state": "--seed"}
 """Options of the command line by the names of parameters; all others are set by ``--set``."""
 
@@ -86,16 +87,6 @@ def _option_words(name: str, value: Any) -> list[str]:
     parts = value if isinstance(value, (tuple, list)) else [value]
     text = ",".join(("no", "yes")[part] if isinstance(part, bool) else str(part) for part in parts)
     return [FLAGS[name], text] if name in FLAGS else ["--set", f"{name}={text}"]
-
-
-def source_words(source: Source) -> list[str]:
-    """Return the options of the command line for reading the table."""
-    words = [word for name in source.identifiers for word in ("--id", name)]
-    words += shlex.split(source.reading.as_words())
-    for option in ("weight", "group", "top_levels", "columns"):
-        value = getattr(source, option)
-        words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
-    return words
 
 
 def estimator_expression(estimator: FieldEstimator) -> str:

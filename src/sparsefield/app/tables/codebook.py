@@ -282,7 +282,7 @@ def _has_fractions(columns: Sequence[ColumnEntry]) -> bool:
 def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
     """Return the option that reads columns with another decimal mark; empty if none is needed."""
     marks = {finding.readable for entry in entries if (finding := entry.finding("numbers as text"))} - {decimal}
-    return f" --decimal {marks.pop()}" if marks else ""
+    return f" --set read.decimal={marks.pop()}" if marks else ""
 
 
 def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
@@ -307,8 +307,8 @@ def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
             yield from _say([entry], "has", "", rest)
     dates = [(entry, finding) for entry in columns if (finding := entry.finding("dates as text"))]
     unclear = [entry for entry, finding in dates if finding.readable.startswith("day")]
-    rest = " dates in which the day or the month may come first; if it is not the day (--dates day-first)"
-    yield from _say(unclear, "has", "have", rest, "--dates month-first", is_conditional=True)
+    rest = " dates in which the day or the month may come first; if it is not the day (--set read.dates=day-first)"
+    yield from _say(unclear, "has", "have", rest, "--set read.dates=month-first", is_conditional=True)
     rest = " dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates"
     mixed = [entry for entry, _ in dates if entry not in unclear and not entry.other_texts]
     yield from _say(mixed, "has", "have", rest)

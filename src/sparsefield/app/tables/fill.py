@@ -181,7 +181,7 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
             if len(formats) > 1:
                 raise DataError(
                     f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: "
-                    "give --dates day-first or --dates month-first."
+                    "give --set read.dates=day-first or --set read.dates=month-first."
                 )
             times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
             times = times.cast(pl.Datetime("us"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -76,7 +77,8 @@ def choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> st
         raise DataError(f"{file}: there is no {what} in the file: give another file.")
     if wanted is None and len(names) > 1:
         raise DataError(
-            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with --{what} {names[0]!r}."
+            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with "
+            f"--set read.{what}={shlex.quote(names[0])}."
         )
     return names[0] if wanted is None else wanted
 

@@ -235,7 +235,7 @@ def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
     other = [option for option in options if getattr(reading, option) is not None]
     other = [option for option in other if option not in _OPTIONS_OF_KIND.get(kind, ())]
     if other:
-        words = " and ".join("--no-header" if option == "header" else f"--{option}" for option in other)
+        words = " and ".join(f"--set read.{option}" for option in other)
         these = "this option" if len(other) == 1 else "these options"
         raise DataError(f"{name}: remove {words}: a file of the kind {TITLES[kind]} does not have {these}.")
 

@@ -107,14 +107,15 @@ class ReadOptions:
         Examples
         --------
         >>> ReadOptions(missing=("-99", "k.A."), separator=";", header=False).as_words()
-        "--missing -99 --missing k.A. --no-header --separator ';'"
+        "--missing -99 --missing k.A. --set read.header=no --set 'read.separator=;'"
         """
         words = [part for value in self.missing for part in ("--missing", value)]
-        words += [part for value in self.missing_only for part in ("--missing-only", value)]
-        words += ["--no-header"] if self.header is False else []
+        header = None if self.header is None else "yes" if self.header else "no"
+        settings = {"missing_only": ",".join(self.missing_only) or None, "header": header}
         for name in ("separator", "encoding", "decimal", "dates", "sheet", "table"):
-            value = getattr(self, name)
-            words += [] if value is None else [f"--{name}", SEPARATOR_WORDS.get(value, value)]
+            settings[name] = getattr(self, name)
+        for name, value in settings.items():
+            words += [] if value is None else ["--set", f"read.{name}={SEPARATOR_WORDS.get(value, value)}"]
         return shlex.join(words)
 
 

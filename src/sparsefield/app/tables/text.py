@@ -135,7 +135,7 @@ def find_encoding(data: bytes, name: str) -> str:
             raise DataError(
                 f"{name}: line {data.count(bytes([10]), 0, error.start) + 1:,} is not UTF-8 (byte "
                 f"0x{data[error.start]:02x}), although most of the file is: correct the line, or give the encoding of "
-                "the file, such as --encoding cp1252."
+                "the file, such as --set read.encoding=cp1252."
             ) from None
     return guess_code_page(sample)
 
@@ -201,7 +201,7 @@ def _to_utf8(data: bytes, encoding: str, name: str) -> bytes:
         line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
         raise DataError(
             f"{name}: line {line:,} is not text in {encoding_title(encoding)} (byte 0x{data[error.start]:02x}): give "
-            "the encoding of the file, such as --encoding cp1252, or save the file as UTF-8."
+            "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
         ) from None
 
 
@@ -221,7 +221,7 @@ def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat
         if {len(row) for row in _split(lines, fitting, quote)} - {1} == {len(_split(lines[:1], fitting, quote)[0])}:
             raise DataError(
                 f"{name}: no line has the separator {separator!r}, but all have equally many cells with {fitting!r}: "
-                f"give --separator {shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
+                f"give --set read.separator={shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
             )
     decimal = reading.decimal
     if decimal is None:
@@ -278,7 +278,7 @@ def check_header(names: Sequence[str], file: str) -> None:
     if twice:
         raise DataError(
             f"{file}: several columns are named {', '.join(map(repr, twice[:5]))}: make the names unique. (If the file "
-            "has no header, use --no-header on the command line or header = false in a schema file.)"
+            "has no header, use --set read.header=no on the command line or header = false in a schema file.)"
         )
 
 
@@ -317,7 +317,7 @@ def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
         raise DataError(
             f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
             f"and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the "
-            "cells, give --separator.)"
+            "cells, give --set read.separator=...)"
         )
     cells = [cells for _, cells in rows][int(found.header) :]
     table = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")

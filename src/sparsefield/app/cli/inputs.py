@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.table_checks import check_table, read_weights
-from sparsefield.app.cli.table_files import find_columns
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.read import SourceTable, read_source
+from sparsefield.app.tables.read import SourceTable, list_columns, read_source
 from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.errors import DataError
 from sparsefield.text import count
@@ -25,24 +24,9 @@ CELLS_TO_HOLD_OUT = 10_000_000
 """Largest number of cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
 
 LONGEST_PATH = 1000
-
-SCHEMA_FILE_KEYS = {
-    "--observed": "observed = [...] under [tables.NAME]",
-    "--id": "ignore = [...] under [tables.NAME]",
-    "--numeric": "numeric = [...] under [tables.NAME]",
-    "--ordinal": "ordinal = [...] under [tables.NAME]",
-    "--nominal": "nominal = [...] under [tables.NAME]",
-    "--missing": "missing = [...] at the top",
-    "--missing-only": "missing_only = [...] at the top",
-    "--no-header": "header = false under [tables.NAME]",
-    "--separator": "separator = '...' at the top",
-    "--encoding": "encoding = '...' at the top",
-    "--decimal": "decimal = '...' at the top",
-    "--dates": "dates = '...' at the top",
-    "--sheet": "sheet = '...' under [tables.NAME]",
-    "--table": "table = '...' under [tables.NAME]",
-}
-"""The keys of a schema file that replace options."""
+KINDS = ("numeric", "ordinal", "nominal")
+OF_A_TABLE = ("header", "sheet", "table")
+"""Options for reading that a schema file has for each table; the others are at its top."""
 
 
 @dataclass(frozen=True)
@@ -68,48 +52,32 @@ class NamedColumns:
 class ColumnOptions:
     """The options about columns; each entry of those that name some is one name, or several separated by commas."""
 
-    observed: tuple[str, ...] = ()
-    identifiers: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    ordinal: tuple[str, ...] = ()
-    nominal: tuple[str, ...] = ()
+    observed: Sequence[str] | None = None
+    identifiers: Sequence[str] | None = None
+    numeric: Sequence[str] | None = None
+    ordinal: Sequence[str] | None = None
+    nominal: Sequence[str] | None = None
     top_levels: int | None = None
     """Number of levels of a nominal column of text to keep; None keeps all."""
     strict: bool = False
     """Whether columns that cannot be learned are refused instead of left out."""
     weight: str | None = None
-    """The column with the weights of the rows."""
     group: str | None = None
-    """The column whose values say which rows belong together."""
-
-    @property
-    def for_one_table(self) -> dict[str, bool]:
-        """{option: whether it is given} of those that need all rows of one table in memory."""
-        return {
-            "--top-levels": self.top_levels is not None,
-            "--strict": self.strict,
-            "--group": self.group is not None,
-        }
-
-    @property
-    def kinds(self) -> dict[str, tuple[str, ...]]:
-        """{kind: entries of its option}"""
-        return {"numeric": self.numeric, "ordinal": self.ordinal, "nominal": self.nominal}
 
     def as_options(self) -> str:
         """Return the options as words of the command line."""
         named = {"--observed": self.observed, "--id": self.identifiers}
-        named |= {f"--{kind}": words for kind, words in self.kinds.items()}
-        words = [part for option, values in named.items() for value in values for part in (option, value)]
+        named |= {f"--{kind}": getattr(self, kind) for kind in KINDS}
+        words = [part for option, values in named.items() for value in values or () for part in (option, value)]
         for option, value in (("top-levels", self.top_levels), ("weight", self.weight), ("group", self.group)):
             words += [] if value is None else [f"--{option}", str(value)]
         return shlex.join([*words, "--strict"] if self.strict else words)
 
     def find(self, columns: Sequence[str]) -> NamedColumns:
         """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
-        ids = find_columns(self.identifiers, columns, "--id")
-        observed = find_columns(self.observed, columns, "--observed")
-        kinds = find_kinds({kind: (f"--{kind}", words) for kind, words in self.kinds.items()}, columns)
+        ids = find_columns(self.identifiers or (), columns, "--id")
+        observed = find_columns(self.observed or (), columns, "--observed")
+        kinds = find_kinds({kind: (f"--{kind}", getattr(self, kind) or ()) for kind in KINDS}, columns)
         weight, group = _one_column(self.weight, columns, "--weight"), _one_column(self.group, columns, "--group")
         roles = {
             "an --id, which is ignored,": ids,
@@ -124,14 +92,23 @@ class ColumnOptions:
         return NamedColumns(ids, observed, kinds, weight, group)
 
 
+def find_columns(words: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
+    """Return the column names of an option, each of which is one name or several separated by commas."""
+    names: list[str] = []
+    for word in words:
+        names += [word] if word in columns else [part.strip() for part in word.split(",")]
+    for name in names:
+        if name not in columns:
+            raise DataError(f"{option} names the column {name!r}, which does not exist; {list_columns(columns)}.")
+    return list(dict.fromkeys(names))
+
+
 def _one_column(word: str | None, columns: Sequence[str], option: str) -> str | None:
     """Return the one column that an option names; None if it is not given."""
-    if word is None:
-        return None
-    names = find_columns([word], columns, option)
+    names = [] if word is None else find_columns([word], columns, option)
     if len(names) > 1:
         raise DataError(f"{option} takes one column, got {', '.join(names)}.")
-    return names[0]
+    return names[0] if names else None
 
 
 @dataclass(frozen=True)
@@ -141,14 +118,12 @@ class InputData:
     X: Any
     """A frame, a `Relational`, or a sparse matrix."""
     linked: bool
-    observed: list[str]
+    observed: list[Any]
     kinds: Any
     """{column: kind} of the columns whose kind is given, for linked tables {table: {column: kind}}, or "auto"."""
     rows: int
     unchecked: str = ""
     """The reason why no cells can be held out to check a field, or empty."""
-    inputs: tuple[Path, ...] = ()
-    """Files that were read in addition to the named one."""
     weight: Any = None
     """Weights of the rows, (rows,), or None."""
     book: Codebook | None = None
@@ -164,11 +139,16 @@ class InputData:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Keywords of `fit` and `regularization_path`; linked tables declare their observed columns themselves."""
+        """Keywords of `fit`; linked tables declare their observed columns themselves."""
         if self.linked:
             return {}
-        given = {"sample_weight": self.weight, "groups": self.groups, "columns": self.names or None}
-        return {"observed": self.observed} | {name: value for name, value in given.items() if value is not None}
+        more = {"sample_weight": self.weight, "groups": self.groups, "columns": self.names or None}
+        return {"observed": self.observed} | {name: value for name, value in more.items() if value is not None}
+
+
+def is_matrix(data: Path) -> bool:
+    """Return whether a path names a sparse matrix that scipy saved (``.npz``)."""
+    return data.suffix.lower() == ".npz"
 
 
 def is_linked(data: Path) -> bool:
@@ -207,18 +187,22 @@ def _texts_in(content: Any) -> Iterator[str]:
             yield from _texts_in(inner)
 
 
-def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
+def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions, column_names: Path | None = None) -> InputData:
     """Read a table without its identifiers, a sparse matrix, or linked tables."""
+    if column_names is not None and not is_matrix(data):
+        raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
     if is_linked(data):
         linked = read_linked(data, reading, columns)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
+        return InputData(linked.data, True, [], linked.kinds or "auto", rows)
     if is_matrix(data) or is_parquet_folder(data):
-        return _read_matrix(data, columns)
-    source, roles = with_column_options(read_noted(data, reading), columns)
+        return _read_matrix(data, columns, column_names)
+    source = read_source(data, reading)
+    note_format(data, source.format)
+    source, roles = with_column_options(source, columns)
     table = source.table
     weight = None if roles.weight is None else read_weights(table, roles.weight)
-    found = check_table(
+    learned, book = check_table(
         table.drop(dict.fromkeys(roles.not_learned)),
         roles.observed,
         roles.kinds,
@@ -226,10 +210,18 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
         top_levels=columns.top_levels,
         decimal=source.format.decimal,
     )
-    kinds = roles.kinds or "auto"
-    groups = None if roles.group is None else table[roles.group]
-    given = InputData(found.table, False, roles.observed, kinds, table.height, book=found.book, named=roles)
-    return replace(given, weight=weight, groups=groups, format=source.format)
+    return InputData(
+        learned,
+        False,
+        roles.observed,
+        roles.kinds or "auto",
+        table.height,
+        weight=weight,
+        book=book,
+        groups=None if roles.group is None else table[roles.group],
+        named=roles,
+        format=source.format,
+    )
 
 
 def with_column_options(source: SourceTable, columns: ColumnOptions) -> tuple[SourceTable, NamedColumns]:
@@ -245,70 +237,71 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
     from sparsefield.app.tables.values import numbers_of
     from sparsefield.data.kinds import given_kinds
 
-    table, found = source.table, []
-    for name, given in given_kinds(kinds, table.columns).items():
+    table, converted = source.table, []
+    for name, kind in given_kinds(kinds, table.columns).items():
         column = table[name]
-        if given.kind != "numeric" or column.dtype != pl.String:
+        if kind.kind != "numeric" or column.dtype != pl.String:
             continue
         numbers = numbers_of(column.str.strip_chars(), source.format.decimal, known=True)
-        odd = column.filter(numbers.is_null() & column.is_not_null())
-        if len(odd):
+        others = column.filter(numbers.is_null() & column.is_not_null())
+        if len(others):
             raise DataError(
-                f"Column {name!r} has {count(len(odd), 'cell')} that are not numbers, such as {odd[0]!r}: correct "
-                f"them, give words for missing values with --missing, or drop --numeric {name}."
+                f"Column {name!r} has {count(len(others), 'cell')} that are not numbers, such as {others[0]!r}: "
+                f"correct them, give words for missing values with --missing, or drop --numeric {name}."
             )
-        found.append(numbers)
-    return replace(source, table=table.with_columns(found))
+        converted.append(numbers)
+    return replace(source, table=table.with_columns(converted))
 
 
-def read_noted(data: Path, reading: ReadOptions) -> SourceTable:
-    """Read a table, and print a note about the format of its file if it is not the usual one."""
-    source = read_source(data, reading)
-    note_format(data, source.format)
-    return source
-
-
-def note_format(data: Path, found: FileFormat) -> None:
+def note_format(data: Path, file_format: FileFormat) -> None:
     """Print a note about the format of a file if it is not the usual one."""
-    if not found.is_plain:
-        note(f"{data} is read as {found.describe()}.")
+    if not file_format.is_plain:
+        note(f"{data} is read as {file_format.describe()}.")
 
 
-def is_matrix(data: Path) -> bool:
-    """Return whether a path names a sparse matrix that scipy saved (``.npz``)."""
-    return data.suffix.lower() == ".npz"
-
-
-def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
+def _read_matrix(data: Path, columns: ColumnOptions, column_names: Path | None) -> InputData:
     from sparsefield.app.tables.matrix_files import parquet_columns, parquet_files, read_matrix, read_sparse
     from sparsefield.data import as_source
 
     matrix: Any
+    names: tuple[str, ...] = ()
     if data.is_dir():
         known = parquet_columns(parquet_files(data))
         roles = columns.find(known)
-        refuse_roles_of_matrix(data, replace(roles, identifiers=[]))
+        not_of_matrix = replace(roles, identifiers=[])
         matrix, names = read_sparse(data, columns=[name for name in known if name not in roles.identifiers])
-        # By position, since a check on held-out cells works on an array without names.
-        observed: list[Any] = [names.index(name) for name in roles.observed]
     else:
-        matrix, names = read_matrix(data), ()
-        roles = columns.find([f"x{k}" for k in range(matrix.shape[1])])
-        refuse_roles_of_matrix(data, roles)
-        observed = roles.observed
-    source = as_source(matrix, what=str(data))
-    dense = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
-    why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
-    return InputData(source.native, False, observed, "auto", source.n_rows, why, names=names, named=roles)
-
-
-def refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
-    """Refuse options that a matrix of 0/1 columns does not have."""
-    if roles.not_learned or roles.kinds:
+        names = () if column_names is None else _read_names(column_names)
+        matrix = read_matrix(data)
+        if names and len(names) != matrix.shape[1]:
+            names_of = f"{count(len(names), 'name')}, but {data} has {count(matrix.shape[1], 'column')}"
+            raise DataError(f"{column_names}: there are {names_of}.")
+        not_of_matrix = roles = columns.find(names or [f"x{k}" for k in range(matrix.shape[1])])
+    if not_of_matrix.not_learned or roles.kinds:
         raise DataError(
             f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --group, "
             "--numeric, --ordinal and --nominal."
         )
+    source = as_source(matrix, what=str(data))
+    large = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
+    why = "held-out cells need a dense table, and this matrix is too large for one." if large else ""
+    # By position, since a check on held-out cells works on an array without names.
+    position = {name: k for k, name in enumerate(names)}
+    observed = [position.get(name, name) for name in roles.observed]
+    return InputData(source.native, False, observed, "auto", source.n_rows, why, names=names, named=roles)
+
+
+def _read_names(path: Path) -> tuple[str, ...]:
+    """Return the lines of a file with the names of columns."""
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file.")
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: --columns needs a text file in UTF-8, with one name per line.") from None
+    if "" in names:
+        raise DataError(f"{path}: line {names.index('') + 1:,} is empty, but each line is the name of a column.")
+    return tuple(names)
 
 
 def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None = None) -> SchemaFile:
@@ -316,26 +309,26 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
     from sparsefield.app.tables.schema_file import parse_schema_file
 
     columns = columns or ColumnOptions()
-    roles = (columns.observed, columns.identifiers, *columns.kinds.values())
-    values = (
-        *roles,
-        reading.missing,
-        reading.missing_only,
-        reading.header is False,
-        reading.separator,
-        reading.encoding,
-        reading.decimal,
-        reading.dates,
-        reading.sheet,
-        reading.table,
-    )
-    for (option, key), value in zip(SCHEMA_FILE_KEYS.items(), values, strict=True):
-        if value:
-            raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")
-    for option, given in (columns.for_one_table | {"--weight": columns.weight is not None}).items():
-        if given:
-            raise DataError(f"{data}: {option} is for one table, and {data} describes linked tables: remove it.")
+    keys = {"observed": "--observed", "identifiers": "--id"} | {kind: f"--{kind}" for kind in KINDS}
+    for name, option in keys.items():
+        if getattr(columns, name):
+            key = "ignore" if name == "identifiers" else name
+            _refuse_for_linked(data, option, f"{key} = [...] under [tables.NAME]")
+    for option in fields(ReadOptions):
+        if getattr(reading, option.name) != option.default:
+            value = {"missing": "[...]", "missing_only": "[...]", "header": "false"}.get(option.name, "'...'")
+            place = "under [tables.NAME]" if option.name in OF_A_TABLE else "at the top"
+            flag = "--missing" if option.name == "missing" else f"--set read.{option.name}"
+            _refuse_for_linked(data, flag, f"{option.name} = {value} {place}")
+    for option, value in vars(columns).items():
+        if option in ("top_levels", "strict", "group", "weight") and value not in (None, False):
+            flag = f"--{option.replace('_', '-')}"
+            raise DataError(f"{data}: {flag} is for one table, and {data} describes linked tables: remove it.")
     parsed = parse_schema_file(data)
-    for name, found in parsed.formats.items():
-        note_format(parsed.files[name].path, found)
+    for name, file_format in parsed.formats.items():
+        note_format(parsed.files[name].path, file_format)
     return parsed
+
+
+def _refuse_for_linked(data: Path, option: str, key: str) -> None:
+    raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")

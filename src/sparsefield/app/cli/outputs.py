@@ -1,4 +1,4 @@
-"""Checks of outputs before any long computation, and names of columns in options."""
+"""Checks of outputs before any long computation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparsefield.app.cli.console import send_results_to_stderr, show
-from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format
+from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, find_output_format
 from sparsefield.errors import DataError
 from sparsefield.model.atomic_write import is_standard_output, is_stream
 
-
-def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
-    """Return the column names of an option, each of which is one name or several separated by commas."""
-    names: list[str] = []
-    for word in given:
-        names += [word] if word in columns else [part.strip() for part in word.split(",")]
-    for name in names:
-        if name not in columns:
-            raise DataError(f"{option} names the column {name!r}, which does not exist; {list_columns(columns)}.")
-    return list(dict.fromkeys(names))
+PAGES = (".html", ".htm")
 
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
@@ -46,8 +36,10 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
         raise DataError(f"{path}: the file is write-protected: choose another name, or change its mode.")
 
 
-def check_table_output(path: Path) -> None:
+def check_table_output(path: Path | None) -> None:
     """Refuse an output for a table that cannot be written, before any long computation."""
+    if path is None:
+        return
     if path == STANDARD_OUTPUT:
         send_results_to_stderr()
         return
@@ -58,8 +50,8 @@ def check_table_output(path: Path) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse an output folder that cannot be created or written, before any long computation."""
-    if path.exists() and not path.is_dir():
-        raise DataError(f"{path}: this is a file: give a folder.")
+    if path.is_file() or (find_output_format(path) is not None and not path.is_dir()):
+        raise DataError(f"{path}: several files are written: give a folder, such as 'results'.")
     _check_writable(path if path.is_dir() else path.parent, path)
 
 

@@ -1,4 +1,4 @@
-"""``impute`` writes several imputed tables in the long form."""
+"""``predict --imputations`` writes several imputed tables in the long form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from sparsefield import MarkovField, impute, load
 
-QUICK = ("-m", 3, "--iterations", 1)
+QUICK = ("-m", 3)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def model(people: Path) -> Path:
 
 def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "imputed.csv"
-    done = run("impute", model, people, *QUICK, "-o", out)
+    done = run("predict", model, people, *QUICK, "-o", out)
     assert done.code == 0, done.err
     assert done.err.count("is read as") == 1
     assert done.out == f"48 missing values in 80 rows, imputed 3 times; wrote {out}.\n"
@@ -59,38 +59,36 @@ def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Pat
             known = given[name].is_not_null()
             assert part[name].filter(known).to_list() == given[name].filter(known).to_list()
     assert found["height"].str.contains(r"^\d+,\d$").all()
-    drawn = impute(load(model), pl.read_csv(people, separator=";", decimal_comma=True).drop("id"), 3, iterations=1)
+    drawn = impute(load(model), pl.read_csv(people, separator=";", decimal_comma=True).drop("id"), 3)
     assert [int(value) for value in found["age"]] == drawn.to_frame()["age"].to_list()
 
 
-def test_the_original_comes_first_and_parquet_has_types(run, people: Path, model: Path, tmp_path: Path) -> None:
+def test_parquet_has_types(run, people: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "imputed.parquet"
-    assert run("impute", model, people, *QUICK, "--original", "-o", out).code == 0
+    assert run("predict", model, people, *QUICK, "-o", out).code == 0
     found = pl.read_parquet(out)
-    assert found.height == 4 * 80
-    assert found["height"][:80].null_count() == 16
-    assert found["height"][80:].null_count() == 0
+    assert found["height"].null_count() == 0
     assert (found["imputation"].dtype, found["height"].dtype, found["age"].dtype) == (pl.Int64, pl.Float64, pl.Int64)
 
 
-def test_new_rows_need_the_table_of_the_fit_or_fixed_weights(run, people: Path, model: Path, tmp_path: Path) -> None:
+def test_new_rows_need_the_table_of_the_fit(run, people: Path, model: Path, tmp_path: Path) -> None:
     few, out = tmp_path / "few.csv", tmp_path / "o.csv"
     few.write_text("\n".join(people.read_text().splitlines()[:6]) + "\n")
-    refused = run("impute", model, few, *QUICK, "-o", out)
+    refused = run("predict", model, few, *QUICK, "-o", out)
     assert refused.code == 2
-    assert "(--learn-from), or proper=False (--fixed-weights)" in refused.err
-    for words in (("--learn-from", people), ("--fixed-weights",)):
-        assert run("impute", model, few, *QUICK, *words, "-o", out).code == 0
-        assert pl.read_csv(out, separator=";").height == 3 * 5
+    assert "(--learn-from)" in refused.err
+    assert run("predict", model, few, *QUICK, "--learn-from", people, "-o", out).code == 0
+    assert pl.read_csv(out, separator=";").height == 3 * 5
 
 
 def test_tables_that_cannot_be_imputed_are_refused(run, people: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.csv"
     full, clash = tmp_path / "full.csv", tmp_path / "clash.csv"
     full.write_text("height,team,age\n170.5,ja,30\n160.5,nein,40\n")
-    run("impute", model, full, *QUICK, "-o", out).one_error(str(full), "no missing values")
+    run("predict", model, full, *QUICK, "-o", out).one_error(str(full), "no missing values")
     clash.write_text("row,height,team,age\n1,170.5,,30\n")
-    run("impute", model, clash, *QUICK, "-o", out).one_error("'row'", "rename")
-    assert "edges must be one of" in run("impute", model, people, *QUICK, "--edges", "none", "-o", out).err
-    run("impute", model, people, "-m", 1, "-o", out).one_error("--imputations")
-    run("impute", model, people, *QUICK, "-o", people).one_error("write to another file")
+    run("predict", model, clash, *QUICK, "-o", out).one_error("'row'", "rename")
+    run("predict", model, people, *QUICK, "--proba", "-o", out).one_error("--imputations draws")
+    run("predict", model, people, "--learn-from", people, "-o", out).one_error("--learn-from is for --imputations")
+    run("predict", model, people, "-m", 1, "-o", out).one_error("--imputations")
+    run("predict", model, people, *QUICK, "-o", people).one_error("write to another file")

@@ -1,4 +1,4 @@
-"""``confidence`` prints and writes intervals, differences, and the stability of centrality."""
+"""``analyze intervals`` prints and writes intervals, differences, and the stability of centrality."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def model(fit, table: Path) -> Path:
 
 def test_intervals_are_printed_and_written(run, model: Path, table: Path, tmp_path: Path) -> None:
     output = tmp_path / "intervals.csv"
-    done = run("confidence", model, table, "-o", output)
+    done = run("analyze", "intervals", model, table, "-o", output)
     assert done.code == 0, done.err
     assert "Estimates without L1, with l2 = 1, and 95% intervals from the sandwich covariance" in done.out
     assert "resampled rows" not in done.err
     written = pl.read_csv(output)
     assert written.columns[-4:] == ["estimate", "standard_error", "low", "high"]
     assert set(written.row(0)[:4]) == {"rain", "wet", 1}
-    found = json.loads(run("confidence", model, table, "--of", "edges", "--json").out)
+    found = json.loads(run("analyze", "intervals", model, table, "--of", "edges", "--json").out)
     assert {row["variable_a"] for row in found["rows"]} <= {"rain", "wet"}
     assert found["rows"][0]["p_value"] < 0.001
 
 
 def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Path) -> None:
-    words = ("confidence", model, table, "--method", "bootstrap", "--n", "20", "--selections", "2")
+    words = ("analyze", "intervals", model, table, "--method", "bootstrap", "--resamples", "20", "--selections", "2")
     done = run(*words)
     assert done.code == 0, done.err
     assert "percentiles of 20 bootstrap resamples" in done.out
@@ -56,20 +56,20 @@ def test_a_bootstrap_has_frequencies_and_differences(run, model: Path, table: Pa
 def test_a_model_without_features_is_said_in_one_sentence(run, table: Path, tmp_path: Path) -> None:
     path = tmp_path / "none.safetensors"
     assert run("fit", table, "-o", path, "--l1", "10000", "--no-check").code == 0
-    done = run("confidence", path, table, "--method", "bootstrap", "--n", "3")
+    done = run("analyze", "intervals", path, table, "--method", "bootstrap", "--resamples", "3")
     assert done.code == 0, done.err
     assert done.out.strip() == "The model has no features of two columns, so there is nothing to estimate."
-    done = run("confidence", path, table, "--centrality")
+    done = run("analyze", "intervals", path, table, "--centrality")
     assert "The stability of the expected influence of columns is not defined: no edge has a sign." in done.out
 
 
 def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path, tmp_path: Path) -> None:
     frame, table = pl.read_csv(table), tmp_path / "incomplete.csv"
     frame.with_columns(wet=frame["wet"].scatter([0, 1], None)).write_csv(table)
-    done = run("confidence", model, table)
+    done = run("analyze", "intervals", model, table)
     assert done.code == 2
     assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
-    done = run("confidence", model, table, "--drop-incomplete")
+    done = run("analyze", "intervals", model, table, "--drop-incomplete")
     assert done.code == 0
     assert "Estimated from the 198 complete rows of 200." in done.out
     assert "not the table that the field was learned from, or rows have other weights" in done.err
@@ -78,11 +78,14 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
 
 @pytest.mark.slow
 def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Path, table: Path) -> None:
-    done = run("confidence", model, table, "--centrality")
+    done = run("analyze", "intervals", model, table, "--centrality")
     assert done.code == 0, done.err
     assert "can be dropped such that the strength of columns keeps a correlation of 0.7" in done.out
     assert done.out.index("can be dropped") < done.out.index("index")
-    shown = [json.loads(run("confidence", model, table, "--centrality", "--json", *n).out) for n in ((), ("--n", "2"))]
+    shown = [
+        json.loads(run("analyze", "intervals", model, table, "--centrality", "--json", *n).out)
+        for n in ((), ("--resamples", "2"))
+    ]
     assert shown[0]["rows"] != shown[1]["rows"]
 
 
@@ -91,16 +94,18 @@ def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_pa
     frame.with_columns(wet=frame["wet"].scatter(list(range(0, 200, 5)), None)).write_csv(table)
     assert run("fit", table, "-o", path, "--l1", 5, "--no-check").code == 0
     for words in ((), ("--method", "bootstrap")):
-        done = run("confidence", path, table, *words)
+        done = run("analyze", "intervals", path, table, *words)
         done.one_error("40 of 200 rows have missing cells (columns 'wet')", "--imputations 20", "--drop-incomplete")
         assert "Estimating" not in done.err
-    done = run("confidence", path, table, "--centrality")
+    done = run("analyze", "intervals", path, table, "--centrality")
     done.one_error("--drop-incomplete", "tables of impute")
     assert "interval" not in done.err
-    done = run("confidence", path, table, "--imputations", 3)
+    done = run("analyze", "intervals", path, table, "--imputations", 3)
     assert done.code == 0, done.err
     assert "missing information" in done.out
     assert (
         "Missing cells of 40 of 200 rows were imputed 3 times, and estimates were pooled by Rubin's rules." in done.out
     )
-    run("confidence", path, table, "--imputations", 3, "--centrality").one_error("--imputations is for intervals")
+    run("analyze", "intervals", path, table, "--imputations", 3, "--centrality").one_error(
+        "--imputations is for intervals"
+    )

@@ -1,4 +1,4 @@
-"""``compare``: tests and edges are printed, and tables and models are written."""
+"""``analyze comparison``: tests and edges are printed, and tables and models are written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, load
+from sparsefield import load
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> Path:
 def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_path: Path) -> None:
     edges, models = tmp_path / "edges.csv", tmp_path / "models"
     fit = ("--l1", "3", "--permutations", "199", "--adjust", "bh")
-    done = run("compare", table, "--group", "country", *fit, "-o", edges, "--models", models)
+    done = run("analyze", "comparison", table, "--group", "country", *fit, "-o", edges, "--models", models)
     assert done.code == 0, done.err
     for word in ("north (100 rows)", "global strength", "structure", "noise - sleep", "1 edge differs"):
         assert word in done.out
@@ -40,7 +40,7 @@ def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_pat
 
 
 def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
-    done = run("compare", table, "--group", "country", "--l1", "3", "--permutations", 0, "--json")
+    done = run("analyze", "comparison", table, "--group", "country", "--l1", "3", "--permutations", 0, "--json")
     found = json.loads(done.out)
     assert [(group["group"], group["rows"]) for group in found["groups"]] == [("north", 100), ("south", 100)]
     assert (found["l1"], found["tests"][0]["p"]) == (3.0, None)
@@ -53,49 +53,21 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
     ("words", "message"),
     [
         (("--group", "land"), "land"),
-        (
-            ("--group", "country", "--weight", "wet"),
-            "counts each row once, so rows have no weights: remove --weight wet",
-        ),
-        (("--group", "country", "--adjust", "some", "--l1", "3"), "--adjust must be one of max, holm"),
+        (("--group", "country", "--weight", "wet"), "--weight"),
+        (("--group", "country", "--adjust", "some", "--l1", "3"), "'some' is not one of 'max', 'holm'"),
     ],
 )
 def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message: str) -> None:
-    done = run("compare", table, *words)
+    done = run("analyze", "comparison", table, *words)
     assert done.code == 2
     assert message in done.err
-
-
-def test_a_table_is_read_as_that_of_a_model(run, table: Path, tmp_path: Path) -> None:
-    frame = pl.read_csv(table).with_row_index("number")
-    levels = pl.col("noise") + pl.col("sleep") + 3 * (pl.col("number") % 2)
-    frame = frame.with_columns(effort=levels, wet=pl.when(pl.col("number") % 9 == 0).then(-9).otherwise(pl.col("wet")))
-    other, model = tmp_path / "other.csv", tmp_path / "m.safetensors"
-    frame.write_csv(other, separator="|")
-    described = ("--id", "number", "--missing=-9", "--nominal", "effort", "--observed", "rain", "--separator", "|")
-    assert run("fit", other, "-o", model, "--l1", "3", *described).code == 0
-    fit = ("--group", "country", "--l1", "3", "--permutations", "19", "--json")
-    given = run("compare", other, *fit, *described)
-    alike = run("compare", other, *fit, "--like", model)
-    assert alike.code == 0, alike.err
-    assert json.loads(alike.out) == json.loads(given.out)
-    assert {node["variable"] for node in json.loads(alike.out)["nodes"]} == {"rain", "wet", "noise", "sleep", "effort"}
-    changed = json.loads(run("compare", other, *fit, "--like", model, "--ordinal", "effort").out)
-    assert changed != json.loads(given.out)
-
-
-def test_a_model_that_does_not_say_how_its_table_was_read_is_refused(run, table: Path, tmp_path: Path) -> None:
-    MarkovField(l1=3.0).fit(pl.read_csv(table)).save(tmp_path / "m.safetensors")
-    done = run("compare", table, "--group", "country", "--like", tmp_path / "m.safetensors")
-    assert done.code == 2
-    assert "does not say how its table was read" in done.err
 
 
 def test_rows_without_a_group_are_counted_from_the_header(run, table: Path) -> None:
     lines = table.read_text().splitlines()
     lines[3] = lines[3].removeprefix("north")
     table.write_text("\n".join(lines))
-    done = run("compare", table, "--group", "country", "--l1", "3", "--permutations", "0")
+    done = run("analyze", "comparison", table, "--group", "country", "--l1", "3", "--permutations", "0")
     assert done.code == 2
     assert "1 missing value(s), the first in row 3 below the header" in done.err
     assert "--drop-missing-groups" in done.err

@@ -1,0 +1,185 @@
+"""``sparsefield analyze comparison``: the networks of groups of rows, and tests of their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sparsefield.app.cli import options as opt
+from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver
+from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, read_data
+from sparsefield.app.cli.models import remember_reading
+from sparsefield.app.cli.outputs import check_folder, check_table_output
+from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.errors import DataError
+
+if TYPE_CHECKING:
+    from sparsefield import GroupComparison
+
+SHOWN_EDGES = 15
+
+
+def comparison(
+    data: opt.Data,
+    group: Annotated[
+        str,
+        opt.column_option("--group", metavar="COLUMN", help="Column with the group of each row, such as a country."),
+    ],
+    output: opt.ResultOutput = None,
+    permutations: Annotated[int, typer.Option(min=0, help="Permutations of each test; 0 tests nothing.")] = 1000,
+    adjust: Annotated[
+        Literal["max", "holm", "bh", "none"],
+        typer.Option(help="How p-values of edges are adjusted for their number."),
+    ] = "max",
+    models: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the model of each group into this folder.")
+    ] = None,
+    drop_missing_groups: Annotated[
+        bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
+    ] = False,
+    as_json: opt.Json = False,
+    observed: opt.Observed = None,
+    identifiers: opt.Identifiers = None,
+    numeric: opt.Numeric = None,
+    ordinal: opt.Ordinal = None,
+    nominal: opt.Nominal = None,
+    top_levels: opt.TopLevels = None,
+    strict: opt.Strict = False,
+    missing: opt.Missing = None,
+    l1: opt.L1 = "auto",
+    selection: opt.Selection = "heldout",
+    induction: opt.Induction = "cfi",
+    settings: opt.AnySet = None,
+    checkpoint: opt.CheckpointFolder = None,
+    jobs: opt.Jobs = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Compare the networks of groups of rows, and test by permutations whether they differ.
+
+    Fits the field of each group by itself. Tests permute the groups of rows: the difference of global strength (the sum
+    of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
+    edges that differ most.
+    """
+    if is_linked(data) or is_matrix(data):
+        raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
+    check_table_output(output)
+    if models is not None:
+        check_folder(models)
+    refuse_overwriting_inputs([output], [data])
+    reading = opt.reading_options(missing, settings, learning=True)
+    learning = opt.learning_settings(settings, l1=l1, selection=selection, induction=induction)
+    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, group=group)
+    given = read_data(data, reading, columns)
+    without = given.groups.is_null().arg_true()
+    if len(without) and not drop_missing_groups:
+        raise DataError(
+            f"{data}: column {group!r} has {len(without):,} missing value(s), the first in row {without[0] + 1:,} "
+            "below the header: give every row a group, or leave these rows out with --drop-missing-groups."
+        )
+    options: dict[str, Any] = opt.make_estimator(given, learning, jobs=jobs, seed=seed).get_params(deep=False)
+    options.pop("observed")
+    from sparsefield import compare
+
+    with ProgressBar(f"Comparing the groups of {group}") as meter:
+        result = compare(
+            given.X,
+            given.groups,
+            observed=given.observed or None,
+            permutations=permutations,
+            adjust=adjust,
+            seed=seed,
+            drop_missing_groups=drop_missing_groups,
+            checkpoint=checkpoint,
+            progress=meter.show_progress,
+            **options,
+        )
+    for field in result.fields.values():
+        remember_reading(field, data, reading, given, columns.top_levels)
+    written = [] if models is None else _write_models(result, models)
+    import polars as pl
+
+    edges: Any = result.edges
+    edges = edges if isinstance(edges, pl.DataFrame) else pl.DataFrame(edges)
+    edges = edges.with_columns(pl.col("p", "p_adjusted").fill_nan(None))
+    files = [str(path) for path in ([] if output is None else [output]) + written]
+    deliver(
+        lambda: _describe(result),
+        lambda: _content(result) | {"files": files},
+        as_json=as_json,
+        output=output,
+        frame=edges,
+        written=written,
+    )
+
+
+def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
+    """Write the model of each group, and return the files, whose names differ in more than case."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names: list[str] = []
+    for label, field in zip(result.groups, result.fields.values(), strict=True):
+        name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in str(label)).strip(".") or "group"
+        taken = any(other.lower() == name.lower() for other in names)
+        names.append(f"{name}-{len(names) + 1}" if taken else name)
+        field.save(folder / f"{names[-1]}.safetensors")
+    return [folder / f"{name}.safetensors" for name in names]
+
+
+def _content(result: GroupComparison) -> dict[str, Any]:
+    """Return the comparison as values that JSON can express."""
+    from sparsefield.analysis.group_comparison import rows_of
+
+    sizes = zip(result.fields.items(), result.sizes, strict=True)
+    return {
+        "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
+        "l1": result.l1,
+        "permutations": result.permutations,
+        "hidden_cells": result.hidden_cells,
+        "tests": list(rows_of(result.tests)),
+        "edges": list(rows_of(result.edges)),
+        "nodes": list(rows_of(result.nodes)),
+    }
+
+
+def _describe(result: GroupComparison) -> Iterator[str | ResultTable]:
+    from sparsefield.analysis.group_comparison import TESTS, rows_of
+
+    sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(result.groups, result.sizes, strict=True))
+    yield f"Groups: {sizes}\n{result.describe_fits()}"
+    if result.hidden_cells:
+        yield result.describe_hidden_cells()
+    yield ""
+    tests, edges = rows_of(result.tests), rows_of(result.edges)
+    rows = [{"test": TESTS[t["test"]], "difference": t["statistic"], "p": t["p"]} for t in tests]
+    yield _table(result, tests, rows)
+    yield ""
+    if edges:
+        rows = [
+            {
+                "edge": f"{edge['variable_a']} - {edge['variable_b']}",
+                "weights": f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}",
+                "difference": edge["statistic"],
+                "p": edge["p"],
+                "adjusted": edge["p_adjusted"],
+            }
+            for edge in edges
+        ]
+        yield _table(result, edges, rows)
+        order = "the two groups" if result.has_several_pairs else " and ".join(map(str, result.groups))
+        yield f"\nWeights are those of {order}, in this order."
+    if result.permutations:
+        yield result.describe_edges()
+
+
+def _table(result: GroupComparison, tested: Sequence[Any], rows: Sequence[dict[str, Any]]) -> ResultTable:
+    """Return the rows of a table, with the groups that each compares where there are more than two groups."""
+    import polars as pl
+
+    from sparsefield.analysis.group_comparison import name_groups
+
+    if result.has_several_pairs:
+        rows = [{"groups": name_groups(test)} | row for test, row in zip(tested, rows, strict=True)]
+    frame = pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return ResultTable(frame, most=SHOWN_EDGES)

@@ -1,0 +1,221 @@
+"""The model of a command, and data that are read as those of its fit; bad ones are refused before long imports."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparsefield.app.cli.console import note
+from sparsefield.app.cli.inputs import (
+    InputData,
+    find_columns,
+    is_linked,
+    is_matrix,
+    note_format,
+    read_linked,
+)
+from sparsefield.app.cli.table_checks import read_weights
+from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
+from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
+from sparsefield.errors import DataError, ModelFileError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sparsefield.app.tables.fill import TableToFill
+    from sparsefield.app.tables.schema_file import SchemaFile
+    from sparsefield.data import Relational
+    from sparsefield.model import Field
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model that was read from a file; its estimator is made when it is needed, since that imports much."""
+
+    path: Path
+    field_: Field
+    extra: dict[str, Any]
+
+    @property
+    def estimator(self) -> str:
+        """Name of the class of the estimator."""
+        return str(self.extra.get("estimator"))
+
+    @property
+    def linked(self) -> bool:
+        """Whether the model is over linked tables."""
+        return self.estimator == "RelationalField"
+
+    @cached_property
+    def source(self) -> Source | None:
+        """How the table of the fit was read; None unless the command line read it from one file."""
+        return source_of(self.field_.record.source)
+
+    @property
+    def format(self) -> FileFormat:
+        """The format of the file of the fit, or the usual one."""
+        return FileFormat() if self.source is None else self.source.format
+
+    def load(self, jobs: int | None = None) -> Any:
+        """Return the fitted estimator."""
+        from sparsefield.estimators import restore_estimator
+
+        field = restore_estimator(self.path, self.field_, self.extra)
+        field.n_jobs = jobs
+        return field
+
+    def require(self, *names: str, what: str) -> None:
+        """Refuse a model of another estimator; ``what`` says what the named ones can do: "can impute one table"."""
+        if self.estimator not in names:
+            raise ModelFileError(f"{self.path}: holds a {self.estimator}; only a {' or a '.join(names)} {what}.")
+
+
+def open_model(model: Path, *data: Path | None) -> OpenModel:
+    """Read a model, and refuse data that do not exist."""
+    from sparsefield.model.model_file import load_field
+
+    opened = OpenModel(model, *load_field(model))
+    for path in data:
+        if path is not None and str(path) != STANDARD_INPUT and not path.exists():
+            raise DataError(f"{path}: there is no such file.")
+    return opened
+
+
+def read_for_model(data: Path, reading: ReadOptions, model: OpenModel) -> SourceTable:
+    """Read a table as that of the fit was read, and print a note about the format of its file."""
+    source = read_like(data, reading, model.source, model.field_.schema.input_names)
+    note_format(data, source.format)
+    return source
+
+
+def read_to_fill(data: Path, reading: ReadOptions, model: OpenModel) -> TableToFill:
+    """Read a table whose missing values a model fills."""
+    source = read_for_model(data, reading, model)
+    from sparsefield.app.tables.fill import prepare_table
+
+    return prepare_table(source.cells, model.field_.schema, source.format)
+
+
+def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Any:
+    """Read data with the columns and types of the model, and all other columns."""
+    if is_linked(data) != model.linked:
+        what = "linked tables" if is_linked(data) else "one table"
+        raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")
+    if is_linked(data):
+        return prepare_linked(model.field_, read_linked(data, reading)).data
+    if is_matrix(data):
+        from sparsefield.app.tables.matrix_files import read_matrix
+
+        return read_matrix(data)
+    source, schema = read_for_model(data, reading, model), model.field_.schema
+    table = source.cells
+    absent = [name for name in schema.input_names if name not in table.columns]
+    if absent:
+        raise DataError(
+            f"{data}: {len(absent):,} of {len(schema.input_names):,} columns of the model are not in the table, "
+            f"which lacks {list_columns(absent)}."
+        )
+    from sparsefield.app.tables.fill import prepare_table
+
+    others = [name for name in table.columns if name not in schema.index_of_name]
+    return prepare_table(table, schema, source.format).table.with_columns(table.select(others))
+
+
+def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
+    """Return X and the labels of a classifier, both without columns that the model does not have."""
+    from sparsefield import CRFClassifier, RelationalField
+
+    if isinstance(field, RelationalField) or not hasattr(rows, "select"):
+        return rows, None
+    schema = field.field_.schema
+    if not isinstance(field, CRFClassifier):
+        return rows.select(schema.input_names), None
+    labels = [variable.name for variable in schema.targets]
+    return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
+
+
+@dataclass(frozen=True)
+class LinkedTables:
+    """Linked tables that a model is applied to."""
+
+    raw: dict[str, pl.DataFrame]
+    """All original tables, with the cells of files as text."""
+    prepared: dict[str, TableToFill]
+    """The tables of the model, with its types."""
+    data: Relational
+    """All tables, with the converted columns; keys and links are unchanged."""
+
+    @property
+    def n_missing(self) -> int:
+        return sum(table.n_missing for table in self.prepared.values())
+
+    def fill(self, answers: Relational) -> dict[str, pl.DataFrame]:
+        """Return all original tables, with missing values replaced by those of ``answers``."""
+        tables = answers.tables
+        return self.raw | {name: prepared.fill(tables[name]) for name, prepared in self.prepared.items()}
+
+
+def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = False) -> LinkedTables:
+    """Convert each table of the model to its types, and refuse other values than its states if ``known_states``."""
+    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
+
+    files, tables = parsed.files, parsed.data.tables
+    raw = {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
+    prepared = {}
+    for name, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
+        if name not in raw:
+            raise DataError(f"Table {name!r} of the model does not exist in the data.")
+        file_format = parsed.formats.get(name, FileFormat())
+        if known_states:
+            refuse_unknown_states(raw[name], schema, file_format, name)
+        prepared[name] = prepare_table(raw[name], schema, file_format, name)
+    converted = {name: tables[name].with_columns(part.table.get_columns()) for name, part in prepared.items()}
+    return LinkedTables(raw, prepared, parsed.data.with_tables(converted))
+
+
+def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None = None) -> Any:
+    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
+    of_fit = None if model.source is None else model.source.weight
+    if weight is None and of_fit is None:
+        return None
+    with warnings.catch_warnings():  # the table was read before, with the same notes
+        warnings.simplefilter("ignore")
+        table = read_like(data, reading, model.source, model.field_.schema.input_names).table
+    if weight is not None:
+        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
+    if of_fit not in table.columns:
+        note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
+        return None
+    return read_weights(table, of_fit)
+
+
+def remember_reading(
+    field: Any,
+    data: Path,
+    reading: ReadOptions,
+    given: InputData,
+    top_levels: int | None,
+    column_names: Path | None = None,
+) -> None:
+    """Record in a fitted field how its one table was read; schema files describe the reading of linked tables."""
+    import msgspec
+
+    roles = given.named
+    if roles is None:
+        return
+    source = Source(
+        str(data),
+        reading,
+        given.format,
+        identifiers=tuple(roles.identifiers),
+        left_out=() if given.book is None else given.book.left_out,
+        weight=roles.weight,
+        group=roles.group,
+        top_levels=top_levels,
+        columns=None if column_names is None else str(column_names),
+    )
+    record = msgspec.structs.replace(field.field_.record, source=source.as_text())
+    field.field_ = replace(field.field_, record=record)

@@ -1,0 +1,188 @@
+"""Pages about a model: ``sparsefield report`` writes one, ``explore`` serves one, and ``demo`` makes its own."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.app.cli import options as opt
+from sparsefield.app.cli.console import StatusLine, note, print_message, show
+from sparsefield.app.cli.inputs import is_linked, is_matrix, linked_inputs, read_linked
+from sparsefield.app.cli.models import (
+    OpenModel,
+    model_parts,
+    open_model,
+    prepare_linked,
+    read_rows,
+    read_to_fill,
+    read_weights_for_model,
+)
+from sparsefield.app.cli.outputs import PAGES, check_output
+from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.errors import DataError
+from sparsefield.model.atomic_write import write_atomically
+
+if TYPE_CHECKING:
+    from sparsefield.app.pages.table_rows import TableRows
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")] = Path("demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer rows and baselines.")] = False,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures at the end.")] = True,
+) -> None:
+    """Learn a field over handwritten digits, predict missing pixels, and draw the result."""
+    from sparsefield.app.demo.digits_demo import run_demo
+
+    run_demo(out, quick, show)
+    page = out / "index.html"
+    if open_page and sys.stdout.isatty() and page.is_file():
+        typer.launch(str(page))
+
+
+def report(
+    model: opt.Model,
+    output: Annotated[Path, opt.output_option("Write the report to this HTML file.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DATA",
+            help="Evaluate the model on these rows, preferably not used in training: CSV, Parquet or an .npz matrix; "
+            "for linked tables, their TOML file or its folder. Without it, sections that need rows are empty.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")] = None,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Draw 95% confidence intervals of the weights, for which --data must have the rows of training.",
+        ),
+    ] = False,
+    missing: opt.Missing = None,
+    settings: opt.ReadSet = None,
+    jobs: opt.Jobs = None,
+) -> None:
+    """Write an HTML page about a model: a summary in words, its network, and its performance on data.
+
+    The page works offline in any browser. It shows an interactive network beside its columns and pairs; findings as
+    sentences; the strongest features; hubs, communities and centrality; for the rows of --data, how well each column is
+    predicted, calibration, and missing values; and how to repeat the fit. The command 'explore' serves the same page
+    with a model behind it, so that it answers questions.
+    """
+    check_output(output, PAGES)
+    reading = opt.reading_options(missing, settings)
+    if data is None and reading != ReadOptions():
+        raise DataError("Options such as --missing are for reading --data: add --data or remove them.")
+    if intervals and data is None:
+        raise DataError("--intervals needs the rows of training: add --data.")
+    refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
+    saved = open_model(model, data)
+    if intervals:
+        saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
+    rows = None if data is None else read_rows(saved, data, reading)
+    weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
+    field = saved.load(jobs)
+    from sparsefield import write_report
+
+    with StatusLine("Writing the report"):
+        found = _estimate_intervals(field, rows, weights) if intervals else None
+        write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=found)
+    show(f"Wrote {output}.")
+
+
+def _estimate_intervals(field: Any, rows: Any, weights: Any) -> Any:
+    """Return the confidence intervals of the weights, estimated from the rows."""
+    from sparsefield import confidence_intervals
+
+    X, y = model_parts(field, rows)
+    if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
+        note("Intervals are estimated from the rows without missing values.")
+    return confidence_intervals(field, X, y, sample_weight=weights, drop_incomplete=True)
+
+
+def explore(
+    model: opt.Model,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]",
+            help="Show the rows of this table (CSV or Parquet), or of linked tables (their TOML file or its folder).",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Serve the page on this port; 0 chooses a free one.")
+    ] = 0,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    missing: opt.Missing = None,
+    settings: opt.ReadSet = None,
+) -> None:
+    """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
+
+    The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
+    Nothing is written: values that are accepted on the page are lost unless the table is downloaded.
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise DataError(
+            'The page needs starlette and uvicorn, which are not installed: pip install "sparsefield[explore]".'
+        )
+    reading = opt.reading_options(missing, settings)
+    saved = open_model(model, data)
+    with StatusLine("Reading"):
+        rows = None if data is None else rows_to_complete(saved, data, reading)
+        from sparsefield.app.pages.server import serve
+        from sparsefield.app.pages.session import Session
+
+        session = Session((data or model).stem, saved.load() if rows is None else rows.model, rows)
+
+    with TemporaryDirectory(prefix="sparsefield-") as folder:
+
+        def ready(address: str) -> None:
+            show(address)
+            print_message("Open this address in a browser on this machine. Press Ctrl-C to stop.")
+            if open_page:
+                # A page that redirects to the address, because other users can see the arguments of a process.
+                path = Path(folder) / "explore.html"
+                page = f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={address}">'
+                write_atomically(path, page.encode())
+                typer.launch(str(path))
+
+        serve(session, port=port, ready=ready)
+    print_message("Stopped.")
+
+
+def rows_to_complete(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
+    """Read the tables whose rows a page shows, with the columns and types of the model."""
+    if is_matrix(data):
+        raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
+    if model.linked != is_linked(data):
+        what = "linked tables: pass their TOML file" if model.linked else "one table: pass a CSV or Parquet file"
+        raise DataError(f"{data}: {model.path} is a {model.estimator} of {what}.")
+    if model.linked:
+        parsed = read_linked(data, reading)
+        given = prepare_linked(model.field_, parsed)
+        prepared, linked, keys = given.prepared, given.data, parsed.data.keys
+    else:
+        prepared, linked, keys = {"": read_to_fill(data, reading, model)}, None, {}
+    from sparsefield.app.pages.table_rows import InputTable, TableRows
+
+    tables = {
+        name: InputTable(
+            table.cells,
+            table.table,
+            table.missing,
+            f"{name or data.stem}-completed.csv",
+            table.format.separator,
+            table.format.header,
+            keys.get(name),
+        )
+        for name, table in prepared.items()
+    }
+    return TableRows(model.load(), tables, linked)
