@@ -133,7 +133,7 @@ def test_a_fit_to_placed_rows_continues_from_its_checkpoint(client, tmp_path) ->
         if step.iteration == 12:
             raise StopError
 
-    parts = dd.from_pandas(frame(3000, seed=4, missing=0.1), npartitions=3)
+    parts = dd.from_pandas(frame(3000, seed=4), npartitions=3)
     undisturbed = MarkovField(l1=2.0, engine=client).fit(parts, observed=["age"])
     field = MarkovField(l1=2.0, engine=client, solver=Solver(checkpoint=tmp_path))
     field.callbacks = FitCallbacks(on_iteration=stop)
