@@ -72,7 +72,8 @@ def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
     inference = given if isinstance(given, InferenceMethod) else INFERENCE[given]()
     field = estimator.field_
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(sample, OBJECTIVES[estimator.objective](), engine, inference)
+        objective: Any = OBJECTIVES[estimator.objective]()
+        evaluator = DenseEvaluator(sample, objective, engine, inference)
         graphs = evaluator.compile(field.layout.arcs(field.features))
         if evaluator.source.has_missing:
             evaluator.impute_missing(graphs, field.theta)

@@ -135,7 +135,7 @@ def test_a_fit_to_placed_rows_continues_from_its_checkpoint(client, tmp_path) ->
         if step.iteration == 12:
             raise StopError
 
-    parts = dd.from_pandas(frame(3000, seed=4, missing=0.1), npartitions=3)
+    parts = dd.from_pandas(frame(3000, seed=4), npartitions=3)
     undisturbed = MarkovField(l1=2.0, solver=Solver(engine=client)).fit(parts, observed=["age"])
     field = MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path, engine=client))
     field.set_params(solver__callbacks=FitCallbacks(on_iteration=stop))

@@ -55,7 +55,9 @@ PARTS = {
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
     "features": Abbreviated((Features,), {None: Features}, "a Features such as Features(max_order=3)"),
     "missing": Abbreviated(
-        (EM, InferenceMethod), ChainMap({EM.name: EM}, INFERENCE), "in Python an object such as EM(max_error=0.05)"
+        (EM, InferenceMethod),
+        ChainMap[Any, Any]({EM.name: EM}, INFERENCE),
+        "in Python an object such as EM(max_error=0.05)",
     ),
     "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
     "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),

@@ -1,4 +1,4 @@
-"""This package contains the rules that choose features to add. A new rule is a file here and a line in `RULES`."""
+"""The rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI

@@ -1,4 +1,4 @@
-"""This module implements a fixed graph (TrueGraph in the paper): features of given pairs of variables, no induction."""
+"""A fixed graph (TrueGraph in the paper): features of given pairs of variables, no induction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module implements Full-L1, which puts every candidate into the working set from the start."""
+"""Full-L1, which puts every candidate into the working set from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module defines the options of Monte Carlo EM, the way to learn from incomplete rows."""
+"""The options of Monte Carlo EM, the way to learn from incomplete rows."""
 
 from __future__ import annotations
 

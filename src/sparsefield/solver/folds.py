@@ -84,7 +84,7 @@ class SelectionPlan:
 
 
 def make_folds(
-    sample: Dataset,
+    dataset: Dataset,
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
@@ -93,9 +93,9 @@ def make_folds(
     """Return the folds of a dataset; EBIC has one, which has all rows."""
     criterion = options.criterion
     if isinstance(criterion, HeldOut):
-        if not sample.is_local:
+        if not dataset.is_local:
             raise held_out_refusal()
-        plan = _hold_out(sample.local(), criterion, inference, engine, options, groups)
+        plan = _hold_out(dataset.local(), criterion, inference, engine, options, groups)
         if plan is not None:
             return plan
         warnings.warn(
@@ -104,7 +104,7 @@ def make_folds(
             stacklevel=6,
         )
     used = criterion if isinstance(criterion, EBIC) else EBIC()
-    fold = SelectionFold(deduplicate_rows(sample), partial(_score_by_ebic, gamma=used.gamma))
+    fold = SelectionFold(deduplicate_rows(dataset), partial(_score_by_ebic, gamma=used.gamma))
     return SelectionPlan([lambda: fold], 1.0, used)
 
 
@@ -117,7 +117,7 @@ def held_out_refusal() -> DataError:
 
 
 def _hold_out(
-    sample: LocalDataset,
+    dataset: LocalDataset,
     criterion: HeldOut,
     inference: InferenceMethod,
     engine: Engine,
@@ -126,27 +126,27 @@ def _hold_out(
 ) -> SelectionPlan | None:
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
-    if sample.kind == "sparse" or groups is not None or (sample.is_plain and sample.n_rows >= MIN_ROWS):
-        n_folds = _n_folds(sample, criterion, groups)
-        held_out = [rows for rows in row_folds(sample, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
+    if dataset.kind == "sparse" or groups is not None or (dataset.is_plain and dataset.n_rows >= MIN_ROWS):
+        n_folds = _n_folds(dataset, criterion, groups)
+        held_out = [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
         if sum(map(len, held_out)) >= BATCHES:
-            return _row_plan(sample, held_out, criterion, engine, options, groups)
-        if sample.kind == "sparse" or groups is not None:
+            return _row_plan(dataset, held_out, criterion, engine, options, groups)
+        if dataset.kind == "sparse" or groups is not None:
             raise DataError(
-                f"l1='auto' needs {BATCHES} rows to hold out, and finds {sum(map(len, held_out))} of {sample.n_rows}: "
+                f"l1='auto' needs {BATCHES} rows to hold out, and finds {sum(map(len, held_out))} of {dataset.n_rows}: "
                 "pass selection='ebic', or a number as l1."
             )
-    assert sample.kind == "dense"
-    return _cell_plan(sample, criterion, inference, engine, options, rng)
+    assert dataset.kind == "dense"
+    return _cell_plan(dataset, criterion, inference, engine, options, rng)
 
 
-def _n_folds(sample: LocalDataset, criterion: HeldOut, groups: np.ndarray | None) -> int:
+def _n_folds(dataset: LocalDataset, criterion: HeldOut, groups: np.ndarray | None) -> int:
     """Return the number of folds of rows: at most one for each group."""
-    n_rows = int(np.count_nonzero(sample.row_weights > 0.0))
+    n_rows = int(np.count_nonzero(dataset.row_weights > 0.0))
     n_folds = criterion.n_folds(n_rows)
     if groups is None:
         return min(n_folds, max(n_rows, 1))
-    n_groups = len(np.unique(groups[sample.row_weights > 0.0]))
+    n_groups = len(np.unique(groups[dataset.row_weights > 0.0]))
     if n_groups < 2:
         raise DataError(
             "groups= has one group only, so no group can be held out: leave groups out (--group), or pass a number as "
@@ -159,7 +159,7 @@ def _n_folds(sample: LocalDataset, criterion: HeldOut, groups: np.ndarray | None
 
 
 def _row_plan(
-    sample: LocalDataset,
+    dataset: LocalDataset,
     held_out: Sequence[np.ndarray],
     criterion: HeldOut,
     engine: Engine,
@@ -169,12 +169,12 @@ def _row_plan(
     """Learn from the other rows. The noise in a gradient, and the l1 that suppresses it, grow with the root of rows."""
 
     def make(rows: np.ndarray) -> SelectionFold:
-        rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
-        scorer = _RowScorer(sample.subset(rows), _batches(rows, groups), engine, options)
+        rest = dataset.subset(np.setdiff1d(np.arange(dataset.n_rows), rows))
+        scorer = _RowScorer(dataset.subset(rows), _batches(rows, groups), engine, options)
         return SelectionFold(deduplicate_rows(rest), scorer)
 
-    total = sum(sample.total_weights)
-    weight = total - float(np.mean([sample.row_weights[rows].sum() for rows in held_out]))
+    total = sum(dataset.total_weights)
+    weight = total - float(np.mean([dataset.row_weights[rows].sum() for rows in held_out]))
     scale = float(np.sqrt(total / max(weight, np.finfo(float).tiny)))
     return SelectionPlan([partial(make, rows) for rows in held_out], scale, criterion)
 
@@ -198,7 +198,7 @@ def final_field(path: Path, options: SelectionOptions) -> Field:
 class _RowScorer:
     """Scores a field by the pseudo-log-likelihood of rows per unit of weight: each known cell is hidden in turn."""
 
-    sample: LocalDataset
+    dataset: LocalDataset
     batches: np.ndarray
     """(rows,)"""
     engine: Engine
@@ -206,21 +206,21 @@ class _RowScorer:
 
     def __call__(self, path: Path) -> BatchScores:
         """Return the scores of all batches that have weight."""
-        found, weights = final_field(path, self.options), self.sample.row_weights
+        found, weights = final_field(path, self.options), self.dataset.row_weights
         totals = np.bincount(self.batches, weights)
-        sample = self.sample
-        if isinstance(sample, CovariateDataset):
-            found, sample = condition_on_covariates(found, sample.covariates, sample.labels)
-        if isinstance(sample, DenseDataset):
-            scores = np.bincount(self.batches, weights * score_rows(found, sample, self.engine))
+        dataset = self.dataset
+        if isinstance(dataset, CovariateDataset):
+            found, dataset = condition_on_covariates(found, dataset.covariates, dataset.labels)
+        if isinstance(dataset, DenseDataset):
+            scores = np.bincount(self.batches, weights * score_rows(found, dataset, self.engine))
         else:
             scores = np.array([self._score_sparse(found, k) for k in range(len(totals))])
         weighed = totals > 0.0
         return BatchScores(scores[weighed] / totals[weighed], totals[weighed])
 
     def _score_sparse(self, field: Field, batch: int) -> float:
-        sample = self.sample.subset(np.flatnonzero(self.batches == batch))
-        problem = PseudoLikelihood().make_problem(sample, self.engine)
+        dataset = self.dataset.subset(np.flatnonzero(self.batches == batch))
+        problem = PseudoLikelihood().make_problem(dataset, self.engine)
         return -problem.evaluate(problem.compile(field.layout.arcs(field.features)), field.theta)[0]
 
 
@@ -232,7 +232,7 @@ def _score_by_ebic(path: Path, gamma: float) -> BatchScores:
 
 
 def _cell_plan(
-    sample: DenseDataset,
+    dataset: DenseDataset,
     criterion: HeldOut,
     inference: InferenceMethod,
     engine: Engine,
@@ -241,10 +241,10 @@ def _cell_plan(
 ) -> SelectionPlan | None:
     """Learn from the other cells; None where there are too few."""
     folds = []
-    codes = [table.codes() for table in sample.tables]
-    n_folds = _n_cell_folds(sample, criterion)
+    codes = [table.codes() for table in dataset.tables]
+    n_folds = _n_cell_folds(dataset, criterion)
     share = criterion.share_of(n_folds)
-    for train, hidden in hold_out_cells(sample, share, n_folds, rng):
+    for train, hidden in hold_out_cells(dataset, share, n_folds, rng):
         if sum(int(cells.sum()) for cells in hidden) < BATCHES:
             return None
         cells = codes, hidden, [rng.integers(0, BATCHES, one.shape) for one in codes]
@@ -256,15 +256,15 @@ def _same(fold: SelectionFold) -> SelectionFold:
     return fold
 
 
-def _n_cell_folds(sample: DenseDataset, criterion: HeldOut) -> int:
+def _n_cell_folds(dataset: DenseDataset, criterion: HeldOut) -> int:
     return 1 if criterion.folds == "auto" else criterion.folds
 
 
 @dataclass(frozen=True)
 class _CellScorer:
-    """Scores a field by the mean log-probability of the values of cells that are missing in a sample."""
+    """Scores a field by the mean log-probability of the values of cells that are missing in a dataset."""
 
-    sample: DenseDataset
+    dataset: DenseDataset
     cells: tuple[Sequence[np.ndarray], ...]
     """Table by table, (targets, rows) each: the values of all cells, which of them to score, their batches."""
     inference: InferenceMethod
@@ -273,9 +273,9 @@ class _CellScorer:
 
     def __call__(self, path: Path) -> BatchScores:
         """Return the scores of all batches that have cells."""
-        found = infer_marginals(final_field(path, self.options), self.sample, self.inference, self.engine)
+        found = infer_marginals(final_field(path, self.options), self.dataset, self.inference, self.engine)
         total, count = np.zeros(BATCHES), np.zeros(BATCHES)
-        for table, beliefs, codes, scored, batches in zip(self.sample.tables, found.values, *self.cells, strict=True):
+        for table, beliefs, codes, scored, batches in zip(self.dataset.tables, found.values, *self.cells, strict=True):
             offsets = table.schema.coding.state_offsets
             for v in range(len(codes)):
                 rows = np.flatnonzero(scored[v])

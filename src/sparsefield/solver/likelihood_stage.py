@@ -47,44 +47,44 @@ class LikelihoodStage:
     wide: tuple[WideComponent, ...]
 
 
-def is_tractable(sample: DenseDataset, rule: InductionRule) -> bool:
+def is_tractable(dataset: DenseDataset, rule: InductionRule) -> bool:
     """Return whether the likelihood is tractable with any features that a rule may add."""
     with Threads(1) as engine:
-        evaluator = LikelihoodEvaluator(sample, engine)
+        evaluator = LikelihoodEvaluator(dataset, engine)
         if rule.fixed_candidates and not isinstance(rule, FullL1):
-            return not evaluator.too_wide(rule.start(sample.layout))
-        return joint_bits(sample) <= np.log2(evaluator.max_cells) + 1e-9
+            return not evaluator.too_wide(rule.start(dataset.layout))
+        return joint_bits(dataset) <= np.log2(evaluator.max_cells) + 1e-9
 
 
-def joint_bits(sample: DenseDataset) -> float:
+def joint_bits(dataset: DenseDataset) -> float:
     """Return the logarithm (base 2) of the number of joint states of the targets of linked rows, at most."""
-    bits = [np.log2(np.diff(schema.coding.state_offsets)).sum() for schema in sample.layout.schemas]
-    if sample.is_plain:
+    bits = [np.log2(np.diff(schema.coding.state_offsets)).sum() for schema in dataset.layout.schemas]
+    if dataset.is_plain:
         return float(bits[0])
-    rows = np.concatenate([np.full(table.n_rows, own) for table, own in zip(sample.tables, bits, strict=True)])
-    return float(np.bincount(sample.components, rows).max(initial=0.0))
+    rows = np.concatenate([np.full(table.n_rows, own) for table, own in zip(dataset.tables, bits, strict=True)])
+    return float(np.bincount(dataset.components, rows).max(initial=0.0))
 
 
 def fit_by_likelihood(
-    sample: DenseDataset,
+    dataset: DenseDataset,
     field: Field,
     options: TrainingOptions,
     engine: Engine,
     callbacks: FitCallbacks | None = None,
 ) -> LikelihoodStage:
     """Estimate the weights of a field by the exact likelihood; those of wide components stay as they are."""
-    evaluator = LikelihoodEvaluator(sample, engine)
+    evaluator = LikelihoodEvaluator(dataset, engine)
     features = pad_features(field.features, options.max_order)
-    wide = _wide_components(sample.layout, features, evaluator)
-    narrow = np.ones(sample.layout.n_targets, dtype=bool)
+    wide = _wide_components(dataset.layout, features, evaluator)
+    narrow = np.ones(dataset.layout.n_targets, dtype=bool)
     for component in wide:
         narrow[list(component.variables)] = False
     if not narrow.any():
         return LikelihoodStage(field, None, evaluator.max_cells, wide)
-    kept = _are_narrow(sample.layout, features, narrow)
+    kept = _are_narrow(dataset.layout, features, narrow)
     start = WarmStart(field.biases, features[kept], field.theta[len(field.biases) :][kept])
     path = Path(
-        sample,
+        dataset,
         rule=GivenFeatures(),
         objective=ExactLikelihood(),
         missing=EM(),

@@ -1,4 +1,4 @@
-"""This module implements orthant-wise L-BFGS (Andrew and Gao 2007) for parameters that may be added between steps.
+"""Orthant-wise L-BFGS (Andrew and Gao 2007) for parameters that may be added between steps.
 
 Groups of parameters that are penalized by their norm are treated like single ones: a group that would leave the
 half-space of its last values, or of its descent direction, is set to 0. For a single parameter that is its orthant.

@@ -221,7 +221,9 @@ class Fold:
 
     def _load(self, name: str) -> tuple[FitResult, BatchScores]:
         objective, violation, converged, mc_error = (self._facts["points"][name][key] for key in _FIT_FACTS)
-        field = Field(self.path.layout, *(self._arrays[f"{name} {key}"] for key in _FIELD_ARRAYS))
+        biases, *features = (self._arrays[f"{name} {key}"] for key in _FIELD_ARRAYS)
+        pairs, weights, conjunctions, conjunction_weights = features
+        field = Field(self.path.layout, biases, pairs, weights, conjunctions, conjunction_weights)
         fit = FitResult(field, (), objective, violation, bool(converged), mc_error)
         return fit, BatchScores(*(self._arrays[f"{name} {key}"] for key in ("scores", "score weights")))
 

@@ -1,4 +1,4 @@
-"""This module defines the penalties on the weights (Eq. 5): L1, alone or over the groups of an edge, and L2."""
+"""The penalties on the weights (Eq. 5): L1, alone or over the groups of an edge, and L2."""
 
 from __future__ import annotations
 

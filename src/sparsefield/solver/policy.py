@@ -1,4 +1,7 @@
-"""Policy of the solver: the constants that decide how much work is done when; none of them changes an optimum."""
+"""Policy of the solver: constants that decide how much work is done when.
+
+The optimum of complete rows does not depend on them, but for the factor of latent states.
+"""
 
 MIN_BATCH = 50
 """Features in a batch, at least: the batch size J of the paper."""

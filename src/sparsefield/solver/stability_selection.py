@@ -1,4 +1,4 @@
-"""This module implements stability selection: how often features are selected from half of the rows.
+"""Stability selection: how often features are selected from half of the rows.
 
 Halves are drawn in complementary pairs, which share no row (Shah and Samworth, 2013).
 """
@@ -47,7 +47,7 @@ class Selections:
 
 
 def count_selections(
-    sample: LocalDataset,
+    dataset: LocalDataset,
     make: Callable[[LocalDataset], Path],
     *,
     pairs: int,
@@ -63,11 +63,11 @@ def count_selections(
     width : largest number of columns of a feature
     progress : called with the number of resamples done, and their total
     """
-    layout = sample.layout
+    layout = dataset.layout
     features, keys = np.empty((0, width), dtype=np.int64), np.empty(0, dtype=np.int64)
     times, sums = np.empty(0), np.empty(0)
     n_pairs = unconverged = 0
-    for done, half in enumerate(_halves(sample, pairs, seed), start=1):
+    for done, half in enumerate(_halves(dataset, pairs, seed), start=1):
         learned = make(half).run()
         field = learned.field
         chosen = np.concatenate([field.weights, field.conjunction_weights])  # none is 0
@@ -83,37 +83,37 @@ def count_selections(
     return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
-def halved_by(sample: LocalDataset) -> Literal["rows", "components", "linked rows"]:
+def halved_by(dataset: LocalDataset) -> Literal["rows", "components", "linked rows"]:
     """Return the unit that is halved: rows; of linked tables connected components, or "linked rows"."""
-    linked = sample.if_linked()
-    if linked is None and sample.is_plain:
+    linked = dataset.if_linked()
+    if linked is None and dataset.is_plain:
         return "rows"
-    largest = np.bincount(_components(sample)).max()
-    return "components" if largest <= MAX_COMPONENT * sample.n_rows else "linked rows"
+    largest = np.bincount(_components(dataset)).max()
+    return "components" if largest <= MAX_COMPONENT * dataset.n_rows else "linked rows"
 
 
-def draw_halves(sample: LocalDataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_halves(dataset: LocalDataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the rows, ascending, of two disjoint halves; an odd row is in neither."""
-    if halved_by(sample) == "components":
-        components = _components(sample)
+    if halved_by(dataset) == "components":
+        components = _components(dataset)
         sizes = np.bincount(components)
         order = rng.permutation(len(sizes))
-        first = order[np.cumsum(sizes[order]) <= sample.n_rows / 2]
+        first = order[np.cumsum(sizes[order]) <= dataset.n_rows / 2]
         mine = np.isin(components, first)
         return np.flatnonzero(mine), np.flatnonzero(~mine)
-    order, half = rng.permutation(sample.n_rows), sample.n_rows // 2
+    order, half = rng.permutation(dataset.n_rows), dataset.n_rows // 2
     return np.sort(order[:half]), np.sort(order[half : 2 * half])
 
 
-def _halves(sample: LocalDataset, pairs: int, seed: int) -> Iterator[LocalDataset]:
+def _halves(dataset: LocalDataset, pairs: int, seed: int) -> Iterator[LocalDataset]:
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
-        for rows in draw_halves(sample, rng):
-            if sample.kind == "sparse" or sample.is_plain:
-                yield deduplicate_rows(sample.subset(rows))
+        for rows in draw_halves(dataset, rng):
+            if dataset.kind == "sparse" or dataset.is_plain:
+                yield deduplicate_rows(dataset.subset(rows))
             else:
-                yield weigh_rows(sample, np.bincount(rows, minlength=sample.n_rows).astype(float))
+                yield weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))
 
 
-def _components(sample: LocalDataset) -> np.ndarray:
-    return np.arange(sample.n_rows) if sample.kind == "sparse" else sample.components
+def _components(dataset: LocalDataset) -> np.ndarray:
+    return np.arange(dataset.n_rows) if dataset.kind == "sparse" else dataset.components

@@ -278,12 +278,13 @@ class State:
         """Continue the records of an interrupted fit."""
         self.records = records
         if records:
-            self.scoring_seconds = records[-1].scoring_seconds
-            self._started = time.perf_counter() - records[-1].seconds
+            self.scoring_seconds = records[-1].scoring_seconds or 0.0
+            self._started = time.perf_counter() - (records[-1].seconds or 0.0)
 
     def forget_progress(self) -> None:
         """Compare the next round of the certificate with none before."""
-        self.idle_rounds, self.smallest_violation, self.lowest_objective = 0, np.inf, np.finfo(float).max
+        self.idle_rounds, self.smallest_violation = 0, np.inf
+        self.lowest_objective = float(np.finfo(float).max)
 
     def result(self, violation: float = np.nan, *, converged: bool = False) -> FitResult:
         """Return the present field."""

@@ -16,7 +16,7 @@ from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_adjacency
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives import DenseEvaluator, PseudoLikelihood
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -157,7 +157,7 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     alone = field.schema.initial_biases(0.0)
     no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), PseudoLikelihood(), engine)
         evaluator.evaluate(no_edges, alone)
         before = np.hstack(evaluator.gradient_factors().errors[0])
         evaluator.evaluate(field.graphs, field.theta)
