@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import MarkovField
 from sparsefield.data import Schema, Variable, as_source, compile_table, learn_schema
 from sparsefield.data.column_summaries import join_summaries
 from sparsefield.data.kinds import given_kinds
@@ -102,11 +102,6 @@ def test_categories_that_do_not_occur_are_states() -> None:
     assert variable.states == ("a", "b", "c")
     assert variable.frequencies == (0.0, 1.0, 0.0)
     assert np.isfinite(variable.coded).all()
-
-
-def test_observed_columns_have_kinds_too() -> None:
-    X = np.column_stack([np.arange(12) % 2, np.arange(12) % 4, np.linspace(0.0, 1.0, 12)])
-    assert kinds_of(X, observed=["x1", "x2"]) == {"x0": "nominal", "x1": "ordinal", "x2": "numeric"}
 
 
 def test_given_states_make_a_column_nominal_unless_it_is_ordered() -> None:
@@ -228,16 +223,6 @@ def test_all_problems_with_kinds_are_told_at_once() -> None:
     assert "a label twice for column 'x2': 'u', 'v', 'u'" in told
     assert "a label twice for column 'x3': 'a', 'b', 'a'" in told
     assert "'x4'" not in told
-
-
-@pytest.mark.parametrize("kinds", ["ordinal", 3])
-def test_kinds_that_are_no_mapping_are_refused(kinds) -> None:
-    with pytest.raises(DataError, match=r"kinds must be 'auto' or \{column: kind\}, got"):
-        given_kinds(kinds, ["a"])
-    with pytest.raises(ValueError, match="kinds must be 'auto'"):
-        MarkovField(kinds=kinds).fit(column([1, 2, 3] * 5))
-    with pytest.raises(ValueError, match="kinds must be 'auto'"):
-        CRFClassifier(kinds=kinds).fit(column([1, 2, 3] * 5), ["a", "b", "c"] * 5)
 
 
 @pytest.mark.parametrize(
