@@ -6,26 +6,21 @@ import itertools
 from collections import Counter
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from relational_oracle import (
     bias_names,
     ends_counted,
     layout_of,
     names_of,
-    problem_of,
-    random_field,
     slow_over,
 )
 from villages import TEMPLATES, village
 
-from sparsefield import config
 from sparsefield.data import NEIGHBOR_COUNT, Layout, Schema, Template, Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.feature_validity import are_valid_pairs
 from sparsefield.induction import all_pairs
-from sparsefield.model.model_file import load_field, save_field
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
@@ -130,18 +125,6 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
         assert Counter(found[k]) == Counter(wanted)
 
 
-@given(layout=layouts(), seed=SEEDS)
-def test_a_field_comes_back_with_what_its_rows_count(layout, seed, tmp_path_factory) -> None:
-    path = tmp_path_factory.getbasetemp() / "counted"
-    field = random_field(layout, np.random.default_rng(seed))
-    save_field(field, path)
-    again, _ = load_field(path)
-    assert again.layout == layout
-    assert again.layout.has_neighbor_count == layout.has_neighbor_count
-    assert np.array_equal(again.pairs, field.pairs)
-    assert np.array_equal(again.theta, field.theta)
-
-
 @given(seed=SEEDS, templates=SOME_TEMPLATES, counts=st.sampled_from(["differs", "any", "every", "no"]))
 def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
     data, rows = village(seed, templates=templates)
@@ -150,36 +133,3 @@ def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
     slow = slow_over(data, rows, layout, counted=counted)
     names = names_of(slow, layout, all_pairs(layout))
     assert Counter(names) == Counter(slow.candidates)
-
-
-@given(seed=SEEDS, block_rows=st.sampled_from([1, 256]))
-@settings(max_examples=6)
-def test_rows_see_the_sum_of_their_neighbors(block_rows, seed) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
-        data, rows = village(seed, persons=5, letters=6, missing=0.3, loose=0.05)
-        problem = problem_of(data, rows, seed, counted=ends_counted("any", data, rows, seed))
-    layout, slow = problem.layout, problem.slow
-    for view in layout.neighbor_views:
-        template, seer, seen = (
-            layout.templates[view.template],
-            layout.tables[view.target_table],
-            layout.tables[view.source_table],
-        )
-        touch = slow.pairs[template.label]
-        if template.symmetric:
-            touch = touch + [(j, i) for i, j in touch]
-        elif not view.forward:
-            touch = [(j, i) for i, j in touch]
-        own = layout.schemas[view.source_table].column_names
-        columns = [None if column == COUNT_COLUMN else own[column] for column in view.columns]
-        table = problem.sample.tables[view.target_table]
-        fast = np.concatenate([block.beliefs[view.start : view.stop] for block in table.blocks], axis=1)
-        wanted = [
-            [
-                sum(1 if name is None else slow.q[(seen, j, *name)] for i, j in touch if i == row)
-                for row in range(len(rows[seer]))
-            ]
-            for name in columns
-        ]
-        assert fast == pytest.approx(np.array(wanted).reshape(fast.shape), abs=1e-12)

@@ -1,4 +1,4 @@
-"""Mean field and Gibbs over links: entity by entity as plain loops do it, and close to enumeration where it can be."""
+"""Draws over links have the joint distribution of all cells, and are the same for a seed and any number of threads."""
 
 from __future__ import annotations
 
@@ -6,106 +6,17 @@ from collections import Counter
 
 import numpy as np
 import polars as pl
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from relational_oracle import (
-    by_column,
     ends_counted,
     layout_of,
     problem_of,
-    problem_over,
     random_field,
 )
 from scipy.stats import chi2
 from villages import relational, village
 
-from sparsefield import MeanField, RelationalField
-from sparsefield.compute import Threads
-from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
-from sparsefield.induction import all_pairs
-from sparsefield.inference import infer
-from sparsefield.model import Field
-
-SEEDS = st.integers(0, 2**32 - 1)
-NOWHERE: frozenset = frozenset()
-
-
-def beliefs(problem, inference) -> tuple[dict, object]:
-    """{spot: belief} of all target states, and the answers they are from."""
-    with Threads(1) as engine:
-        answers = infer(problem.field, problem.sample, inference, engine)
-    found = {}
-    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.marginals, strict=True):
-        for variable, state, values in by_column(schema, part):
-            found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
-    return found, answers
-
-
-@given(seed=SEEDS)
-@settings(max_examples=5)
-def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
-    data, rows = village(seed, missing=0.5, persons=5, letters=5)
-    problem = problem_of(data, rows, seed, size=0.5)
-    found, answers = beliefs(problem, MeanField(tolerance=1e-12, max_sweeps=20_000))
-    assert answers.unconverged == 0
-    slow = problem.slow
-    q = {**slow.q, **found}
-    for cell in filter(slow.is_missing, slow.cells()):
-        new = slow.update(cell, q)
-        for state in slow.states(cell[0], cell[2]):
-            assert found[(*cell, state)] == pytest.approx(new[state], abs=1e-9)
-
-
-@given(seed=SEEDS)
-@settings(max_examples=5)
-def test_seen_cells_are_predicted_from_other_seen_cells(seed) -> None:
-    """Gaps are summed out by enumeration, and averaged out by draws: not replaced by beliefs that know the cell."""
-    data, rows = village(seed, missing=0.3)
-    problem = problem_of(data, rows, seed)
-    found, answers = beliefs(problem, MeanField(tolerance=1e-6))
-    slow = problem.slow
-    seen = slow.observed_given_observed()
-    total = sum(np.log(states[slow.value(cell)]) for cell, states in seen.items())
-    assert answers.log_likelihood == pytest.approx(total, abs=0.02 * len(seen))
-    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.conditionals, strict=True):
-        for variable, state, values in by_column(schema, part):
-            for row, p in enumerate(values):
-                cell = (name, row, variable)
-                if slow.is_missing(cell):
-                    assert p == found[(*cell, state)]
-                else:
-                    assert p == pytest.approx(seen[cell][state], abs=0.04)
-
-
-# -- close to the truth ------------------------------------------------------------------------------------------------
-
-
-def chain(says: list, sentence: list | None = None) -> Relational:
-    """Words in a row, each linked to the next."""
-    words = pl.DataFrame({"sentence": sentence or [0] * len(says), "says": says}, schema_overrides={"says": pl.Int64})
-    return Relational(
-        {"word": words},
-        links={"next": OffsetLink("word", within="sentence")},
-        templates=[Template("across", ("next",))],
-    )
-
-
-@pytest.mark.parametrize(("weight", "close"), [(0.0, 1e-12), (0.3, 1e-3)])
-def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
-    """A tree: exact without weights, and off by 0.00007, 0.0002 and 0.013 with them."""
-    says = [1, None, None, None, None, 0, None]
-    data = chain(says)
-    layout = layout_of(data, counted=NOWHERE)
-    field = Field(layout, np.array([-0.3]), all_pairs(layout), np.array([weight]))
-    problem = problem_over(data, field, counted=NOWHERE)
-    found, _ = beliefs(problem, MeanField(tolerance=1e-12))
-    exact = problem.slow.marginals([("word", i, "says") for i, word in enumerate(says) if word is None])
-    for cell, shares in exact.items():
-        assert found[(*cell, 1)] == pytest.approx(shares[1], abs=close)
-
-
-# -- Gibbs -------------------------------------------------------------------------------------------------------------
+from sparsefield import RelationalField
+from sparsefield.data import NEIGHBOR_COUNT
 
 
 def copies(rows: dict[str, list[dict]], count: int) -> dict[str, list[dict]]:

@@ -13,7 +13,6 @@ from oracle import violation
 from relational_oracle import layout_of, neighbors_differ, slow_over, tell
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from sklearn.base import clone
 from villages import TEMPLATES, relational, village
 
 from sparsefield import (
@@ -476,28 +475,6 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) 
     bare = Relational({**data.tables, "letter": data.tables["letter"].drop("weight")}, keys=data.keys, links=data.links)
     with pytest.raises(DataError, match="Table 'letter': Observed column 'weight'"):
         fitted.predict_proba(bare)
-
-
-# -- parameters --------------------------------------------------------------------------------------------------------
-
-
-def test_parameters_can_be_read_set_and_cloned(full) -> None:
-    field = RelationalField(templates=TEMPLATES[:3], l1=0.5, inference=MeanField(tolerance=1e-3), n_jobs=1)
-    again = clone(field)
-    assert again.get_params() == field.get_params()
-    assert again.get_params()["templates"] == TEMPLATES[:3]
-    again.set_params(l1=3.0, templates=None)
-    assert (again.l1, again.templates, field.l1) == (3.0, None, 0.5)
-    assert "l1=0.5" in repr(field)
-    field.fit(full[0])
-    assert not hasattr(clone(field), "field_")
-
-
-def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
-    data, _ = full
-    field = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["within person", "across sender"]).fit(data)
-    assert [template.label for template in field.field_.layout.templates] == ["within person", "across sender"]
-    assert len(RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
 
 
 # -- on disk -----------------------------------------------------------------------------------------------------------

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import ends_counted, layout_of, names_of, problem_of
+from relational_oracle import ends_counted, names_of, problem_of
 from rule_variants import cfi_with
-from villages import TEMPLATES, relational, village
+from villages import TEMPLATES, village
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import Template
 from sparsefield.errors import DataError
-from sparsefield.induction import RULES, FixedGraph, Grafting, IdealParent, all_pairs
+from sparsefield.induction import RULES, FixedGraph, Grafting, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -146,26 +145,6 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     assert all(abs(gradient) > cut for gradient, _ in found.values())
 
 
-def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
-    problem = random_problem(3, persons=8, letters=9, missing=0.0)
-    layout, contrast = problem.layout, factors_of(problem, "pl")
-    found = scores(IdealParent(0.0), problem, contrast)
-    candidates = all_pairs(layout)
-    arcs, best = layout.arcs(candidates), np.zeros(len(candidates))
-    for target, source, feature in zip(*arcs[:3], strict=True):
-        column = layout.column_of_target[target]
-        table = layout.table_of_column[column]
-        start = layout.column_starts[table]
-        error = contrast.errors[table][0][column - start]
-        signal = contrast.expectations[table][0][source - start] - contrast.means[table][source - start]
-        size = np.linalg.norm(error) * np.linalg.norm(signal)
-        best[feature] = max(best[feature], abs(error @ signal) / size if size > 1e-12 else 0.0)
-    wanted = dict(zip(names_of(problem.slow, layout, candidates), best.tolist(), strict=True))
-    assert len(found) > 40
-    for name, (_, rank) in found.items():
-        assert rank == pytest.approx(wanted[name], abs=1e-10)
-
-
 # -- a given graph -----------------------------------------------------------------------------------------------------
 
 
@@ -210,16 +189,3 @@ def test_a_variable_may_meet_itself_over_a_named_template(problem) -> None:
 def test_an_edge_that_no_template_allows_is_refused(problem, edge, words) -> None:
     with pytest.raises(DataError, match=words):
         graph(problem, edge)
-
-
-# -- what a pair that meets itself is worth ----------------------------------------------------------------------------
-
-
-def test_a_state_that_meets_itself_ranks_by_its_own_gradient_not_by_twice_of_it() -> None:
-    data, rows = village(1, persons=6, missing=0.0, templates=[Template("across", ("elder",), symmetric=True)])
-    problem = problem_of(relational(rows, data.templates), rows, 1)
-    assert layout_of(data).n_candidate_pairs == len(problem.slow.candidates)
-    contrast = factors_of(problem, "pl")
-    for rule in RULES_WITHOUT_THRESHOLDS.values():
-        for gradient, rank in scores(rule, problem, contrast).values():
-            assert rank == pytest.approx(abs(gradient))
