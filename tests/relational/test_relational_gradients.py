@@ -101,31 +101,6 @@ def test_losses_and_gradients_are_those_of_plain_loops(
     assert gradient == pytest.approx(np.array(exact), abs=1e-11)
 
 
-@pytest.mark.parametrize("objective", ["pl", "cd"])
-@given(seed=SEEDS, counts=COUNTS)
-@settings(max_examples=5)
-def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
-    data, rows = village(seed, missing=0.4, persons=5, letters=6)
-    problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
-    slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
-    before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine, inference)
-        change = evaluator.impute_missing(problem.field.graphs, problem.field.theta)
-        loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
-    filled, _ = slow.mean_field(0.0, max_sweeps=3)
-    assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)
-    slow.q = filled
-    assert loss == pytest.approx(slow.pl_loss(filled) if objective == "pl" else slow.cd_loss(), abs=1e-9)
-    biases, pairs = slow.pl_gradient(filled) if objective == "pl" else slow.cd_gradient()
-    names = bias_names(problem.layout) + names_of(slow, problem.layout, problem.field.pairs)
-    exact = [pairs[name] if isinstance(name[1], tuple) else biases[name] for name in names]
-    assert gradient == pytest.approx(np.array(exact), abs=1e-9)
-    # The evaluator has beliefs of its own: the sample stays as it was compiled.
-    for old, (_, block) in zip(before, problem.sample.blocks(), strict=True):
-        assert np.array_equal(old, block.beliefs)
-
-
 def test_every_template_has_a_pair_of_rows_somewhere() -> None:
     """Else the tests of this folder would test nothing."""
     counts = dict.fromkeys((template.label for template in TEMPLATES), 0)

@@ -1,12 +1,14 @@
-"""Scores over links: exact where nothing is left out, the same by either product, and never of what is known."""
+"""Candidates over links are those that names allow, and their scores exact where nothing is left out."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import ends_counted, names_of, problem_of
+from relational_oracle import ends_counted, layout_of, names_of, problem_of, slow_over
 from rule_variants import cfi_with
 from villages import TEMPLATES, village
 
@@ -45,6 +47,15 @@ def random_problem(seed: int, *, block_rows: int = 256, counts: str = "differs",
         return problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
 
 
+@given(seed=SEEDS, templates=SOME_TEMPLATES, counts=st.sampled_from(["differs", "any", "every", "no"]))
+def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
+    data, rows = village(seed, templates=templates)
+    counted = ends_counted(counts, data, rows, seed)
+    layout = layout_of(data, counted=counted)
+    slow = slow_over(data, rows, layout, counted=counted)
+    assert Counter(names_of(slow, layout, all_pairs(layout))) == Counter(slow.candidates)
+
+
 RULES_WITHOUT_THRESHOLDS = {
     "grafting": Grafting(),
     "cfi dense": cfi_with("dense"),
@@ -78,47 +89,6 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     assert set(found) <= set(exact)
     for name, gradient in exact.items():
         assert found.get(name, (0.0, 0.0)) == pytest.approx((gradient, abs(gradient)), abs=1e-11), name
-
-
-def by_hand(problem, contrast, threshold: float) -> dict:
-    """cfi's estimate, from the errors and signals of each arc."""
-    layout = problem.layout
-    candidates = all_pairs(layout)
-    arcs = layout.arcs(candidates)
-    estimate = np.zeros(len(candidates))
-    for target, source, feature in zip(*arcs[:3], strict=True):
-        column = layout.column_of_target[target]
-        table = layout.table_of_column[column]
-        start = layout.column_starts[table]
-        mean = contrast.means[table][source - start]
-        for errors, expectations in zip(contrast.errors[table], contrast.expectations[table], strict=True):
-            error, signal = errors[column - start], expectations[source - start] - mean
-            kept = (np.abs(error) > threshold) & (np.abs(signal) > threshold)
-            estimate[feature] += (error * signal * kept).sum() + error.sum() * mean
-    return dict(zip(names_of(problem.slow, layout, candidates), estimate.tolist(), strict=True))
-
-
-@pytest.mark.parametrize(("objective", "threshold"), [("pl", 0.1), ("cd", 0.3)])
-@given(
-    seed=SEEDS,
-    templates=SOME_TEMPLATES,
-    missing=st.sampled_from([0.0, 0.3]),
-    counts=COUNTS,
-    tile=st.sampled_from([2, 128]),
-)
-def test_with_thresholds_both_products_leave_out_the_same(
-    objective, threshold, seed, templates, missing, counts, tile
-) -> None:
-    problem = random_problem(seed, missing=missing, templates=templates, counts=counts, persons=6, letters=6)
-    contrast = factors_of(problem, objective)
-    wanted = by_hand(problem, contrast, threshold)
-    for product in ("dense", "sparse"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(config, "TILE_STATES", tile)
-            found = scores(cfi_with(product, threshold), problem, contrast)
-        for name, estimate in wanted.items():
-            # The dense product works in 32 bits.
-            assert found.get(name, (0.0, 0.0)) == pytest.approx((estimate, abs(estimate)), abs=1e-4), (product, name)
 
 
 @pytest.mark.parametrize("name", RULES)
