@@ -53,22 +53,18 @@ def column(values, dtype=None) -> np.ndarray:
         ([0.5, 1.0, 0.5], "numeric"),
         ([0.5, 0.5, 0.5], "numeric"),
         ([-3, 0, 3], "ordinal"),
+        (["a", "b", "c"], "nominal"),
+        (["1", "2", "3"], "nominal"),
+        (["0.5", "1.5", "2.5"], "nominal"),
+        ([True, False, True], "nominal"),
     ],
 )
-def test_numbers_of_an_array_decide_about_its_kind(values, kind) -> None:
+def test_cells_decide_about_the_kind_of_a_column(values, kind) -> None:
     assert only(column(values)).kind == kind
     cells = column([None if value != value else value for value in values], object)
     assert only(cells).kind == kind
     assert only(pd.DataFrame({"a": list(values)})).kind == kind
     assert only(pl.DataFrame({"a": list(values)}, strict=False)).kind == kind
-
-
-@pytest.mark.parametrize("values", [["a", "b", "c"], ["1", "2", "3"], [True, False, True], ["0.5", "1.5", "2.5"]])
-def test_text_and_booleans_are_nominal(values) -> None:
-    assert only(column(values)).kind == "nominal"
-    assert only(column(values, object)).kind == "nominal"
-    assert only(pd.DataFrame({"a": values})).kind == "nominal"
-    assert only(pl.DataFrame({"a": values})).kind == "nominal"
 
 
 def test_numbers_beside_text_are_nominal() -> None:

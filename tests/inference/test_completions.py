@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_fields import Small, latent_field, small_field
 
-from sparsefield.compute import Threads
-from sparsefield.data import Block, Table
 from sparsefield.inference.completions import Drawn, Draws, Enumerated, FieldWeights, complete_rows
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.objectives import EM
-from sparsefield.objectives.training_rows import CompletedRows
 
 SEEDS = st.integers(0, 2**32 - 1)
 NOTHING = np.empty((0, 0), dtype=np.int32)
@@ -58,43 +54,3 @@ def test_enumerated_completions_have_their_exact_posterior(seed, triples, size) 
 @given(seed=SEEDS)
 def test_latent_variables_are_summed_out_of_enumerated_completions(seed) -> None:
     check_enumerated(latent_field(seed, rows=8, missing=0.5))
-
-
-# -- the rows that an objective is evaluated on ------------------------------------------------------------------
-
-
-def completed(small: Small, copies: int) -> Block:
-    """Return the completed rows of a table of one block."""
-    with Threads(1) as engine:
-        rows = CompletedRows(small.sample, engine, EM())
-        rows.draw(FieldWeights.of(small.field), copies, sweeps=1)
-        (block,) = (part.block for part in rows.rows.map(lambda part: part))
-    return block
-
-
-def repeated(small: Small, times: int) -> Small:
-    """Return the same rows several times, so that many completed rows are equal; weights are 1, 2, 3, ..."""
-    block, n = small.block, small.block.n_rows
-    codes = np.tile(block.codes, times)
-    variable, missing_rows = np.nonzero(codes < 0)
-    block = block._replace(
-        codes=codes,
-        beliefs=np.tile(block.beliefs, times),
-        weight=np.arange(1.0, n * times + 1.0),
-        cell_offsets=np.searchsorted(variable, np.arange(len(codes) + 1)),
-        missing_rows=missing_rows,
-    )
-    return Small(small.field, Table(small.field.schema, (block,), n * times), small.slow)
-
-
-def test_completed_rows_have_the_expected_moments() -> None:
-    """The weighted mean of a state over completed rows is the sum of its exact marginals."""
-    small = repeated(small_field(2, structure="all", rows=12, missing=0.4), 3)
-    block = completed(small, 10_000)
-    found = block.beliefs[: small.field.schema.n_target_columns] @ block.weight
-    wanted = np.zeros(small.field.schema.n_target_columns)
-    for row in range(small.block.n_rows):
-        exact = small.slow.marginals(small.codes(row), small.observed(row))
-        wanted += small.block.weight[row] * np.concatenate([p[1:] for p in exact])
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    assert set(np.unique(block.beliefs[: small.field.schema.n_target_columns])) == {0.0, 1.0}
