@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 LIMIT = 600.0
 """Seconds after which something hangs, on machines where other tests compile and compute at the same time."""
 
@@ -147,13 +149,27 @@ def _python(command: str, *arguments: str, first: tuple[str, ...] = ()) -> subpr
 # -- functions for workers, in a module with few imports --------------------------------------------------------------
 
 
-def add_and_return(block: int, more: int) -> tuple[int, int]:
-    return block + more, block
-
-
 def fail_at_block_3(block: int, kind: type[Exception], log: str) -> int:
     if block != 3:
         return block
     with Path(log).open("a") as file:
         file.write("failed\n")
     raise kind("the third")
+
+
+def saved(model, folder: Path) -> bytes:
+    """The bytes of a model file."""
+    model.save(folder / "model")
+    return (folder / "model").read_bytes()
+
+
+def _table(missing: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, (200, 5)).astype(float)
+    for k in range(1, 5):
+        X[:, k] = np.where(rng.random(200) < 0.6, X[:, k - 1], X[:, k])
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+COMPLETE, INCOMPLETE = _table(), _table(missing=0.1)

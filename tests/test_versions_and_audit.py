@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
-from other_versions import ROOT, TESTS, find_python, oldest_versions
+from other_versions import ROOT, TESTS, oldest_versions
 from package_audit import Audit, conclude, read_audit
 
 PROJECT = {
@@ -34,18 +32,6 @@ def test_every_dependency_but_llvmlite_has_a_lower_bound() -> None:
 
 def test_the_tests_for_other_versions_exist() -> None:
     assert [path for path in TESTS if not (ROOT / path).exists()] == []
-
-
-def test_a_python_that_cannot_be_started_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    broken = tmp_path / "python3.99"
-    broken.write_text("#!/bin/sh\nexit 127\n")
-    broken.chmod(0o755)
-    assert find_python("3.99") is None
-    broken.unlink()
-    broken.symlink_to(sys.executable)
-    assert find_python("3.99") == str(broken)
 
 
 @pytest.mark.parametrize(

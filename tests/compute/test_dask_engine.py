@@ -8,44 +8,24 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from dask_processes import in_time, processes
-from plain import learn_plain_schema
+from dask_processes import COMPLETE, INCOMPLETE, in_time, processes, saved
 from sklearn.base import clone
 
-from sparsefield import MarkovField, RelationalField, Solver, config
+from sparsefield import MarkovField, RelationalField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Relational, as_source, compile_table
-from sparsefield.induction import RULES
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.data import Relational
 
 pytest.importorskip("distributed")
 
 from sparsefield.compute import dask_engine
-from sparsefield.compute.dask_engine import DaskEngine
 
-
-@pytest.fixture(autouse=True)
-def many_small_blocks(monkeypatch) -> None:
-    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
-    monkeypatch.setattr(config, "TARGET_BLOCKS", 30)
+pytestmark = pytest.mark.usefixtures("many_small_blocks")
 
 
 @pytest.fixture(scope="module")
 def here():
     with processes(1, threads=2) as cluster_here:
         yield cluster_here
-
-
-def table(missing: float = 0.0, n_rows: int = 200, columns: int = 5) -> np.ndarray:
-    rng = np.random.default_rng(5)
-    X = rng.integers(0, 3, (n_rows, columns)).astype(float)
-    for k in range(1, columns):
-        X[:, k] = np.where(rng.random(n_rows) < 0.6, X[:, k - 1], X[:, k])
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
-
-
-FULL, MISSING = table(), table(missing=0.1)
 
 
 def village() -> Relational:
@@ -62,19 +42,14 @@ def village() -> Relational:
 
 
 WAYS = {
-    "missing": ({}, MISSING),
-    "cd": ({"objective": "cd"}, MISSING),
-    "order 3": ({"features__max_order": 3}, FULL),
-    "latent": ({"latent": {"topic": 2}}, MISSING),
-    "ideal parent": ({"induction": "ideal-parent"}, FULL),
-    "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
+    "missing": ({}, INCOMPLETE),
+    "cd": ({"objective": "cd"}, INCOMPLETE),
+    "order 3": ({"features__max_order": 3}, COMPLETE),
+    "latent": ({"latent": {"topic": 2}}, INCOMPLETE),
+    "ideal parent": ({"induction": "ideal-parent"}, COMPLETE),
+    "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, COMPLETE[:100, :3]),
 }
 FEW_STEPS = {"l1": 6.0, "solver__certify": False, "solver__max_iter": 8}
-
-
-def saved(model, folder: Path) -> bytes:
-    model.save(folder / "model")
-    return (folder / "model").read_bytes()
 
 
 def assert_same_bytes(model, X, engine, folder: Path) -> None:
@@ -101,68 +76,28 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
         here.start_worker()
         here.wait_for(count)
         monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
-        assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), MISSING, here.client, tmp_path)
+        assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), INCOMPLETE, here.client, tmp_path)
     assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
     monkeypatch.setattr(dask_engine, "INLINE_BYTES", 0)  # all shared arrays are values of their own
     monkeypatch.setattr(dask_engine, "CACHED_VALUES", 2)
     assert_same_bytes(
-        MarkovField(l1=2.0).set_params(**FEW_STEPS), MISSING, here.address.replace("tcp", "dask"), tmp_path
+        MarkovField(l1=2.0).set_params(**FEW_STEPS), INCOMPLETE, here.address.replace("tcp", "dask"), tmp_path
     )
-
-
-@pytest.mark.cluster
-def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> None:
-    """Two columns go together a little in every block; others go together much in one block, and against each other in
-    the next."""
-    n_blocks, n_rows, columns = 8, 64, 18
-    rng = np.random.default_rng(0)
-    blocks = []
-    for k in range(n_blocks):
-        X = rng.integers(0, 2, (n_rows, columns))
-        X[:, 1] = np.where(np.arange(n_rows) % 4 < 3, X[:, 0], 1 - X[:, 0])
-        for pair in range(1, columns // 2):
-            if (k - pair) % n_blocks in (0, 1):
-                X[:, 2 * pair + 1] = X[:, 2 * pair] ^ ((k - pair) % n_blocks)
-        blocks.append(X)
-    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", n_rows)
-    source = as_source(np.concatenate(blocks).astype(float))
-    schema = learn_plain_schema(source)
-    sample = DenseDataset.single(compile_table(source, schema))
-    assert len(sample.tables[0].blocks) == n_blocks
-    nobody = np.empty(0, dtype=np.int64)
-
-    def scores(engine, part: DenseDataset, name: str, limit: int | None):
-        evaluator = DenseEvaluator(part, OBJECTIVES["pl"](), engine)
-        graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
-        evaluator.evaluate(graphs, schema.initial_biases(0.0))
-        return RULES[name]().score(evaluator.gradient_factors(), part.layout, 5.0, nobody, limit)
-
-    with Threads(1) as threads, DaskEngine(here.client) as away:
-        for block in blocks:
-            alone = DenseDataset.single(compile_table(as_source(block.astype(float)), schema))
-            assert scores(threads, alone, "grafting", 1).features.tolist() != [[0, 1]]
-        for name in ("grafting", "cfi", "ideal-parent"):
-            for limit in (1, 5, None):
-                one, other = (in_time(lambda e=e: scores(e, sample, name, limit)) for e in (threads, away))  # noqa: B023
-                assert len(one)
-                for part in ("features", "gradient", "score"):
-                    assert getattr(one, part).tobytes() == getattr(other, part).tobytes()
-        assert scores(away, sample, "grafting", 1).features.tolist() == [[0, 1]]
 
 
 @pytest.mark.slow
 def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tmp_path) -> None:
     model = MarkovField(l1=3.0, solver=Solver(engine=here.client))
-    assert clone(model).engine is here.client
+    assert clone(model).solver.engine is here.client
     assert clone(clone(model)).get_params()["solver__engine"] is here.client
-    assert pickle.loads(pickle.dumps(model)).engine is None
+    assert pickle.loads(pickle.dumps(model)).solver.engine is None
     address = MarkovField(l1=2.0, solver=Solver(engine=here.address))
     assert pickle.loads(pickle.dumps(address)).solver.engine == here.address
-    in_time(lambda: model.fit(FULL))
-    assert model.engine is here.client
+    in_time(lambda: model.fit(COMPLETE))
+    assert model.solver.engine is here.client
     again = pickle.loads(pickle.dumps(model))
-    assert again.engine is None
-    assert again.score(FULL) == model.score(FULL)
+    assert again.solver.engine is None
+    assert again.score(COMPLETE) == model.score(COMPLETE)
     data = saved(model, tmp_path)
     assert b"engine" not in data
     assert here.address.encode() not in data
@@ -171,4 +106,4 @@ def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tm
 @pytest.mark.parametrize("engine", [3, object(), ["dask://host"], Threads])
 def test_an_engine_of_another_kind_is_refused(engine) -> None:
     with pytest.raises(ValueError, match=r"engine must be None, a distributed\.Client, or the address"):
-        MarkovField(l1=2.0, solver=Solver(engine=engine)).fit(FULL)
+        MarkovField(l1=2.0, solver=Solver(engine=engine)).fit(COMPLETE)

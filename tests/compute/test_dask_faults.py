@@ -11,18 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dask_processes import (
+    COMPLETE,
+    INCOMPLETE,
     LIMIT,
     Processes,
     fail_at_block_3,
     in_time,
     kill,
     processes,
+    saved,
     silence,
     until,
 )
 from threadpoolctl import threadpool_info
 
-from sparsefield import FitCallbacks, MarkovField, Solver, config
+from sparsefield import FitCallbacks, MarkovField, Solver
 from sparsefield.errors import ClusterError, DataError
 
 pytest.importorskip("distributed")
@@ -30,15 +33,9 @@ pytest.importorskip("distributed")
 from sparsefield.compute import dask_engine
 from sparsefield.compute.dask_engine import DaskBlocks, DaskEngine
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("many_small_blocks")]
 
 OPTIONS = {"l1": 6.0, "solver__kkt_tol": 0.3}
-
-
-@pytest.fixture(autouse=True)
-def many_small_blocks(monkeypatch) -> None:
-    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
-    monkeypatch.setattr(config, "TARGET_BLOCKS", 30)
 
 
 @pytest.fixture(autouse=True)
@@ -46,23 +43,6 @@ def patience(monkeypatch) -> None:
     """Wait long for workers, which start slowly on a busy machine; only a test that expects an error is impatient."""
     monkeypatch.setattr(dask_engine, "WORKER_TIMEOUT", LIMIT / 2)
     monkeypatch.setattr(dask_engine, "CONNECT_TIMEOUT", LIMIT / 2)
-
-
-def table(missing: float = 0.0) -> np.ndarray:
-    rng = np.random.default_rng(5)
-    X = rng.integers(0, 3, (200, 5)).astype(float)
-    for k in range(1, 5):
-        X[:, k] = np.where(rng.random(200) < 0.6, X[:, k - 1], X[:, k])
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
-
-
-COMPLETE, INCOMPLETE = table(), table(missing=0.1)
-
-
-def saved(model: MarkovField, folder: Path) -> bytes:
-    model.save(folder / "model")
-    return (folder / "model").read_bytes()
 
 
 @cache

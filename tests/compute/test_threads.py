@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
-from types import ModuleType
 
 import pytest
-import threadpoolctl
 from dask_processes import LIMIT
 from threadpoolctl import threadpool_info
 
-from sparsefield.compute import Threads, threads
+from sparsefield.compute import Threads
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -57,19 +54,6 @@ def test_matrix_products_run_on_one_thread_meanwhile_and_as_before_afterwards() 
     with Threads(2):
         assert set(blas()) <= {1}
     assert blas() == before
-
-
-def test_libraries_are_looked_for_again_only_after_an_import(monkeypatch) -> None:
-    looks, look = [], threadpoolctl.ThreadpoolController
-    # A test that ended by an exception may have left engines open.
-    monkeypatch.setattr(threads, "_SINGLE", threads._SingleThreadedProducts())
-    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: looks.append(1) or look())
-    for name in ("imported_now", "imported_later"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-        for _ in range(3):
-            with Threads(1):
-                pass
-    assert len(looks) == 2
 
 
 def test_numbers_of_threads_count_as_in_joblib() -> None:

@@ -74,26 +74,6 @@ def test_it_equals_the_schema_of_the_dense_array(seed, shape, density, weighted,
     assert_alike(*both(on, observed=observed, sample_weight=weight))
 
 
-@pytest.mark.parametrize("observed", [[], ["x0"], ["x3", "x1"], ["x5", "x2", "x0"], [f"x{k}" for k in range(6)]])
-def test_constant_and_observed_columns_keep_their_places(observed) -> None:
-    found, general = both(ON, observed=observed)
-    assert_alike(found, general)
-    assert found.order == ("x0", "x1", "x2", "x3", "x4", "x5")
-    assert found.variables[found.index_of_name["x1"]].states == (1,)
-    assert found.variables[found.index_of_name["x3"]].states == (0,)
-    for place, name in enumerate(found.order):
-        column = found.column_of_input[place]
-        assert column == -1 if name in ("x1", "x3") else found.column_name(column) == (name, 1)
-
-
-def test_a_state_that_only_rows_of_weight_0_have_is_a_state() -> None:
-    found, general = both(ON, sample_weight=np.array([0.0, 1.0, 0.0, 1.0, 1.0]))
-    assert_alike(found, general)
-    found, general = both(np.array([[1], [0], [0]]), sample_weight=np.array([0.0, 1.0, 1.0]))
-    assert_alike(found, general)
-    assert found.unseen.tolist() == [True]
-
-
 def test_states_that_are_known_make_a_general_schema() -> None:
     general = learn_schema(as_source(sp.csr_matrix(ON)), states={"x3": [0, 1]})
     assert type(general) is Schema

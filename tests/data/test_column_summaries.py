@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
 from sparsefield.data import Schema, as_source, column_summaries, learn_schema
-from sparsefield.data.column_summaries import NumberSummary, find_traits, join_summaries
+from sparsefield.data.column_summaries import join_summaries
 from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
@@ -89,26 +89,12 @@ def test_booleans_with_and_without_missing_cells_have_one_type() -> None:
     assert variable.frequencies == (1 / 3, 2 / 3)
 
 
-@pytest.mark.parametrize("order", [[0, 1], [1, 0], [0, 2, 1]])
-def test_numbers_and_text_in_different_partitions_are_refused(order) -> None:
-    parts = [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": ["1", "z"]}), pd.DataFrame({"a": [3]})]
-    with pytest.raises(DataError, match="'a' holds numbers in some partitions and text in others: give it one type"):
-        learn_parted([parts[k] for k in order])
-
-
 def test_a_column_of_numbers_is_categorical_if_another_partition_has_text() -> None:
     cells = [*range(30), "many"]
     parts = [pd.DataFrame({"a": pd.Series(run, dtype=object)}) for run in (cells[:25], cells[25:])]
     (variable,) = learn_parted(parts, observed=["a"]).variables
     assert not variable.numeric
     assert variable.states == tuple(cells)
-
-
-def test_summaries_of_numbers_stay_small() -> None:
-    source = as_source(np.arange(10_000).reshape(-1, 1))
-    (traits,) = join_summaries([find_traits(source, None, ["x0"])] * 3)
-    assert traits.numeric
-    assert len(traits.distinct) == 11
 
 
 def test_repeated_labels_are_no_identifiers() -> None:
@@ -119,52 +105,10 @@ def test_repeated_labels_are_no_identifiers() -> None:
         learn_parted([parts[0], parts[0] + 150], kinds=kinds)
 
 
-@pytest.mark.parametrize("weight", [None, np.array([2.0, 1e200, 3.0])])
-def test_numbers_that_cannot_be_squared_are_refused(weight) -> None:
-    source = as_source(np.array([[1.5, 0], [1e160, 1], [-1e160, 0]]))
-    with pytest.raises(DataError, match="'x0' holds numbers that are too large"):
-        learn_schema(source, observed=["x0"], sample_weight=weight)
-
-
-def test_columns_without_values_are_refused() -> None:
-    parts = [pd.DataFrame({"a": [1, 0], "b": [np.nan, np.nan]})] * 2
-    for roles in ({}, {"observed": ["b"]}, {"observed": ["b"], "kinds": {"b": "numeric"}}):
-        with pytest.raises(DataError, match="'b' has no values at all"):
-            learn_parted(parts, **roles)
-
-
 def test_a_numeric_column_without_weight_has_no_values() -> None:
     frame = pd.DataFrame({"a": [1, 0, 1], "b": [0.5, np.nan, np.nan]})
     with pytest.raises(DataError, match="'b' has no values at all"):
         learn_schema(as_source(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))
-
-
-def halves(parts: list[np.ndarray], weights: list[np.ndarray | None]) -> NumberSummary:
-    """Join the summaries of the first two parts with that of the others."""
-    found = [NumberSummary.of(as_source(part).column("x0"), w) for part, w in zip(parts, weights, strict=True)]
-    return NumberSummary.join([NumberSummary.join(found[:2]), NumberSummary.join(found[2:])])
-
-
-@pytest.mark.parametrize("most", [20, 10_000], ids=["sampled", "all"])
-@given(seed=st.integers(0, 2**32 - 1), weighted=st.booleans())
-def test_distinct_numbers_do_not_depend_on_partitions(seed, weighted, most) -> None:
-    rng = np.random.default_rng(seed)
-    numbers = rng.choice(rng.normal(size=80).round(3), (200, 1))
-    weight = rng.uniform(0.0, 3.0, 200) if weighted else None
-    ends = np.sort(rng.integers(1, 199, 3))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(column_summaries, "SAMPLED_VALUES", most)
-        together = NumberSummary.of(as_source(numbers).column("x0"), weight)
-        parts = [part for part in np.split(numbers, ends) if len(part)]
-        weights = [part for part in np.split(weight, ends) if len(part)] if weighted else [None] * len(parts)
-        joined = halves(parts, weights) if len(parts) > 2 else together
-    assert len(together.values) <= most
-    assert np.array_equal(joined.values, together.values)
-    np.testing.assert_allclose(joined.totals, together.totals, rtol=1e-12)
-    # The totals of the numbers that are kept are those of all cells with this number.
-    for value, total in zip(together.values, together.totals, strict=True):
-        cells = (numbers == value).ravel()
-        assert total == pytest.approx(cells.sum() if weight is None else weight[cells].sum())
 
 
 def test_numbers_of_any_partition_make_the_same_levels(monkeypatch) -> None:
@@ -210,12 +154,3 @@ def test_kinds_are_found_from_all_partitions() -> None:
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
         schema = learn_parted([parts[k] for k in order])
         assert [v.kind for v in schema.variables] == ["numeric", "numeric", "ordinal", "nominal"]
-
-
-def test_partitions_of_an_ordered_categorical_share_its_order() -> None:
-    often = pd.CategoricalDtype(["never", "rarely", "often"], ordered=True)
-    parts = [pd.DataFrame({"a": pd.Categorical(cells, dtype=often)}) for cells in (["often"], ["rarely", None], [])]
-    (variable,) = learn_parted(parts).variables
-    assert variable.kind == "ordinal"
-    assert variable.states == ("never", "rarely", "often")
-    assert variable.frequencies == (0.0, 0.5, 0.5)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from plain import learn_plain_schema
 
-from sparsefield import MarkovField, Solver
+from sparsefield import MarkovField
 from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows
 from sparsefield.data import deduplication as module
 
@@ -54,19 +54,6 @@ def test_every_distinct_row_remains_with_the_weight_of_its_duplicates() -> None:
     assert np.array_equal(again.codes(), merged.tables[0].codes())
 
 
-def test_distinct_rows_are_not_merged() -> None:
-    frame = survey(40).assign(height=np.arange(40) / 7)
-    sample = sample_of(frame, ("height",))
-    assert deduplicate_rows(sample) is sample
-
-
-def test_rows_with_missing_cells_are_not_merged() -> None:
-    frame = survey().astype({"b": float})
-    frame.loc[5, "b"] = np.nan
-    sample = sample_of(frame, ("height",))
-    assert deduplicate_rows(sample) is sample
-
-
 def test_different_rows_with_the_same_hash_are_not_merged(monkeypatch) -> None:
     monkeypatch.setattr(module, "hash_rows", lambda codes, covariates: np.zeros(codes.shape[1], dtype=np.uint64))
     sample = sample_of(survey(), ("height",))
@@ -86,14 +73,3 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)
     assert repeated.field_.record.n_rows == len(often)
-
-
-def test_rows_with_latent_variables_are_merged() -> None:
-    frame = survey(800, 5).drop(columns="height")
-    field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0, solver=Solver(max_iter=3, certify=False)).fit(frame)
-    sample = DenseDataset.single(compile_table(as_source(frame), field.field_.schema))
-    assert not sample.has_missing, "cells of latent variables do not count"
-    assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
-    often = frame.loc[np.repeat(frame.index, 3)]
-    again = MarkovField(latent={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
-    assert again.field_.record.n_rows == 2400

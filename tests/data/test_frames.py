@@ -206,14 +206,6 @@ def test_columns_of_labels_are_of_one_type(a, b, expected, kind) -> None:
         assert frame["a"].dtype == frame["b"].dtype != pl.Null
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_numbers_are_rounded_to_the_floats_of_their_column(dtype) -> None:
-    table = np.array([[np.nan], [1.0]], dtype=dtype)
-    for made in (filled(table, [0.1])[:, 0], filled(pd.DataFrame({"a": table[:, 0]}), [0.1])["a"]):
-        assert made.dtype == dtype
-        assert made.tolist() == [float(np.array(0.1, dtype=dtype)), 1.0]
-
-
 INTEGERS = {
     "nulls": [3, None, 2],
     "beyond floats": [2**53 + 1, None, -(2**60) - 1],

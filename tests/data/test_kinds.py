@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import MarkovField
 from sparsefield.data import Schema, Variable, as_source, compile_table, learn_schema
 from sparsefield.data.column_summaries import join_summaries
 from sparsefield.data.kinds import given_kinds
@@ -53,22 +53,18 @@ def column(values, dtype=None) -> np.ndarray:
         ([0.5, 1.0, 0.5], "numeric"),
         ([0.5, 0.5, 0.5], "numeric"),
         ([-3, 0, 3], "ordinal"),
+        (["a", "b", "c"], "nominal"),
+        (["1", "2", "3"], "nominal"),
+        (["0.5", "1.5", "2.5"], "nominal"),
+        ([True, False, True], "nominal"),
     ],
 )
-def test_numbers_of_an_array_decide_about_its_kind(values, kind) -> None:
+def test_cells_decide_about_the_kind_of_a_column(values, kind) -> None:
     assert only(column(values)).kind == kind
     cells = column([None if value != value else value for value in values], object)
     assert only(cells).kind == kind
     assert only(pd.DataFrame({"a": list(values)})).kind == kind
     assert only(pl.DataFrame({"a": list(values)}, strict=False)).kind == kind
-
-
-@pytest.mark.parametrize("values", [["a", "b", "c"], ["1", "2", "3"], [True, False, True], ["0.5", "1.5", "2.5"]])
-def test_text_and_booleans_are_nominal(values) -> None:
-    assert only(column(values)).kind == "nominal"
-    assert only(column(values, object)).kind == "nominal"
-    assert only(pd.DataFrame({"a": values})).kind == "nominal"
-    assert only(pl.DataFrame({"a": values})).kind == "nominal"
 
 
 def test_numbers_beside_text_are_nominal() -> None:
@@ -102,11 +98,6 @@ def test_categories_that_do_not_occur_are_states() -> None:
     assert variable.states == ("a", "b", "c")
     assert variable.frequencies == (0.0, 1.0, 0.0)
     assert np.isfinite(variable.coded).all()
-
-
-def test_observed_columns_have_kinds_too() -> None:
-    X = np.column_stack([np.arange(12) % 2, np.arange(12) % 4, np.linspace(0.0, 1.0, 12)])
-    assert kinds_of(X, observed=["x1", "x2"]) == {"x0": "nominal", "x1": "ordinal", "x2": "numeric"}
 
 
 def test_given_states_make_a_column_nominal_unless_it_is_ordered() -> None:
@@ -228,16 +219,6 @@ def test_all_problems_with_kinds_are_told_at_once() -> None:
     assert "a label twice for column 'x2': 'u', 'v', 'u'" in told
     assert "a label twice for column 'x3': 'a', 'b', 'a'" in told
     assert "'x4'" not in told
-
-
-@pytest.mark.parametrize("kinds", ["ordinal", 3])
-def test_kinds_that_are_no_mapping_are_refused(kinds) -> None:
-    with pytest.raises(DataError, match=r"kinds must be 'auto' or \{column: kind\}, got"):
-        given_kinds(kinds, ["a"])
-    with pytest.raises(ValueError, match="kinds must be 'auto'"):
-        MarkovField(kinds=kinds).fit(column([1, 2, 3] * 5))
-    with pytest.raises(ValueError, match="kinds must be 'auto'"):
-        CRFClassifier(kinds=kinds).fit(column([1, 2, 3] * 5), ["a", "b", "c"] * 5)
 
 
 @pytest.mark.parametrize(

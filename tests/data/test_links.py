@@ -16,13 +16,6 @@ def test_other_things_are_no_link(given) -> None:
         as_link("x", given)
 
 
-def test_an_offset_link_stays_in_its_table_and_uses_its_columns() -> None:
-    step = OffsetLink("token", along="position", within=("sentence", "page"))
-    assert step.to == "token"
-    assert step.columns == ("sentence", "page", "position")
-    assert OffsetLink("token").columns == ()
-
-
 def test_one_column_may_be_named_without_a_list() -> None:
     assert OffsetLink("token", within="sentence") == OffsetLink("token", within=("sentence",))  # pyright: ignore
     assert hash(OffsetLink("token", within=["sentence"])) == hash(OffsetLink("token", within=("sentence",)))  # pyright: ignore
@@ -60,12 +53,6 @@ def test_a_template_is_the_same_however_it_is_given(given) -> None:
     template = as_template(given)
     assert template == Template("across", ("subject",))
     assert template.label == "across subject"
-    assert as_template(template.as_plain()) == template
-
-
-def test_sides_of_a_template_survive_plain_values() -> None:
-    template = as_template({"kind": "joined", "names": ["who", "whom"], "left": "age", "right": ["age", "sex"]})
-    assert template.left == ("age",)
     assert as_template(template.as_plain()) == template
 
 

@@ -33,13 +33,6 @@ def test_keys_links_and_ignored_columns_are_no_variables(make) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_foreign_keys_lead_to_the_rows_they_name(make) -> None:
-    data = nations(make)
-    assert as_pairs(data.linked_rows("subject")) == [(0, 0), (1, 1), (2, 0)]
-    assert as_pairs(data.linked_rows("object")) == [(0, 1), (1, 0), (2, 2)]
-
-
-@pytest.mark.parametrize("make", KINDS)
 def test_integer_keys_are_found_from_columns_with_missing_cells(make) -> None:
     # pandas keeps whole numbers with gaps as floats.
     city = make({"id": [10, 20], "big": [1, 0]})

@@ -22,17 +22,6 @@ def test_yes_or_no_columns_have_the_papers_number_of_candidates() -> None:
     assert schema.n_target_columns + schema.n_candidate_pairs == 3655
 
 
-def test_targets_come_first_in_the_numbering_and_columns_keep_their_order() -> None:
-    source = as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]])
-    schema = learn_plain_schema(source, observed=["x0"])
-    assert [v.name for v in schema.variables] == ["x1", "x2", "x0"]
-    assert schema.order == ("x0", "x1", "x2")
-    assert schema.column_names == (("x1", 1), ("x1", 2), ("x2", 5), ("x2", 6), ("x0", "v"))
-    assert schema.offsets.tolist() == [0, 2, 4, 5]
-    assert schema.variable_of_column.tolist() == [0, 0, 1, 1, 2]
-    assert (schema.n_target_columns, schema.n_columns, schema.n_candidate_pairs) == (4, 5, 8)
-
-
 def test_every_column_of_a_variable_has_a_name() -> None:
     source = as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["w", 0, 7]])
     schema = learn_schema(source, observed=["x1"])
@@ -72,12 +61,6 @@ def test_the_base_of_a_yes_or_no_column_is_no(yes) -> None:
     assert variable.states == (0, 1)
 
 
-def test_weights_decide_which_state_is_most_frequent() -> None:
-    schema = learn_schema(as_source([["a"], ["b"], ["b"]]), sample_weight=np.array([3.0, 1.0, 1.0]))
-    assert schema.variables[0].reference == 0
-    assert schema.variables[0].frequencies == (0.6, 0.4)
-
-
 @given(widths=st.lists(st.integers(1, 4), min_size=1, max_size=5), observed=st.integers(0, 3))
 def test_candidates_are_counted_as_they_are_listed(widths, observed) -> None:
     columns = [np.arange(12) % width for width in widths] + [np.linspace(0.1, 1, 12) for _ in range(observed)]
@@ -114,14 +97,6 @@ def test_codes_lead_back_to_the_values_whatever_they_are(values) -> None:
     assert labels == sorted(numbers) + sorted(words)
 
 
-@given(st.lists(st.integers(-(2**31), 2**31), min_size=1), st.sampled_from([np.int64, np.float64, object, str]))
-def test_the_same_values_in_any_array_have_the_same_codes(values, dtype) -> None:
-    cells = np.array(values).astype(dtype)
-    labels, codes = factorize(RawColumn("c", cells, np.ones(len(values), dtype=bool)))
-    assert [int(labels[code]) for code in codes] == values
-    assert not any(isinstance(label, (np.generic, float)) for label in labels)
-
-
 @pytest.mark.parametrize("observed", [[], ["x0"]])
 def test_what_to_do_about_an_identifier_is_said_for_every_kind_of_table(observed) -> None:
     with pytest.raises(
@@ -129,11 +104,3 @@ def test_what_to_do_about_an_identifier_is_said_for_every_kind_of_table(observed
     ) as no:
         learn_schema(as_source([[f"r{k}"] for k in range(120)]), observed=observed)
     assert "numeric" not in str(no.value)
-
-
-def test_a_table_without_rows_has_no_values_to_learn_from() -> None:
-    source = as_source(np.empty((0, 2)), may_be_empty=True)
-    with pytest.raises(DataError, match="'x0' has no values at all"):
-        learn_schema(source)
-    schema = learn_schema(source, states={"x0": [0, 1], "x1": ["u", "v"]})
-    assert [variable.frequencies for variable in schema.variables] == [(0.5, 0.5)] * 2

@@ -5,30 +5,17 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sparsefield import MarkovField, Relational, RelationalField, Solver
+from sparsefield import Relational, RelationalField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, weigh_rows
+from sparsefield.data import weigh_rows
 from sparsefield.estimators.compiled_rows import compile_densely
-from sparsefield.estimators.training import make_trainer, training_options
+from sparsefield.estimators.training import make_path, training_options
 
 
 def learn(field, sample):
     """The field of a sample, by the options of an estimator."""
     with Threads(1) as engine:
-        return make_trainer(field, sample, training_options(field), engine).run().field
-
-
-def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, (300, 4))
-    X[:, 1] = np.where(rng.random(300) < 0.7, X[:, 0], X[:, 1])
-    field = MarkovField(l1=2.0, solver=Solver(kkt_tol=1e-6)).fit(X)
-    sample = DenseDataset.single(compile_table(as_source(X), field.field_.schema))
-    rows = np.sort(rng.permutation(300)[:150])
-    taken = learn(field, deduplicate_rows(sample.subset(rows)))
-    weighed = learn(field, weigh_rows(sample, np.isin(np.arange(300), rows).astype(float)))
-    assert np.array_equal(taken.pairs, weighed.pairs)
-    np.testing.assert_allclose(taken.theta, weighed.theta, atol=1e-4)
+        return make_path(field, sample, training_options(field), engine).run().field
 
 
 def test_of_linked_tables_they_are_still_seen() -> None:

@@ -24,8 +24,6 @@ from sparsefield.errors import DataError
     ids=["words", "bools", "category", "polars"],
 )
 def test_labels_of_any_kind(labels) -> None:
-    if isinstance(labels, np.ndarray) and labels.dtype == float:
-        labels = labels.astype(str)
     given = np.nan_to_num(X[:, 1:])
     model = CRFClassifier(l1=2.0, n_jobs=1).fit(given, labels)
     assert model.classes_.shape == (2,)

@@ -56,15 +56,6 @@ def test_score_is_that_of_each_cell_without_looking_at_it(field) -> None:
     assert field.score(rows) == pytest.approx(expected / len(rows), rel=1e-9)
 
 
-def test_beliefs_are_those_of_elimination(field) -> None:
-    row = TEST[0]
-    told = field.predict_proba(row[None])
-    given = {f"x{k}": value for k, value in enumerate(row.tolist())}
-    assert told["topic"][0] == pytest.approx(field.marginals(given)["topic"], abs=1e-9)
-    del given["x3"]
-    assert told["x3"][0] == pytest.approx(field.marginals(given)["x3"], abs=1e-9)
-
-
 def test_several_latent_variables_differ_and_are_summed_together() -> None:
     field = fitted({"a": 2, "b": 2})
     told = field.predict_proba(TEST)

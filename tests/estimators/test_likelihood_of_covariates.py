@@ -49,14 +49,3 @@ def test_probabilities_of_all_combinations_of_labels_sum_to_one(fitted) -> None:
     last[:, 2] = np.nan
     parts = [model.log_likelihood(X, np.column_stack([Y[:, :2], np.full(N_ROWS, c)])) for c in model.classes_[2]]
     np.testing.assert_allclose(model.log_likelihood(X, last), np.logaddexp.reduce(parts), atol=1e-8)
-
-
-def test_the_log_likelihood_is_the_chain_rule_of_known_labels(fitted) -> None:
-    model, X, Y = fitted
-    total = np.zeros(N_ROWS)
-    for k in range(Y.shape[1]):
-        known = Y.astype(float)
-        known[:, k:] = np.nan
-        codes = np.searchsorted(model.classes_[k], Y[:, k])
-        total += np.log(model.predict_proba(X, known=known)[k][np.arange(N_ROWS), codes])
-    np.testing.assert_allclose(model.log_likelihood(X, Y), total, atol=1e-7)

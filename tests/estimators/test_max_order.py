@@ -56,19 +56,6 @@ def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
     assert again.fit(X).field_.theta.tobytes() == field.field_.theta.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"features": 3}, r"features must be None, or a Features such as Features\(max_order=3\); got 3"),
-        ({"features": Features(1)}, "max_order must be a whole number from 2 to 100, got 1"),
-        ({"features": Features(3), "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(options, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        MarkovField(l1=2.0).set_params(**options).fit(X)
-
-
 def test_beliefs_sum_to_one_and_gaps_follow_the_triple(field) -> None:
     asked = X[:40].astype(float)
     asked[:, 2] = np.nan

@@ -8,17 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 import random_tables
-from plain import learn_plain_schema
 from random_tables import hide
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import EM, CRFClassifier, FullL1, MarkovField, Relational, RelationalField, Solver
-from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield import EM, CRFClassifier, MarkovField, Relational, RelationalField, Solver
 from sparsefield.errors import CovariateWarning, DataError
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.solver import Path, TrainingOptions
-from sparsefield.solver.selection import _observed_shares
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)
@@ -81,14 +75,6 @@ def test_coins_stay_independent() -> None:
 
 
 # -- draws -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_cluster_changes_no_bit(dask_client) -> None:
-    X = hide(chain(900), 0.4)
-    here = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    there = MarkovField(l1=2.0, solver=Solver(engine=dask_client)).fit(X)
-    assert np.array_equal(here.field_.theta, there.field_.theta)
-    assert here.mc_error_ == there.mc_error_
 
 
 @pytest.mark.slow
@@ -265,24 +251,3 @@ def test_a_shift_of_a_latent_variable_is_refused_and_a_wrong_name_corrected() ->
         MarkovField(l1=1.0, latent={"k": 2}, missing=EM(shift=[("k", 1, 1.0)])).fit(chain(50))
     with pytest.raises(DataError, match="Did you mean 'x0'"):
         MarkovField(l1=1.0, missing=EM(shift=[("x00", 1, 1.0)])).fit(chain(50))
-
-
-@pytest.mark.slow
-def test_wald_statistics_have_the_variance_of_estimates_from_incomplete_rows() -> None:
-    """The variance of a weight over 40 tables with 30% missing cells is that behind its Wald statistics."""
-    estimates, variances = [], []
-    for seed in range(40):
-        X = hide(two_columns(1.0, 800, seed), 0.3, seed + 100)
-        with Threads(1) as engine:
-            source = as_source(X)
-            data = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
-            options = TrainingOptions(l1=0.1, l2=0.01)
-            path = Path(data, rule=FullL1(), objective=OBJECTIVES["pl"](), missing=EM(), options=options, engine=engine)
-            path.run()
-            state, working_set = path.state, path.state.working_set
-            (weight,), arcs = working_set.theta[working_set.n_biases :], working_set.arcs
-            assert isinstance(state.problem, DenseEvaluator)
-            (wald,) = state.problem.wald_statistics(arcs, np.array([weight]))[0] * _observed_shares(state, arcs, 1)
-        estimates.append(weight)
-        variances.append(weight**2 / wald)
-    assert np.var(estimates, ddof=1) == pytest.approx(np.mean(variances), rel=0.5)

@@ -90,11 +90,6 @@ def test_progress_is_heard_up_to_the_end(loose: MarkovField) -> None:
     assert [told for told in heard if told[0] == told[1]] == heard[-1:]
 
 
-def test_counts_are_at_least_one(loose: MarkovField) -> None:
-    with pytest.raises(ValueError, match="n must be a whole number of at least 1, got 0"):
-        loose.sample(n=0)
-
-
 # -- kinds of columns ----------------------------------------------------------------------------------------
 
 MIXED = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
 import numpy as np
@@ -18,7 +17,6 @@ from safetensors.numpy import save_file
 from sparsefield import CFI, EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
-from sparsefield.model import model_file
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")
@@ -247,11 +245,6 @@ def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, 
     assert "upgrade it" in refused(tmp_path / "new")
 
 
-def test_a_file_of_an_earlier_version_is_refused_with_the_remedy(saved, tmp_path) -> None:
-    rewritten(saved, tmp_path / "old", metadata={"version": "9"})
-    assert "fit the model again" in refused(tmp_path / "old")
-
-
 def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
     rewritten(saved, tmp_path / "odd", document=lambda d: d["extra"].update(estimator="Oracle"))
     assert "'Oracle'" in refused(tmp_path / "odd")
@@ -327,23 +320,3 @@ def test_an_array_of_a_type_that_numpy_lacks_is_refused(saved, tmp_path) -> None
     text = json.dumps(header).encode()
     (tmp_path / "odd").write_bytes(len(text).to_bytes(8, "little") + text + content[size:])
     assert "'biases' has a type" in refused(tmp_path / "odd")
-
-
-# -- interruptions ---------------------------------------------------------------------------------
-
-
-def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch) -> None:
-    path = tmp_path / "field.safetensors"
-    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    field.save(path)
-    before = path.read_bytes()
-
-    def stop(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(model_file.os, "replace", stop)
-    with pytest.raises(KeyboardInterrupt):
-        MarkovField(n_jobs=1, l1=0.5).fit(X).save(path)
-    monkeypatch.undo()
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["field.safetensors"]

@@ -13,26 +13,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sparsefield import (
-    EM,
     CRFClassifier,
-    Grafting,
     HeldOut,
     Solver,
     findings,
     load,
     plot_network,
-    solver,
     stability,
     write_report,
 )
-from sparsefield.compute import Threads
-from sparsefield.data import CovariateSchema, DenseDataset, Schema
-from sparsefield.data.covariate_dataset import CovariateDataset
-from sparsefield.data.table import Table, cut_into_blocks
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.estimators.compiled_rows import compile_rows
-from sparsefield.induction import CFI
-from sparsefield.objectives import OBJECTIVES
 
 EXACT = Solver(kkt_tol=1e-6, tol=1e-12)
 
@@ -67,31 +57,6 @@ def test_one_label_is_a_logistic_regression_with_l1() -> None:
     np.testing.assert_allclose(coefficients(model, X.shape[1]), peer.coef_[0], atol=1e-3)
     np.testing.assert_allclose(model.biases_["weight"][0], peer.intercept_[0], atol=1e-3)
     np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-3)
-
-
-@pytest.mark.parametrize("rule", [CFI(), Grafting()])
-def test_sparse_and_dense_columns_of_the_same_values_have_the_same_optimum(rule) -> None:
-    X, Y = make_rows()
-    model = CRFClassifier(l1=3.0).fit(X, Y)
-    schema = model.field_.schema
-    assert isinstance(schema, CovariateSchema)
-    sparse = compile_rows(model, X, Y)
-    assert isinstance(sparse, CovariateDataset)
-    full = Schema(schema.variables, schema.order)
-    blocks = cut_into_blocks(full, sparse.labels.codes(), X.toarray().T.copy(), np.ones(len(Y)), full.n_columns)
-    dense = DenseDataset.single(Table(full, tuple(blocks), len(Y)))
-    options, found = solver.TrainingOptions(l1=3.0, kkt_tol=1e-5), []
-    with Threads(1) as engine:
-        for dataset in (sparse, dense):
-            make = {"objective": OBJECTIVES["pl"](), "missing": EM(), "options": options, "engine": engine}
-            found.append(solver.Path(dataset, rule=rule, **make).run())
-    one, other = found
-    assert one.converged
-    assert other.converged
-    assert one.objective == pytest.approx(other.objective, rel=1e-9)
-    np.testing.assert_array_equal(one.field.pairs, other.field.pairs)
-    np.testing.assert_allclose(one.field.weights, other.field.weights, atol=1e-4)
-    assert (one.field.pairs[:, 1] < schema.n_target_columns).any(), "a pair of labels"
 
 
 def test_a_pipeline_with_tfidf_learns_several_labels_of_any_form() -> None:

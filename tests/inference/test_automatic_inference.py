@@ -46,8 +46,3 @@ def test_components_too_wide_for_exact_inference_are_close_to_it(size, error) ->
 def test_latent_variables_are_inferred_beside_missing_cells() -> None:
     small = latent_field(2, rows=8, missing=0.5)
     assert small.worst(small.infer(AutomaticInference()).marginals[0]) < 1e-9
-
-
-def test_max_cells_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="max_cells must be a whole number of at least 1, got 0"):
-        AutomaticInference(max_cells=0)

@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_fields import Small, latent_field, small_field
 
-from sparsefield.compute import Threads
-from sparsefield.data import Table
 from sparsefield.inference.completions import Drawn, Draws, Enumerated, FieldWeights, complete_rows
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.objectives import EM
-from sparsefield.objectives.training_rows import CompletedRows
 
 SEEDS = st.integers(0, 2**32 - 1)
 NOTHING = np.empty((0, 0), dtype=np.int32)
@@ -58,64 +54,3 @@ def test_enumerated_completions_have_their_exact_posterior(seed, triples, size) 
 @given(seed=SEEDS)
 def test_latent_variables_are_summed_out_of_enumerated_completions(seed) -> None:
     check_enumerated(latent_field(seed, rows=8, missing=0.5))
-
-
-# -- the rows that an objective is evaluated on ------------------------------------------------------------------
-
-
-def completed(small: Small, copies: int, threads: int = 1, seed: int = 0) -> CompletedRows:
-    with Threads(threads) as engine:
-        rows = CompletedRows(small.sample, engine, EM(seed=seed))
-        rows.draw(FieldWeights.of(small.field), copies, sweeps=1)
-        return rows
-
-
-def blocks_of(rows: CompletedRows) -> list:
-    return [part.block for part in rows.rows.map(lambda part: part)]
-
-
-def repeated(small: Small, times: int) -> Small:
-    """Return the same rows several times, so that many completed rows are equal; weights are 1, 2, 3, ..."""
-    block, n = small.block, small.block.n_rows
-    codes = np.tile(block.codes, times)
-    variable, missing_rows = np.nonzero(codes < 0)
-    block = block._replace(
-        codes=codes,
-        beliefs=np.tile(block.beliefs, times),
-        weight=np.arange(1.0, n * times + 1.0),
-        cell_offsets=np.searchsorted(variable, np.arange(len(codes) + 1)),
-        missing_rows=missing_rows,
-    )
-    return Small(small.field, Table(small.field.schema, (block,), n * times), small.slow)
-
-
-@pytest.mark.parametrize(("copies", "times"), [(2, 6), (64, 1)])
-def test_completed_rows_have_the_weight_of_the_rows_before(copies, times) -> None:
-    """In all, and for the rows in which a variable is observed, whose cells are predicted."""
-    small = repeated(small_field(2, structure="all", rows=12, missing=0.4), times)
-    (block,) = blocks_of(completed(small, copies))
-    assert block.weight.sum() == pytest.approx(small.block.weight.sum(), rel=1e-7)
-    for one, other in zip(block.codes, small.block.codes, strict=True):
-        assert block.weight[one >= 0].sum() == pytest.approx(small.block.weight[other >= 0].sum(), rel=1e-7)
-
-
-def test_completed_rows_have_the_expected_moments() -> None:
-    """The weighted mean of a state over completed rows is the sum of its exact marginals."""
-    small = repeated(small_field(2, structure="all", rows=12, missing=0.4), 3)
-    (block,) = blocks_of(completed(small, 10_000))
-    found = block.beliefs[: small.field.schema.n_target_columns] @ block.weight
-    wanted = np.zeros(small.field.schema.n_target_columns)
-    for row in range(small.block.n_rows):
-        exact = small.slow.marginals(small.codes(row), small.observed(row))
-        wanted += small.block.weight[row] * np.concatenate([p[1:] for p in exact])
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    assert set(np.unique(block.beliefs[: small.field.schema.n_target_columns])) == {0.0, 1.0}
-
-
-def test_threads_and_blocks_change_no_completion() -> None:
-    small = small_field(3, structure="all", rows=700, missing=0.5)
-    assert len(small.table.blocks) > 2
-    one, other = (blocks_of(completed(small, 4, threads)) for threads in (1, 3))
-    for left, right in zip(one, other, strict=True):
-        assert np.array_equal(left.beliefs, right.beliefs)
-        assert np.array_equal(left.weight, right.weight)

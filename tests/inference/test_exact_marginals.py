@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_fields import Small, small_field
+from small_fields import small_field
 
-from sparsefield import BeliefPropagation, ExactInference, MarkovField
+from sparsefield import ExactInference, MarkovField
+from sparsefield.data import memory
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import Shape, plan_elimination
 
@@ -76,58 +75,8 @@ def test_a_row_of_too_large_treewidth_is_refused_with_row_and_limit() -> None:
     assert np.isfinite(field.predict_proba(X)["x0"]).all()
 
 
-def test_invalid_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_cells"):
-        ExactInference(max_cells=0)
-
-
-def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
-    """Return the marginals of pgmpy for a row without values."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip("pgmpy")
-        from pgmpy.factors.discrete import DiscreteFactor
-        from pgmpy.inference import BeliefPropagation as Theirs
-        from pgmpy.inference import VariableElimination
-        from pgmpy.models import DiscreteMarkovNetwork
-
-        schema, field = small.field.schema, small.field
-        names = [v.name for v in schema.targets]
-        net = DiscreteMarkovNetwork()
-        net.add_nodes_from(names)
-        tables = {}
-        owner = schema.variable_of_column
-        for s in range(schema.n_target_columns):
-            v = int(owner[s])
-            table = tables.setdefault((v,), np.zeros(len(schema.targets[v].states)))
-            table[s - schema.offsets[v] + 1] += field.biases[s]
-        for (a, b), weight in zip(field.pairs.tolist(), field.weights.tolist(), strict=True):
-            v, w = int(owner[a]), int(owner[b])
-            shape = len(schema.targets[v].states), len(schema.targets[w].states)
-            tables.setdefault((v, w), np.zeros(shape))[a - schema.offsets[v] + 1, b - schema.offsets[w] + 1] += weight
-        for members, table in tables.items():
-            if len(members) == 2:
-                net.add_edge(*(names[v] for v in members))
-            net.add_factors(DiscreteFactor([names[v] for v in members], list(table.shape), np.exp(table)))
-        engine = VariableElimination(net) if method == "elimination" else Theirs(net)
-        found = []
-        for name in names:
-            answer = engine.query([name], show_progress=False)
-            order = [answer.state_names[name].index(k) for k in range(len(answer.values))]
-            found.append(np.asarray(answer.values)[order] / np.sum(answer.values))
-        return found
-
-
-@pytest.mark.parametrize(
-    ("structure", "theirs"), [("all", "elimination"), ("tree", "elimination"), ("tree", "messages")]
-)
-def test_pgmpy_gives_the_same_marginals(structure, theirs) -> None:
-    small = small_field(11, states=(2, 3, 4, 2, 3, 2), structure=structure, rows=1, missing=1.0)
-    within = small.field.pairs[:, 1] < small.field.schema.n_target_columns
-    bare = replace(small.field, pairs=small.field.pairs[within], weights=small.field.weights[within])
-    small = replace(small, field=bare)
-    wanted = pgmpy_marginals(small, theirs)
-    for method in (ExactInference(), *([BeliefPropagation()] if structure == "tree" else [])):
-        (found,) = small.infer(method).marginals
-        for v, exact in enumerate(wanted):
-            np.testing.assert_allclose(found[small.states(v), 0], exact, rtol=0, atol=1e-9)
+def test_tables_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = small_field(0, structure="all", missing=1.0)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 100.0)
+    with pytest.raises(DataError, match="tables of all missing cells"):
+        small.infer(ExactInference())

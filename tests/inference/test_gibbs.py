@@ -7,7 +7,7 @@ import pytest
 from oracle import SlowField
 from plain import learn_plain_schema
 
-from sparsefield import Features, MarkovField, Solver
+from sparsefield import MarkovField
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
@@ -63,59 +63,6 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     assert degrees >= 2
 
 
-def test_observed_cells_stay_and_equal_seeds_give_equal_draws() -> None:
-    field = small_field()
-    table = rows_like(field, [1, np.nan, 0, np.nan, 0.0], 700)
-    with Threads(1) as engine:
-        sample = DenseDataset.single(table)
-        one, same, other = (draw(field, sample, sweeps=5, seed=seed, engine=engine)[0] for seed in (1, 1, 2))
-    assert np.array_equal(one, same)
-    assert not np.array_equal(one, other)
-    known = field.schema.targets[0].code_of_label[1]
-    assert (one[0] == known).all()
-    # Chains of different blocks are different.
-    assert not np.array_equal(one[:, :256], one[:, 256:512])
-
-
-def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
-    field = small_field(seed=4, size=0.6)
-    schema = field.schema
-    targets = field.pairs[:, 1] < schema.n_target_columns
-    # Reference states are the most frequent ones, so that the learned field has the same.
-    bare = Field(field.layout, -1.0 - np.abs(field.biases), field.pairs[targets], field.weights[targets])
-    slow = SlowField(schema, bare.biases, bare.pairs, bare.weights)
-    joint = slow.joint((-1,) * 4, (0.0,))
-    count = 60000
-    assignments = np.array(list(joint))
-    drawn = assignments[np.random.default_rng(0).choice(len(assignments), count, p=list(joint.values()))]
-    labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
-    X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
-    solver, kinds = Solver(kkt_tol=0.05), dict.fromkeys([f"x{v}" for v in range(4)], "nominal")
-    learned = (
-        MarkovField(kinds=kinds, features=Features(coding="reference"), l1=1.0, l2=0.0, n_jobs=1, solver=solver)
-        .fit(X)
-        .field_
-    )
-    truth = {}
-    for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
-        truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w
-    for s, w in enumerate(bare.biases):
-        truth[frozenset([schema.column_names[s]])] = w
-    assert [v.reference for v in learned.schema.targets] == [0, 0, 0, 0], (
-        "the comparison needs the same reference states"
-    )
-    found = {}
-    names = learned.schema.column_names
-    for (a, b), w in zip(learned.pairs, learned.weights, strict=True):
-        found[frozenset([names[a], names[b]])] = w
-    for s, w in enumerate(learned.biases):
-        found[frozenset([names[s]])] = w
-    assert found.keys() <= truth.keys()
-    errors = np.array([found.get(key, 0.0) - w for key, w in truth.items()])
-    assert np.abs(errors).max() < 0.15
-    assert np.sqrt(np.mean(errors**2)) < 0.05
-
-
 def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.normal(size=200)])
@@ -134,31 +81,6 @@ def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
 def sample_of_chains(field: Field, count: int) -> DenseDataset:
     """Return rows without values, each an independent chain; more than 256 rows are several blocks."""
     return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
-
-
-def test_threads_change_no_bit() -> None:
-    field = small_field()
-    sample = sample_of_chains(field, 700)
-    found = []
-    for threads in (1, 3):
-        with Threads(threads) as engine:
-            found += draw_often(field, sample, count=3, sweeps=6, thin=4, seed=2, engine=engine)
-    assert len({codes.tobytes() for codes in found}) == 1
-
-
-def test_progress_increases_up_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    field = small_field()
-    sample = sample_of_chains(field, 700)
-    monkeypatch.setattr(gibbs, "CELLS_PER_CALL", 2000)
-    calls: list[tuple[int, int]] = []
-    with Threads(3) as engine:
-        often = {"count": 5, "sweeps": 20, "thin": 9, "seed": 0, "engine": engine}
-        draw_often(field, sample, **often, progress=lambda *call: calls.append(call))
-    done, total = zip(*calls, strict=True)
-    assert set(total) == {3 * (20 + 4 * 9)}, "three blocks of chains"
-    assert list(done) == sorted(set(done))
-    assert done[-1] == total[0]
-    assert len(done) > 20
 
 
 def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from small_fields import small_field
 
 import sparsefield
-from sparsefield import MarkovField, Relational, RelationalField, Solver
+from sparsefield import MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.inference import INFERENCE, InferenceMethod, infer
 
@@ -159,41 +158,6 @@ def test_weights_of_fifty_give_finite_beliefs(name, seed, structure) -> None:
     assert np.isfinite(answers.log_likelihood)
 
 
-def line_of_people() -> Relational:
-    rng = np.random.default_rng(4)
-    mood = np.cumsum(rng.random(60) < 0.2) % 3
-    smokes = (mood == 1) ^ (rng.random(60) < 0.1)
-    missing = rng.random((2, 60)) < 0.25
-    people = pl.DataFrame(
-        {
-            "id": range(60),
-            "mood": [None if cell else int(value) for value, cell in zip(mood, missing[0], strict=True)],
-            "smokes": [None if cell else bool(value) for value, cell in zip(smokes, missing[1], strict=True)],
-        }
-    )
-    friends = pl.DataFrame({"who": range(59), "whom": range(1, 60)})
-    links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
-    return Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", INFERENCE)
-def test_linked_tables_are_learned_and_imputed(name) -> None:
-    data = line_of_people()
-    field = RelationalField(l1=0.5, inference=method(name), n_jobs=1, solver=Solver(kkt_tol=0.1, max_iter=100)).fit(
-        data
-    )
-    assert len(field.edges_) > 1
-    found = field.predict_proba(data)["person"]
-    for column in ("mood", "smokes"):
-        assert np.isfinite(found[column]).all()
-        np.testing.assert_allclose(found[column].sum(axis=1), 1.0, atol=1e-9)
-    answer = field.transform(data).tables["person"]
-    assert answer["mood"].null_count() == answer["smokes"].null_count() == 0
-    before = data.tables["person"]
-    assert ((before["mood"] == answer["mood"]).fill_null(True)).all()
-
-
 def table_with_missing_cells() -> np.ndarray:
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 300)
@@ -224,3 +188,19 @@ def test_rows_that_did_not_converge_are_reported_with_the_advice_of_the_method()
         field.inference = INFERENCE[name](**caps)
         with pytest.warns(ConvergenceWarning, match=field.inference.advice.split(":")[0]):
             field.predict_proba(X)
+
+
+INVALID = {
+    "auto": {"max_cells": 0},
+    "mean-field": {"damping": 1.0, "tolerance": -1.0, "max_sweeps": 0},
+    "bp": {"damping": -0.1, "tolerance": -1.0, "max_updates": 0},
+    "exact": {"max_cells": 0},
+    "gibbs": {"chains": 1, "burn_in": -1, "sweeps": 3, "max_r_hat": 1.0, "seed": -1},
+}
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_invalid_options_are_refused(name) -> None:
+    for option, value in INVALID[name].items():
+        with pytest.raises(ValueError, match=option):
+            INFERENCE[name](**{option: value})

@@ -48,17 +48,3 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size, damping) -> N
         beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps, damping=damping))
         energies.append([problem.slow.free_energy(column) for column in beliefs.T.tolist()])
     assert (np.diff(energies, axis=0) <= 1e-9 * max(size, 1.0)).all()
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-def test_one_sweep_is_that_of_the_oracle(make_problem, seed) -> None:
-    problem = make_problem(seed, missing=0.5)
-    beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=1))
-    for i, row in enumerate(problem.rows):
-        np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_sweeps": 0}])
-def test_invalid_options_are_refused(options) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        MeanField(**options)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import fill
 
-from sparsefield import MarkovField
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Source, compile_table
 from sparsefield.inference import MeanField, draw
@@ -53,20 +52,3 @@ def test_draws_have_the_exact_joint_distribution(make_problem, given_values) -> 
     degrees = len(common) - 1
     assert degrees >= 2
     assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
-
-
-def test_observed_cells_are_predicted_as_by_enumeration(make_problem) -> None:
-    small = make_problem(1, states=(2, 3, 2), observed_states=(2,), numbers=0, missing=0.0)
-    problem = with_conjunctions(small, 3)
-    model = MarkovField.from_field(problem.field, n_jobs=1)
-    X = np.array([[0, 0, 0, 0], [1, 2, 1, 1], [0, 1, 1, 1]], dtype=float)
-    proba = model.predict_proba(X)
-    (block,) = compile_table(Source(problem.schema.order, 3, "array", X), problem.schema).blocks
-    for i in range(3):
-        observed = block.beliefs[problem.schema.n_target_columns :, i].tolist()
-        for v, variable in enumerate(problem.schema.targets):
-            exact = problem.slow.conditional(v, block.codes[:, i].tolist(), observed)
-            found = proba[variable.name][i]
-            np.testing.assert_allclose(
-                [found[variable.position_of_code[c]] for c in range(len(exact))], exact, atol=1e-12
-            )

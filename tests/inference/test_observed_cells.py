@@ -81,14 +81,6 @@ def rows_alone(small: Small, rows) -> object:
     return DenseDataset.single(small.table).subset(np.asarray(rows)).tables[0]
 
 
-def test_threads_change_no_bit() -> None:
-    small = small_field(3, states=(3,) * 7, structure="all", rows=700, missing=0.6)
-    assert len(small.table.blocks) > 2
-    one, other = (predict(small, threads) for threads in (1, 3))
-    assert np.array_equal(one[0], other[0])
-    assert one[1] == other[1]
-
-
 def test_weights_of_rows_count_in_the_log_likelihood() -> None:
     small = small_field(5, structure="all", rows=4, missing=0.5)
     (block,) = small.table.blocks

@@ -590,13 +590,3 @@ def random_field(layout: Layout, rng: np.random.Generator, share: float = 0.6, s
     return Field(
         layout, rng.normal(scale=size, size=layout.n_target_columns), pairs, rng.normal(scale=size, size=len(pairs))
     )
-
-
-def problem_over(
-    data: Relational, field: Field, rows: dict[str, list[dict]] | None = None, *, counted: Counted | None = None
-) -> Problem:
-    """A given field over linked tables, gaps at their training frequencies."""
-    rows = rows_of(data) if rows is None else rows
-    slow = slow_over(data, rows, field.layout, counted=counted)
-    tell(slow, field)
-    return Problem(slow, compiled(data, field.layout), field)

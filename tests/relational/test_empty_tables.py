@@ -8,7 +8,6 @@ import pytest
 
 from sparsefield import MarkovField, RelationalField, conditional_log_likelihood
 from sparsefield.data import OffsetLink, Relational
-from sparsefield.errors import DataError
 
 N = 60
 OPTIONS = {"l1": 0.3, "n_jobs": 1}
@@ -98,11 +97,6 @@ def test_rows_to_predict_may_be_gone_at_prediction() -> None:
     assert found["letter"]["kind"].shape == (0, 2)
     assert found["person"]["smokes"].shape == (N, 2)
     assert field.transform(data).tables["letter"].equals(data.tables["letter"])
-
-
-def test_nothing_is_learned_of_columns_without_values() -> None:
-    with pytest.raises(DataError, match="Table 'letter': Column 'kind' has no values at all"):
-        RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(0))
 
 
 def test_states_that_are_known_stand_in_for_rows() -> None:

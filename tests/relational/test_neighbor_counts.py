@@ -19,7 +19,7 @@ from villages import TEMPLATES, village
 
 from sparsefield import FixedGraph, MeanField, RelationalField, Solver
 from sparsefield.data import NEIGHBOR_COUNT, Relational, Template
-from sparsefield.induction import RULES, all_pairs
+from sparsefield.induction import RULES
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = [
@@ -74,19 +74,6 @@ def network(friends: list[tuple[int, int]], hidden: float = 0.0, templates=(FRIE
     )
 
 
-def in_pointers(friends: list[tuple[int, int]], smokes: np.ndarray) -> Relational:
-    """Persons who each name one other."""
-    people = pl.DataFrame({"id": np.arange(len(smokes)), "smokes": smokes}).with_columns(
-        best=pl.Series([whom for _, whom in sorted(friends)])
-    )
-    return Relational(
-        {"person": people},
-        keys={"person": "id"},
-        links={"best": ("person", "best", "person")},
-        templates=[Template("across", ("best",))],
-    )
-
-
 LABELS = {
     "0 and 1": (0, 1),
     "1 and 0": (1, 0),
@@ -121,9 +108,6 @@ def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarra
     return field.predict_proba(data)["person"]["smokes"][:, field.states_["person"]["smokes"].index(labels[1])]
 
 
-# -- where rows see it -------------------------------------------------------------------------------------------------
-
-
 @given(seed=SEEDS, persons=st.integers(2, 6), loose=st.sampled_from([0.0, 0.15, 1.0]))
 def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
     data, rows = village(seed, persons=persons, missing=0.0, loose=loose)
@@ -131,36 +115,6 @@ def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, 
     differ = neighbors_differ(data, rows, TEMPLATES)
     for template, flags in zip(layout.templates, layout.has_neighbor_count, strict=True):
         assert flags == tuple((template.label, side) in differ for side in ("left", "right"))
-
-
-def test_no_neighbors_are_counted_where_all_rows_have_as_many() -> None:
-    smokes = drawn(ring(40), 0)
-    for data in (network(ring(40), smokes=smokes), in_pointers(ring(40), smokes)):
-        layout = RelationalField(l1=0.5, n_jobs=1).fit(data).field_.layout
-        assert layout.has_neighbor_count == ((False, False),)
-        names = [layout.feature_name(a, b) for a, b in all_pairs(layout).tolist()]
-        assert [(name.variable_a, name.variable_b) for name in names] == [("smokes", "smokes")]
-    # One friend less, and some have one, some two.
-    layout = RelationalField(l1=0.5, n_jobs=1).fit(network(ring(40)[1:], smokes=smokes)).field_.layout
-    assert layout.has_neighbor_count == ((True, True),)
-    assert layout.n_candidate_pairs == 2
-
-
-def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
-    """Each names one other, but not all are named equally often."""
-    rng = np.random.default_rng(0)
-    smokes = rng.integers(0, 2, 30)
-    field = RelationalField(l1=0.0, l2=0.5, n_jobs=1).fit(
-        in_pointers([(k, (k * k + 1) % 30) for k in range(30)], smokes)
-    )
-    layout = field.field_.layout
-    assert layout.has_neighbor_count == ((False, True),)
-    names = {layout.feature_name(a, b)[:7] for a, b in all_pairs(layout).tolist()}
-    state = base_of(field) ^ 1
-    assert names == {
-        ("across best", "person", "smokes", state, "person", "smokes", state),
-        ("across best", "person", NEIGHBOR_COUNT, None, "person", "smokes", state),
-    }
 
 
 def test_the_number_of_neighbors_is_told_by_its_name() -> None:
@@ -225,20 +179,6 @@ def test_with_penalties_names_of_states_change_little() -> None:
     seen = data.tables["person"]["smokes"].is_not_null().to_numpy() & (hidden > 0)
     assert np.ptp(beliefs, axis=0)[~seen].max() < 0.03
     assert np.ptp(beliefs, axis=0)[seen].max(initial=0.0) < 0.05  # drawn beside gaps
-
-
-def test_without_the_number_of_neighbors_the_base_would_matter(smokers) -> None:
-    """Else the tests above would test nothing: fits that do not see it differ by what a name is."""
-    found = []
-    for labels in ((0, 1), (1, 0)):
-        data = network(stars(), smokes=named(smokers, labels))
-        graph = [("person.smokes", "person.smokes", "joined who whom")]
-        field = (
-            RelationalField(l1=2.0).set_params(l1=0.0, l2=0.0, induction=FixedGraph(edges=graph), **OPTIONS).fit(data)
-        )
-        found.append((field.objective_, agreement(field)))
-    assert abs(found[0][0] - found[1][0]) > 1.0
-    assert abs(found[0][1] - found[1][1]) > 0.2
 
 
 def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_optimum() -> None:

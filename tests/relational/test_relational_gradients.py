@@ -1,4 +1,4 @@
-"""Energy, conditionals, losses and gradients over links, against enumeration and finite differences."""
+"""Conditionals, losses and gradients over links, against plain loops and finite differences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relational_oracle import bias_names, by_column, ends_counted, names_of, problem_of
-from villages import TEMPLATES, relational, village
+from villages import TEMPLATES, village
 
 from sparsefield import MeanField, config
 from sparsefield.compute import Threads
-from sparsefield.data import Template
 from sparsefield.induction import all_pairs
 from sparsefield.inference import infer
 from sparsefield.model import compile_adjacency
@@ -51,36 +50,6 @@ def conditionals(problem) -> dict:
     return answers
 
 
-# -- what the field is -------------------------------------------------------------------------------------------------
-
-
-SMALL = (
-    Template("within", ("person",)),
-    Template("across", ("sender",)),
-    Template("across", ("elder",), symmetric=True),
-    Template("across", ("next",)),
-    Template("shared", ("home",)),
-    Template("swapped", ("sender", "receiver")),
-    Template("joined", ("who", "whom")),
-)
-
-
-def test_conditionals_are_those_of_the_joint_distribution_of_all_cells() -> None:
-    """One table of the probabilities of all assignments of all cells, from which every conditional is summed."""
-    data, rows = village(0, persons=3, letters=3, missing=0.0, templates=SMALL, moods=3, loose=0.05)
-    problem = problem_of(data, rows, 0, share=1.0)
-    slow, cells = problem.slow, problem.slow.cells()
-    joint = slow.joint(cells)
-    assert sum(joint.values()) == pytest.approx(1.0)
-    truth = tuple(slow.value(cell) for cell in cells)
-    found = conditionals(problem)
-    for k, cell in enumerate(cells):
-        states = slow.variables[cell[0]][cell[2]].states
-        ways = {state: joint[(*truth[:k], state, *truth[k + 1 :])] for state in states}
-        for state in slow.states(cell[0], cell[2]):
-            assert found[cell][state] == pytest.approx(ways[state] / sum(ways.values()), abs=1e-12)
-
-
 @given(seed=SEEDS, templates=SOME_TEMPLATES, counts=COUNTS)
 def test_a_conditional_is_a_ratio_of_potentials(seed, templates, counts) -> None:
     data, rows = village(seed, missing=0.0, templates=templates)
@@ -92,24 +61,6 @@ def test_a_conditional_is_a_ratio_of_potentials(seed, templates, counts) -> None
         for state in problem.slow.states(cell[0], cell[2]):
             assert found[cell][state] == pytest.approx(ways[(state,)], abs=1e-12)
     assert evaluated(problem, "pl")[0] == pytest.approx(loss, abs=1e-9)
-
-
-def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once() -> None:
-    """Two rows, one weight w between equal states: the log-odds of one, given that the other has it, move by w."""
-    data, rows = village(0, persons=2, missing=0.0, templates=[Template("across", ("elder",), symmetric=True)])
-    for row, rank in zip(rows["person"], (0, 1), strict=True):
-        row.update(rank=rank, smokes=rank)
-    data = relational(rows, data.templates)
-    problem = problem_of(data, rows, 0, share=1.0)
-    name = ("across elder", ("person", "smokes", 1), ("person", "smokes", 1))
-    weight, slow = problem.slow.weights[name], problem.slow
-    slow.weights = {name: weight}
-    ways = slow.joint([("person", 0, "smokes")])
-    odds = math.log(ways[(1,)] / ways[(0,)])
-    assert odds == pytest.approx(slow.biases["person", "smokes", 1] + weight)
-
-
-# -- gradients ---------------------------------------------------------------------------------------------------------
 
 
 @given(seed=SEEDS, missing=st.sampled_from([0.0, 0.3]))
@@ -148,60 +99,6 @@ def test_losses_and_gradients_are_those_of_plain_loops(
     assert loss == pytest.approx(wanted, abs=1e-10)
     exact = [pairs[name] if isinstance(name[1], tuple) else biases[name] for name in names]
     assert gradient == pytest.approx(np.array(exact), abs=1e-11)
-
-
-@pytest.mark.parametrize("objective", ["pl", "cd"])
-@given(seed=SEEDS, counts=COUNTS)
-@settings(max_examples=5)
-def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
-    data, rows = village(seed, missing=0.4, persons=5, letters=6)
-    problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
-    slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
-    before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine, inference)
-        change = evaluator.impute_missing(problem.field.graphs, problem.field.theta)
-        loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
-    filled, _ = slow.mean_field(0.0, max_sweeps=3)
-    assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)
-    slow.q = filled
-    assert loss == pytest.approx(slow.pl_loss(filled) if objective == "pl" else slow.cd_loss(), abs=1e-9)
-    biases, pairs = slow.pl_gradient(filled) if objective == "pl" else slow.cd_gradient()
-    names = bias_names(problem.layout) + names_of(slow, problem.layout, problem.field.pairs)
-    exact = [pairs[name] if isinstance(name[1], tuple) else biases[name] for name in names]
-    assert gradient == pytest.approx(np.array(exact), abs=1e-9)
-    # The evaluator has beliefs of its own: the sample stays as it was compiled.
-    for old, (_, block) in zip(before, problem.sample.blocks(), strict=True):
-        assert np.array_equal(old, block.beliefs)
-
-
-def test_one_weight_is_shared_by_all_places_of_its_template() -> None:
-    """Twice the same village side by side: the same gradient twice over."""
-    data, rows = village(5, missing=0.0, persons=4, letters=5)
-    twice = {name: list(table) for name, table in rows.items()}
-    for name, columns in {
-        "badge": ["owner"],
-        "person": ["id", "home", "best"],
-        "place": ["name"],
-        "letter": ["sender", "receiver"],
-        "friend": ["who", "whom"],
-    }.items():
-        for row in rows[name]:
-            copy = {c: f"{v} again" if c in columns and v is not None else v for c, v in row.items()}
-            if name == "person":
-                copy["rank"] += 100
-            if name == "letter":
-                copy["bag"] += 100
-            twice[name].append(copy)
-    one = problem_of(data, rows, 5)
-    both = problem_of(relational(twice), twice, 5)
-    assert both.field.theta.tolist() == one.field.theta.tolist()
-    for objective in ("pl", "cd"):
-        loss, gradient, names = evaluated(one, objective)
-        loss_both, gradient_both, names_both = evaluated(both, objective)
-        assert names == names_both
-        assert loss_both == pytest.approx(2 * loss)
-        assert gradient_both == pytest.approx(2 * gradient, abs=1e-11)
 
 
 def test_every_template_has_a_pair_of_rows_somewhere() -> None:

@@ -102,11 +102,6 @@ def test_the_named_folder_must_exist(tmp_path: Path, monkeypatch) -> None:
         data_folder()
 
 
-def test_no_variable_means_no_folder(monkeypatch) -> None:
-    monkeypatch.delenv("SPARSEFIELD_DATA", raising=False)
-    assert data_folder() is None
-
-
 def test_real_data_have_their_known_sizes() -> None:
     if data_folder() is None:
         pytest.skip("SPARSEFIELD_DATA is not set")

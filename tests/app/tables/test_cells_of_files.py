@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import sqlite3
-from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -97,14 +95,6 @@ def test_views_of_a_database_file_do_not_read_other_files(tmp_path: Path) -> Non
     with duckdb.connect(tmp_path / "u.duckdb") as made:
         made.execute("create table v as select 7 as a")
     assert read_table(tmp_path / "u.duckdb")["a"].to_list() == [7]
-
-
-def test_dates_and_tables_of_sqlite_are_read(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "t.db") as made:
-        made.execute("create table t (a integer, b text)")
-        made.execute("insert into t values (1, ?)", [date(2024, 1, 29).isoformat()])
-    made.close()
-    assert read_table(tmp_path / "t.db").rows() == [(1, "2024-01-29")]
 
 
 def test_marks_between_thousands_are_known_where_the_column_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.read import is_parquet, list_columns, read_source, read_table
+from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.errors import DataError
 
@@ -57,12 +57,6 @@ def test_separators() -> None:
     assert [ReadOptions(separator=wanted).separator for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
     with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
         ReadOptions(separator=";;")
-
-
-def test_a_short_list_of_columns_is_complete() -> None:
-    assert list_columns(["a", "b"]) == "columns: a, b"
-    assert list_columns([str(k) for k in range(10)]).endswith("7 and 2 more")
-    assert is_parquet(Path("A.PQ"))
 
 
 def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -56,9 +55,3 @@ def test_cells_that_are_no_values_are_refused_with_their_column() -> None:
     cells = [{"x": 1}, {"x": 2}]
     with pytest.raises(DataError, match=r"Column 'odd' has .*lists or records"):
         MarkovField(l1=1.0).fit(pl.DataFrame({"odd": cells, "b": ["u", "v"]}))
-
-
-def test_halves_of_characters_are_refused_with_their_column() -> None:
-    cells = np.array([["\ud800", "u"], ["b", "v"]] * 5, dtype=object)
-    with pytest.raises(DataError, match="Column 'x0' holds text that is no valid Unicode"):
-        MarkovField(l1=1.0).fit(cells)

@@ -37,12 +37,6 @@ def test_a_mentioned_world_has_rows_for_the_pairs_of_triples() -> None:
     assert pair_cells(data, "knows") == {("ann", "bob"): 0, ("ann", "cy"): 1, ("bob", "ann"): 1}
 
 
-def test_links_lead_from_pairs_to_entities() -> None:
-    data = read_triples(TRIPLES, entity="person", pair="tie", pairs="mentioned")
-    assert data.keys == {"person": "person"}
-    assert [rows.tolist() for rows in data.linked_rows("object")] == [[0, 1, 2], [1, 2, 0]]
-
-
 @given(
     triples=st.lists(st.tuples(st.integers(0, 4), st.sampled_from("rst"), st.integers(0, 4)), min_size=1, unique=True)
 )
