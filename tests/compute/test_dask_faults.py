@@ -50,12 +50,12 @@ def bytes_on_threads(folder: Path, missing: bool) -> bytes:
     return saved(MarkovField(l1=2.0).set_params(**OPTIONS).fit(INCOMPLETE if missing else COMPLETE), folder)
 
 
-def assert_same(
-    X: np.ndarray, folder: Path, engine, at: dict[int, Callable[[], None]] | None = None, **more
-) -> list[int]:
-    """A fit, in the middle of which things happen ({iteration: what}), ends with the bytes of one on threads; tells the
-    iterations that were heard of."""
-    model, left, heard = MarkovField(l1=2.0).set_params(**OPTIONS, solver__engine=engine, **more), dict(at or {}), []
+def fit_on(
+    engine, X: np.ndarray, at: dict[int, Callable[[], None]] | None = None, **more
+) -> tuple[MarkovField, list[int]]:
+    """A fit in the middle of which things happen ({iteration: what}), and the iterations that were heard of."""
+    model = MarkovField().set_params(**{**OPTIONS, "solver__engine": engine, **more})
+    left, heard = dict(at or {}), []
 
     def hear(step) -> None:
         heard.append(step.iteration)
@@ -64,8 +64,12 @@ def assert_same(
     model.set_params(solver__callbacks=FitCallbacks(on_iteration=hear))
     in_time(lambda: model.fit(X))
     assert not left, "the fit was too short for what should have happened"
+    return model, heard
+
+
+def assert_same(X: np.ndarray, folder: Path, engine, at: dict[int, Callable[[], None]] | None = None) -> None:
+    model, _ = fit_on(engine, X, at)
     assert saved(model, folder) == bytes_on_threads(folder, X is INCOMPLETE)
-    return heard
 
 
 def kill_one(here: Processes) -> None:
@@ -92,7 +96,7 @@ def test_results_do_not_change_when_the_only_worker_is_restarted(tmp_path) -> No
 
 
 def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_path, monkeypatch) -> None:
-    folder = tmp_path / "saved"
+    options = {"solver__checkpoint": tmp_path, "solver__kkt_tol": 1e-4}
     with processes(1) as here:
 
         def die() -> None:
@@ -100,13 +104,15 @@ def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_
             monkeypatch.setattr(dask_engine, "WORKER_TIMEOUT", 1.5)
 
         with pytest.raises(ClusterError, match=rf"{here.address} .*checkpoint=folder"):
-            assert_same(INCOMPLETE, tmp_path, here.client, {8: die}, solver__checkpoint=folder)
+            fit_on(here.client, COMPLETE, {8: die}, **options)
     monkeypatch.setattr(dask_engine, "WORKER_TIMEOUT", LIMIT / 2)
-    assert (folder / "fit.checkpoint").is_file()
+    assert (tmp_path / "fit.checkpoint").is_file()
     with processes(1) as here:
-        heard = assert_same(INCOMPLETE, tmp_path, here.client, solver__checkpoint=folder)
+        continued, heard = fit_on(here.client, COMPLETE, **options)
     assert 5 <= heard[0] <= 9
-    assert not (folder / "fit.checkpoint").exists()
+    whole = MarkovField().set_params(**OPTIONS | {"solver__kkt_tol": 1e-4}).fit(COMPLETE)
+    assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-6)
+    assert not (tmp_path / "fit.checkpoint").exists()
 
 
 def test_rows_without_a_source_that_are_lost_are_one_error() -> None:
