@@ -143,6 +143,8 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "nul.csv": (b"a,b\n1,2\n3,\x00\n" + b"5,6\n" * 200, "line 3 has a NUL byte"),
         "empty.csv": (b"", "the file is empty"),
         "blank.csv": (b" \n\n", "the file is empty"),
+        "only_a_mark.csv": (b"\xef\xbb\xbf\n", "the file is empty"),
+        "only_a_separator.csv": (b"sep=;\n\n", "the file is empty"),
         "only-header.csv": (b"a,b\n", "no rows"),
         "ragged.csv": (ragged.encode(), "line 6 has 2, line 7 has 4, line 11 has 1 and 1 more"),
         "row-names.csv": (b'"a","b"\n"1",2,3\n"2",3,4\n', "one more than the header"),

@@ -79,8 +79,6 @@ def read_text(data: bytes, name: str, reading: ReadOptions) -> tuple[pl.DataFram
     name : its name, for messages
     reading : options; what they leave open is found out
     """
-    if not data.strip():
-        raise DataError(f"{name}: the file is empty: give a file with a header and rows.")
     encoding = reading.encoding or find_encoding(data, name)
     data = _to_utf8(data, encoding, name).lstrip(b"\r\n")
     place = data.find(b"\0")
@@ -95,6 +93,8 @@ def read_text(data: bytes, name: str, reading: ReadOptions) -> tuple[pl.DataFram
     if first:
         data = data[first.end() :]
         reading = replace(reading, separator=reading.separator or first[1].decode())
+    if not data.strip():
+        raise DataError(f"{name}: the file is empty: give a file with a header and rows.")
     found = replace(find_format(data, reading, name), encoding=encoding, date_order=reading.dates)
     cells = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
     table, found = with_types(cells, replace(found, missing=reading.missing_words(has_nulls=False)))
