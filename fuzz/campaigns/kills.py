@@ -15,7 +15,6 @@ from fuzz.campaigns.model_files import make_field
 from fuzz.recipes import Campaign, Step, WrongResultError, steps_named
 from sparsefield import FitCallbacks
 
-
 TOLERANCE = 1e-4
 """Relative difference of objectives, each of which is certified to 1% of l1."""
 
