@@ -13,6 +13,7 @@ from benchmarks import (
     coverage,
     denoising,
     dependent,
+    files,
     fill,
     heldout,
     imputation,
@@ -43,6 +44,7 @@ for module in (
     peers, scale, paper, products, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
+    files,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)
