@@ -83,7 +83,7 @@ class InfiniteRelationalModel(BaseEstimator):
     chains : number of independent chains, from different draws of the prior
     sweeps : Gibbs sweeps of a chain over all entities; the first half is not averaged over
     random_state : seed of all chains
-    kinds, verbose, callbacks : not used; `evaluate` sets them
+    kinds, verbose : not used; `evaluate` sets them
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class InfiniteRelationalModel(BaseEstimator):
         random_state: int = 0,
         kinds: Any = "auto",
         verbose: int = 0,
-        callbacks: Any = None,
     ) -> None:
         self.chains, self.sweeps, self.random_state = chains, sweeps, random_state
-        self.kinds, self.verbose, self.callbacks = kinds, verbose, callbacks
+        self.kinds, self.verbose = kinds, verbose
 
     def set_params(self, **params: Any) -> InfiniteRelationalModel:
-        """Set parameters; the iteration limit of a solver is the number of sweeps."""
+        """Set parameters; the iteration limit of a solver is the number of sweeps, and it has no callbacks."""
         renamed = {"sweeps" if name == "solver__max_iter" else name: value for name, value in params.items()}
+        renamed.pop("solver__callbacks", None)
         return super().set_params(**renamed)
 
     def fit(self, X: Any, y: Any = None, *, observed: Any = None, states: Any = None) -> InfiniteRelationalModel:

@@ -19,7 +19,11 @@ def _data(public_data, monkeypatch):
 def test_animal_is_predicted_nearly_as_well_as_in_the_paper(objective, cll) -> None:
     """The paper has AP 0.921, CLL -0.355 and error 0.149 in its setting: l1 = 0.5, l2 = 1, batches of 50, t = 0.2."""
     animals = load_dataset("animals").frame
-    options = {"induction": CFI(batch_size=50), "penalize_biases": True, "solver": Solver(certify=False)}
+    options = {
+        "induction": CFI(batch_size=50),
+        "features": Features(penalize_biases=True),
+        "solver": Solver(certify=False),
+    }
     estimator = MarkovField(objective=objective, l1=0.5, l2=1.0, **options)
     result = evaluate(animals, estimator, folds=10)
     assert isinstance(animals, pl.DataFrame)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sparsefield.induction import InductionRule
     from sparsefield.inference import InferenceMethod
-    from sparsefield.objectives import EM
+    from sparsefield.objectives import EM, Objective
     from sparsefield.solver import Features, SelectionCriterion, Solver
 
 THRESHOLD = 0.2
@@ -33,7 +33,7 @@ BURN_IN = 500
 """Sweeps of a chain of Gibbs sampling before its first row."""
 
 CHECKED_SHARE = 0.1
-"""The share of cells, or of sequences, that ``sparsefield fit`` holds out to check a fit."""
+"""The share of cells that ``sparsefield fit`` holds out to check a fit."""
 
 CHECKPOINT_NAME = "fit.checkpoint"
 """The file in the folder of a checkpoint that has the state of a fit."""
@@ -57,7 +57,7 @@ class FieldParameters:
         "grafting, ideal-parent, or full (every candidate at once).",
         flag=True,
     )
-    objective: str = _parameter(
+    objective: str | Objective = _parameter(
         "pl",
         "pl (pseudo-likelihood), cd (contrastive divergence, as in the paper), ml (the exact likelihood, for columns "
         "that are few or depend on each other narrowly), or bethe (the likelihood by belief propagation, for small "

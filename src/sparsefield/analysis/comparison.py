@@ -123,7 +123,7 @@ def compare(
     if "sample_weight" in options:
         raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
     estimator = MarkovField(**{"random_state": seed, **options})
-    refuse_unsupported(estimator.get_params())
+    refuse_unsupported(estimator.get_params() | {"objective": estimator.resolve("objective").name})
     groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
     estimator.fit(groups.X, observed=observed)
     if not estimator.l1_ > 0.0:

@@ -79,7 +79,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation (n - 1) over folds."""
+    """Mean and standard deviation (n - 1) over the folds that have a measure."""
 
     mean: float
     sd: float
@@ -88,7 +88,9 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Return the spread of a measure over folds."""
-        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"))
+        known = [value for value in values if not np.isnan(value)]  # a fold may lack cells of some kind
+        mean = float(np.mean(known)) if known else float("nan")
+        return cls(mean, float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"))
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,6 @@ class Network:
     strengths : (edges,) array of float
     signs : (edges,) array of int
         See `Edge`.
-    strongest_weights : (edges,) array of float
-        The weight of the strongest feature of each edge.
 
     Examples
     --------
@@ -322,7 +320,6 @@ class Network:
         first, edge = first[ranked], np.argsort(ranked)[edge]
         self.strengths = strengths[ranked]
         self.ends = np.column_stack([a[first], b[first]])
-        self.strongest_weights = weight[first]
         self._template = template[first]
         self.signs = edge_signs(edge, weight, covariances[order], spreads[order], n)
         self._edge_feature = feature[np.argsort(edge, kind="stable")]

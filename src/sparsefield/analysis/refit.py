@@ -338,7 +338,7 @@ def _refusals(estimator: FieldEstimator) -> Iterator[str]:
         yield "The field was given, not learned: fit it to the table."
     if field.layout.has_latent:
         yield "The field has latent variables, whose uncertainty is not known: fit without latent=."
-    if estimator.objective != "pl" or estimator.refit == "ml":
+    if estimator.resolve("objective").name != "pl" or estimator.refit == "ml":
         yield (
             "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
             "objective='pl', and refit=True or False."

@@ -209,14 +209,14 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         """Return the option object that a parameter is or abbreviates, such as ``CFI()`` for ``"induction"``."""
         value = getattr(self, name)
         if name == "missing" and value == "auto":
-            value = automatic_treatment(getattr(self.objective, "name", self.objective))
+            value = automatic_treatment(str(getattr(self.objective, "name", self.objective)))
         return PARTS[name].resolve(name, value)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
         Times and traffic are left out, and so are ``n_jobs``, ``verbose`` and the ``engine``, ``callbacks`` and
-        ``checkpoint`` of the solver: the same fit always writes the same bytes, wherever it ran.
+        ``checkpoint`` of the solver: the same fit on this machine always writes the same bytes.
         """
         check_is_fitted(self)
         field = replace(self.field_, record=self.field_.record.without_timing())
@@ -311,7 +311,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
             )
         if is_dask_collection(X):
             raise DataError(
-                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
+                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with Solver(engine=...): pass "
+                "X.compute()."
             )
         if reset and sp.issparse(X):
             refuse_large_fit(X, "X")

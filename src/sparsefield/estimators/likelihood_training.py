@@ -37,7 +37,7 @@ def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, An
     if by_likelihood and order > 2:
         yield f"{option} learns pairs: use objective='pl' with refit='ml' for max_order={order}."
     if parts["solver"].engine is not None:
-        yield f"{option} needs all rows in this process: leave engine out."
+        yield f"{option} needs all rows in this process: leave Solver(engine=...) out."
 
 
 def objective_of_structure(objective: Objective, dataset: Dataset, rule: InductionRule) -> Objective:

@@ -94,7 +94,10 @@ def from_plain(value: Any) -> Any:
     if not isinstance(value, dict) or "object" not in value:
         return value
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    kind = option_objects()[str(options.pop("object"))]
+    name, kinds = str(options.pop("object")), option_objects()
+    if name not in kinds:
+        raise ValueError(f"there is no {name} here: install the package that has it")
+    kind = kinds[name]
     if not options.keys().isdisjoint(LOCAL):
         raise ValueError(f"{kind.__name__} in a model file has none of the options {', '.join(LOCAL)}.")
     return kind(**options)

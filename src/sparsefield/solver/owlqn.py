@@ -6,7 +6,7 @@ half-space of its last values, or of its descent direction, is set to 0. For a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,13 +63,6 @@ class OrthantLBFGS:
         self.s_history = [step(s) for s in self.s_history]
         self.y_history = [gradient(y) for y in self.y_history]
         self._drop_flat()
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return the memory, as arrays that `restore` takes."""
-        return {"s_history": np.array(self.s_history), "y_history": np.array(self.y_history)}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        self.s_history, self.y_history = list(state["s_history"]), list(state["y_history"])
 
     def branch(self) -> OrthantLBFGS:
         """Return an optimizer with the same memory."""

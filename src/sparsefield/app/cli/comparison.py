@@ -10,7 +10,7 @@ import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver
-from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, read_data
+from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, is_parquet_folder, read_data
 from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_folder, check_table_output
 from sparsefield.app.tables.write import refuse_overwriting_inputs
@@ -63,7 +63,7 @@ def comparison(
     of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
     edges that differ most.
     """
-    if is_linked(data) or is_matrix(data):
+    if is_linked(data) or is_matrix(data) or is_parquet_folder(data):
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     check_table_output(output)
     if models is not None:

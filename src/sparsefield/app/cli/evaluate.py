@@ -82,8 +82,8 @@ def evaluate(
     The table shows the mean (and standard deviation) over folds. AP is average precision: all states of all held-out
     cells are ranked by probability, and the true states are the relevant ones. AP (positive) ranks the cells of 0/1
     columns by the probability of 1. CLL is the mean natural log of the probability of the true state. These are about
-    nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse). With
-    --weight, rows have weights in fits and in scores.
+    nominal and ordinal columns; RMSE / SD is the root mean squared error of numeric ones over their standard
+    deviation. With --weight, rows have weights in fits and in scores.
 
     With --whole-rows, the table has the measures of multi-label classification: Hamming loss (the share of wrong
     labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
@@ -141,12 +141,12 @@ def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> N
         raise DataError("--whole-rows and --latent exclude each other.")
     if not given.observed:
         raise DataError(
-            "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed"
+            "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed."
         )
     labels = [name for name in given.X.columns if name not in given.observed]
     if not labels:
         raise DataError(
-            "every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed"
+            "Every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed."
         )
     missing = {name: given.X[name].is_null() for name in labels if given.X[name].null_count()}
     if missing:

@@ -125,9 +125,13 @@ def fit(
         _client_of(cluster) as client,
         StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch,
     ):
-        field.set_params(solver__engine=client, solver__callbacks=opt.report_to(watch))
+        field.set_params(
+            solver__callbacks=opt.report_to(watch), **({} if client is None else {"solver__engine": client})
+        )
         field.fit(given.X, **given.roles)
-    field.set_params(solver__engine=cluster, solver__callbacks=None)
+    field.set_params(solver__callbacks=None)
+    if cluster is not None:
+        field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
     remember_reading(field, data, reading, given, top_levels, column_names)
     field.save(output)

@@ -46,7 +46,7 @@ def info(
 ) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
-    An imported model was not learned, and has no options and no frequencies of states.
+    A model that was given, not learned, has no options and no frequencies of states.
     """
     saved = _open(model)
     deliver(
@@ -122,7 +122,7 @@ def _open(model: Path) -> SavedModel:
 
 
 def _is_plain(params: Any, known: set[str]) -> bool:
-    """Return whether saved parameters are known, without option objects and features of more than two columns."""
+    """Return whether saved parameters are known, and none is an option object."""
     if not isinstance(params, dict) or not set(params) <= known:
         return False
     return not any(isinstance(value, dict) for value in params.values())

@@ -181,6 +181,8 @@ def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, w
     of_fit = None if model.source is None else model.source.weight
     if weight is None and of_fit is None:
         return None
+    if str(data) == STANDARD_INPUT:
+        raise DataError("Weights of rows need a file: standard input cannot be read a second time.")
     with warnings.catch_warnings():  # the table was read before, with the same notes
         warnings.simplefilter("ignore")
         table = read_like(data, reading, model.source, model.field_.schema.input_names).table

@@ -227,7 +227,7 @@ def reading_options(
     missing: Sequence[str] | None, words: Sequence[str] | None, *, learning: bool = False
 ) -> ReadOptions:
     """Return the options for reading a table; ``learning`` is whether ``--set`` may have other names, too."""
-    known = [option.name for option in fields(ReadOptions)]
+    known = [option.name for option in fields(ReadOptions) if option.name != "missing"]  # which has a flag
     values: dict[str, Any] = {"missing": _split_words(missing or ())}
     problems = []
     for setting in _settings(words):
@@ -307,7 +307,8 @@ def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
         rule = RULES.get(name)
         if key not in known:
             names = [other.removeprefix(f"{part}__") for other in known if other.startswith(f"{part}__")]
-            problems.append(f"{setting.option}: {part} has no option {name!r}; its options are: {', '.join(names)}.")
+            owner, listed = part.replace("__", "."), ", ".join(names) or "none"
+            problems.append(f"{setting.option}: {owner} has no option {name!r}; its options are: {listed}.")
         elif not setting.text:
             problems.append(f"{setting.option}: write {setting.name}=VALUE. {_describe(field, part, name)}")
         elif rule is not None and not rule.accepts(value):

@@ -50,7 +50,7 @@ def describe_source(source: Source) -> str:
     words = source_words(source)
     options = f" with {shlex.join(words)}" if words else ""
     left_out = f"; left out: {', '.join(source.left_out)}" if source.left_out else ""
-    return f"Read from {source.file}{options}{left_out}."
+    return f"Read from {source.file}{options}{left_out}"  # without a full stop, which would belong to the last word
 
 
 def source_words(source: Source) -> list[str]:

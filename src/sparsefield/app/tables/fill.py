@@ -214,9 +214,10 @@ def _plain_labels(variable: Variable, labels: pl.Series) -> pl.Series:
 
 
 def _fill_column(cells: pl.Series, missing: pl.Series, labels: pl.Series) -> pl.Series:
-    """Return a column with its missing cells replaced; as text if its type cannot hold the labels."""
+    """Return a column with its missing cells replaced; numbers are rounded where it has integers only."""
     try:
         cells = cells if cells.dtype != pl.Null else cells.cast(labels.dtype)
+        labels = labels.round() if cells.dtype.is_integer() and labels.dtype.is_float() else labels
         return labels.cast(cells.dtype).zip_with(missing, cells).alias(cells.name)
     except pl.exceptions.PolarsError:
         return labels.cast(pl.String).zip_with(missing, cells.cast(pl.String)).alias(cells.name)

@@ -223,7 +223,7 @@ def kind_of(data: bytes, name: str) -> str:
     if start.startswith((b"{", b"[{", b"[\n")):
         raise DataError(f"{name}: {_NO_TABLE}, or one JSON object per line.")
     if head[8:10] == b'{"' and control:
-        raise DataError(f"{name}: this is a model file: give the table first, or in the place of DATA.")
+        raise DataError(f"{name}: this is a model file, where a table is expected, or in the place of DATA.")
     if start.startswith((b"<", b"%PDF", b"PK\x03\x04")) or control > 0.02 * len(head) + 2:
         raise DataError(f"{name}: {_NO_TABLE}.")
     return "csv"

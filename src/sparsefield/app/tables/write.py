@@ -180,7 +180,7 @@ def _typed_content(table: pl.DataFrame, kind: str, path: Path, like: FileFormat)
     from sparsefield.app.tables.text import with_types
 
     if like.is_text:
-        table = with_types(table, replace(like, missing=()))[0]
+        table = with_types(table, like)[0]
     if kind == "sheet" and (table.height > MOST_ROWS or table.width > MOST_COLUMNS):
         raise DataError(
             f"{path}: an Excel sheet has at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns, and the table has "
