@@ -117,6 +117,9 @@ def fit(
         words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
         if given.book.describe_findings():
             inform(f"{given.book.describe_findings()} More: {' '.join(word for word in words if word)}")
+        for piece in given.book.advice:
+            if (piece.option or "").startswith("--missing"):  # else a code such as -99 is learned as a value
+                note(str(piece))
     field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
     if checkpoint is not None:
         field.set_params(solver__checkpoint=checkpoint)
