@@ -26,7 +26,6 @@ from sparsefield import (
     Solver,
     load,
 )
-from sparsefield.analysis.hidden_cells import joint_log_likelihood
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning, WideComponentWarning
 from sparsefield.induction import all_pairs
@@ -198,7 +197,7 @@ def test_a_wide_component_keeps_the_weights_of_the_pseudo_likelihood(monkeypatch
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
-def sentences(seed: int = 0, n: int = 20, length: int = 4, *, hide_first: bool = False) -> Relational:
+def sentences(seed: int = 0, n: int = 20, length: int = 4) -> Relational:
     rng = np.random.default_rng(seed)
     place = np.tile(np.arange(length), n)
     tag = rng.integers(0, 2, n * length)
@@ -206,11 +205,8 @@ def sentences(seed: int = 0, n: int = 20, length: int = 4, *, hide_first: bool =
         tag[k] = tag[k - 1] if place[k] and rng.random() < 0.6 else tag[k]
     word = np.where(rng.random(n * length) < 0.7, tag, 1 - tag)
     columns = {"sentence": np.repeat(np.arange(n), length), "place": place, "tag": tag, "word": word}
-    table = pl.DataFrame(columns)
-    if hide_first:
-        table = table.with_columns(tag=pl.when(pl.col("place") > 0).then(pl.col("tag")))
     link = OffsetLink("word", "place", within=("sentence",))
-    return Relational({"word": table}, links={"next": link}, observed={"word": ["word"]})
+    return Relational({"word": pl.DataFrame(columns)}, links={"next": link}, observed={"word": ["word"]})
 
 
 @pytest.mark.parametrize("options", [{"objective": "ml"}, {"refit": "ml"}])
@@ -262,14 +258,6 @@ def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
     assert details.method == "ais"
     np.testing.assert_array_equal(details.value, found)
     assert np.abs(found - exact).max() < 4.0 * details.standard_error.max()
-
-
-def test_hidden_cells_of_linked_rows_have_the_likelihood_of_the_difference() -> None:
-    data, visible = sentences(), sentences(hide_first=True)
-    field = RelationalField(l1=0.5).fit(data)
-    found = joint_log_likelihood(field, data, visible)
-    assert found.value == pytest.approx(field.log_likelihood(data) - field.log_likelihood(visible))
-    assert found.value < 0.0
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

@@ -8,9 +8,6 @@ from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.estimators.answer_tables import log_belief
 from sparsefield.estimators.compiled_rows import compile_densely, infer_missing
-from sparsefield.estimators.joint_likelihood import estimate_log_potential
-from sparsefield.inference.log_partition import LogEstimate
-from sparsefield.objectives.log_likelihood import difference_of
 
 
 def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:
@@ -33,16 +30,3 @@ def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any
     if count == 0:
         raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
     return total / count
-
-
-def joint_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> LogEstimate[Any]:
-    """Return ln p(hidden cells | visible cells), (rows,) of one table, or one number of all linked rows together.
-
-    Parameters
-    ----------
-    field : fitted
-    X_true : the table, or `Relational`
-    X_missing : the same with further cells missing, the hidden ones
-    """
-    linked, datasets = isinstance(field, RelationalField), [compile_densely(field, X) for X in (X_true, X_missing)]
-    return difference_of(*(estimate_log_potential(field.field_, one, field.n_jobs, linked=linked) for one in datasets))

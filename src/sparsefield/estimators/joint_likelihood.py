@@ -20,8 +20,6 @@ from sparsefield.objectives.log_likelihood import (
     log_likelihood_of_links,
     log_likelihood_of_rows,
     log_partition_of_rows,
-    log_potential_of_links,
-    log_potential_of_rows,
 )
 
 
@@ -31,20 +29,8 @@ def estimate_log_likelihood(
     """Return the log-likelihood of the observed targets: (rows,) of one table, or one number of ``linked`` tables."""
     likelihood = log_likelihood_of_links if linked else log_likelihood_of_rows
     with Threads(n_jobs) as engine:
-        return _per_deviation(likelihood(field, dataset, engine, checked_options(ais)), dataset, linked)
-
-
-def estimate_log_potential(
-    field: Field, dataset: DenseDataset, n_jobs: int | None, *, linked: bool = False
-) -> LogEstimate[Any]:
-    """Return the log-likelihood plus ln Z, which cancels in differences."""
-    potential = log_potential_of_links if linked else log_potential_of_rows
-    with Threads(n_jobs) as engine:
-        return _per_deviation(potential(field, dataset, engine, AIS()), dataset, linked)
-
-
-def _per_deviation(estimate: LogEstimate[Any], dataset: DenseDataset, linked: bool) -> LogEstimate[Any]:
-    """Return the estimate with densities of numbers per standard deviation instead of probabilities of levels."""
+        estimate = likelihood(field, dataset, engine, checked_options(ais))
+    # Densities of numbers are per standard deviation, instead of probabilities of levels.
     widths = [log_widths(table) for table in dataset.tables]
     width = sum(float(rows.sum()) for rows in widths) if linked else widths[0]
     return replace(estimate, value=estimate.value - width)
