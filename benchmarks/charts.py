@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
-from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

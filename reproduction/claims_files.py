@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.csv_text import as_csv
 from reproduction.claims import Finding, verdict_of
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 __all__ = ["as_records", "write_claims"]
 

@@ -16,7 +16,7 @@ from reproduction.plots import Curve, Histogram, HistogramPanel, Level, Panel, P
 from reproduction.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
 from reproduction.signals import Spread, spread_of
 from reproduction.store import Results
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 __all__ = [
     "MEASURES", "Row", "draw_spreads", "mean_and_error", "size_rows", "structure_table", "threshold_rows",

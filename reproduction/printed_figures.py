@@ -18,7 +18,7 @@ from reproduction.plots import Curve, Level, Panel, Point, draw_panels
 from reproduction.runs import METHODS, Run
 from reproduction.store import Results
 from reproduction.table1 import DATA
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

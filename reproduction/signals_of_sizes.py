@@ -15,7 +15,7 @@ from reproduction.plots import Histogram, HistogramPanel, draw_histograms
 from reproduction.printed import PrintedOptions, as_printed
 from reproduction.runs import THRESHOLD, Run, estimator_of, made
 from reproduction.signals import Spread, share_looked_at, spread_of
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 __all__ = ["SizeSpread", "rows_of_sizes", "write_signals"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import sparsefield
 from reproduction.runs import Record, Run, Settings, perform
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 __all__ = ["Results", "Store", "gather"]
 

@@ -14,7 +14,7 @@ from benchmarks.csv_text import as_csv
 from reproduction.cited import CANDIDATES, CITED, LAO_ZHU, Cited
 from reproduction.plots import DotBoard, DotLine, Mark, draw_dots
 from reproduction.table1 import DATA, PAPER, Row, Table1
-from sparsefield.model.atomic_write import write_atomically
+from sparsefield.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

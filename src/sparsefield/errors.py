@@ -1,6 +1,9 @@
-"""This module defines the exceptions and warnings of the library. Messages name the place and the remedy."""
+"""Exceptions and warnings of the library, and numbers in their messages, which name the place and the remedy."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class DataError(ValueError):
@@ -53,3 +56,25 @@ class OtherTableWarning(UserWarning):
 
 class CheckpointWarning(UserWarning):
     """The state of a fit could not be saved; the fit goes on."""
+
+
+@contextmanager
+def interrupts_as_such() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C arrived as compiled code returned, which Python reports as SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(1200, "row"), count(0, "community", "communities")
+    ('1 row', '1,200 rows', '0 communities')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -40,7 +40,7 @@ from sparsefield.errors import DataError
 from sparsefield.induction import RULES as INDUCTION_RULES
 from sparsefield.inference import INFERENCE
 from sparsefield.objectives import OBJECTIVES, PseudoLikelihood
-from sparsefield.parameter_checks import RULES
+from sparsefield.options import RULES
 
 BAD = (None, float("nan"), float("inf"), -1, "x", (1, 2, 3), object())
 TABLE = np.repeat(np.eye(2, dtype=int), 6, axis=0)

@@ -18,11 +18,10 @@ from sparsefield.analysis.confidence_intervals import warn_if_not_converged
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.refit import compile_refit, minimize
 from sparsefield.compute import Threads
-from sparsefield.data.frame_building import make_frame
+from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
-from sparsefield.parameter_checks import raise_problems
+from sparsefield.options import raise_problems
 
 INDICES = ("strength", "expected_influence")
 """The sum of the strengths of the edges of a column, and the sum of their signed weights."""

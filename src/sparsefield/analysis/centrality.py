@@ -18,9 +18,9 @@ from sparsefield.analysis.predictability import predict_columns
 from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
+from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
-from sparsefield.frame_protocol import Frame
 from sparsefield.kernels.shortest_paths import sum_over_paths
 
 Array = np.ndarray

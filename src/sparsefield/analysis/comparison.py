@@ -31,17 +31,15 @@ from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.frame_building import make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import rebuild_table
-from sparsefield.errors import DataError, LeftOutWarning
+from sparsefield.errors import DataError, LeftOutWarning, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.row_groups import split_groups
 from sparsefield.estimators.training import make_path, training_options
 from sparsefield.induction import all_pairs
-from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import Field, FitRecord
-from sparsefield.parameter_checks import raise_problems
+from sparsefield.options import raise_problems
 from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, make_folder
-from sparsefield.text import count
 
 FEWEST_ROWS = 10
 """Rows of a group, at least."""

@@ -35,18 +35,17 @@ from sparsefield.analysis.refit import (
 )
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset
-from sparsefield.data.frame_building import make_frame, make_label_columns
+from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
 from sparsefield.data.table import encode_column
 from sparsefield.errors import DataError, PenaltyWarning
 from sparsefield.estimators import FieldEstimator, MarkovField
 from sparsefield.estimators.compiled_rows import read_by_name
 from sparsefield.estimators.training import refit_l2
-from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import feature_names
 from sparsefield.objectives.wald import wald_test
-from sparsefield.parameter_checks import raise_problems
+from sparsefield.options import raise_problems
 from sparsefield.solver import fingerprint
 from sparsefield.solver.checkpoint import CheckpointFile, make_folder
 

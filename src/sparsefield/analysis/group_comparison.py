@@ -13,11 +13,10 @@ import numpy as np
 from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.analysis.permutation_tests import Adjustment, CandidateEdges, PermutationResult, adjust_results
 from sparsefield.data import Label
-from sparsefield.errors import DataError
+from sparsefield.data.frame_building import Frame
+from sparsefield.errors import DataError, count
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
-from sparsefield.text import count
 
 LEVEL = 0.05
 """Level of significance at which an edge counts as different."""

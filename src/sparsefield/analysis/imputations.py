@@ -12,9 +12,8 @@ import numpy as np
 from sparsefield.analysis.pooling import PooledEstimates, pool, pool_results
 from sparsefield.data import Label, Source, make_frame
 from sparsefield.data.cell_values import is_missing
-from sparsefield.data.frame_building import fill_cells
+from sparsefield.data.frame_building import Frame, fill_cells
 from sparsefield.errors import DataError
-from sparsefield.frame_protocol import Frame
 
 Analysis = Callable[[Any], Any]
 """A function of a completed table that returns a fitted model, or coefficients and their standard errors."""

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.stats import f, t
 
 from sparsefield.data import make_frame
+from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
-from sparsefield.frame_protocol import Frame
 from sparsefield.objectives.wald import wald_test
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis import calibration
 from sparsefield.analysis.scored_rows import ScoredRows, score_rows
 from sparsefield.data import make_frame
+from sparsefield.data.frame_building import Frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field
 
 Array = np.ndarray

@@ -14,13 +14,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.estimators.validation import as_seed
-from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, selection_table
 from sparsefield.solver.folds import LONG_PATIENCE

@@ -31,12 +31,20 @@ from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.threads import Threads
 from sparsefield.data import make_frame
 from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
+from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.fit_record import IterationRecord
-from sparsefield.option_objects import OptionObject, changed_fields
-from sparsefield.parameter_checks import COUNT, FLAG, RULES, attributes, problems_of, raise_problems
+from sparsefield.options import (
+    COUNT,
+    FLAG,
+    RULES,
+    OptionObject,
+    attributes,
+    changed_fields,
+    problems_of,
+    raise_problems,
+)
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
 FLAGS = ("fit_intercept", "all_states", "all_transitions", "warm_start")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -25,6 +25,25 @@ from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
 """Types of floats that are narrower than those of the numbers that are filled in."""
+
+TableT = TypeVar("TableT")
+"""A table that a method returns in the kind in which it was passed: a frame, an array or a sparse matrix."""
+
+
+class Frame(Protocol):
+    """A data frame of the library that the training data came in; polars where these were arrays.
+
+    Only what all libraries share is declared; other attributes are those of the library.
+    """
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any) -> Any: ...
+
+    def __getattr__(self, name: str) -> Any: ...
 
 
 def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:

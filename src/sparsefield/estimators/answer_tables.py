@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Label, Schema, Source, Table, Variable, make_frame
-from sparsefield.data.frame_building import make_column
+from sparsefield.data.frame_building import Frame, make_column
 from sparsefield.data.labels import as_numbers
 from sparsefield.estimators.number_answers import Fill, fill_labels, labels_of_codes
-from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
 from sparsefield.model import PathRow
 

@@ -53,7 +53,7 @@ from sparsefield.estimators.validation import check_weights
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field, condition_on_covariates
-from sparsefield.parameter_checks import POSITIVE, problems_of, raise_problems
+from sparsefield.options import problems_of, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -169,8 +169,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
 
     def _own_problems(self) -> list[str]:
-        penalty = problems_of({"label_penalty": self.label_penalty}, rules={"label_penalty": POSITIVE})
-        return class_weight_problems(self.class_weight) + penalty
+        return class_weight_problems(self.class_weight)
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         if self.penalty == "group" and self.label_penalty != 1.0:

@@ -30,6 +30,7 @@ from sparsefield.data import (
     compile_table,
     make_frame,
 )
+from sparsefield.data.frame_building import Frame
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
@@ -37,7 +38,6 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
 from sparsefield.estimators.option_parts import PARTS, to_plain
 from sparsefield.estimators.validation import column_names
-from sparsefield.frame_protocol import Frame
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
 from sparsefield.model.model_file import save_field
 from sparsefield.parameters import FieldParameters, automatic_treatment

@@ -28,7 +28,7 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
-from sparsefield.data.frame_building import as_pandas
+from sparsefield.data.frame_building import Frame, TableT, as_pandas
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities
@@ -56,13 +56,12 @@ from sparsefield.estimators.row_groups import groups_refusal, split_groups
 from sparsefield.estimators.sampling import draw_rows
 from sparsefield.estimators.training import check_parameters, read_groups, train
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
-from sparsefield.frame_protocol import Frame, TableT
 from sparsefield.inference import Gibbs
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.log_partition import AIS, LogEstimate
 from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
-from sparsefield.parameter_checks import problems_of, raise_problems
+from sparsefield.options import problems_of, raise_problems
 from sparsefield.parameters import BURN_IN, THIN
 from sparsefield.solver import HeldOut
 from sparsefield.solver.folds import held_out_refusal

@@ -13,11 +13,10 @@ import numpy as np
 
 from sparsefield.data import Table, Variable, make_frame
 from sparsefield.data.column_types import family_of
-from sparsefield.data.frame_building import make_column, with_index_of
+from sparsefield.data.frame_building import Frame, make_column, with_index_of
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers
 from sparsefield.estimators.number_answers import deviation, has_numbers, mean, quantile, quantile_places
-from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
 
 SHOWN_COLUMNS = 6

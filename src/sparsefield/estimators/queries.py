@@ -18,9 +18,9 @@ from sparsefield.compute import Engine
 from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.column_types import days_of, family_of
+from sparsefield.data.frame_building import TableT
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.number_answers import has_numbers, shares_below
-from sparsefield.frame_protocol import TableT
 from sparsefield.inference import Gibbs
 from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits

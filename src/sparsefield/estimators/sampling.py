@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from sparsefield.data import DenseDataset, Source, compile_table
+from sparsefield.data.frame_building import Frame
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_columns, known_numbers, labeled_frame
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.frame_protocol import Frame
 from sparsefield.inference import draw_often
 
 BYTES_OF_DRAWN_CELL = 12

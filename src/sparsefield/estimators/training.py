@@ -20,7 +20,7 @@ import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, deduplicate_rows
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.likelihood_training import (
@@ -34,11 +34,10 @@ from sparsefield.estimators.likelihood_training import (
 from sparsefield.estimators.option_parts import PARTS
 from sparsefield.estimators.row_groups import number_groups
 from sparsefield.estimators.validation import as_seed, parameter_problems
-from sparsefield.interrupts import interrupts_as_such
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator, Objective
-from sparsefield.parameter_checks import problems_of, raise_problems
+from sparsefield.options import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
@@ -63,7 +62,7 @@ def check_parameters(estimator: FieldEstimator) -> None:
     """Refuse invalid parameters, all at once, before any work is done."""
     parts, problems = _resolve_parts(estimator)
     own = estimator.get_params(deep=False)
-    problems += problems_of(own, left_out=PARTS)
+    problems += problems_of(own)
     problems += [problem for part in parts.values() for problem in part.problems()]
     raise_problems([*problems, *parameter_problems(own), *estimator._own_problems()])
     raise_problems([*_contradictions(estimator, parts), *estimator._contradictions(parts)])

@@ -16,7 +16,7 @@ from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.induction.special_scores import score_by_likelihood, score_covariates
 from sparsefield.objectives import CovariateGradientFactors, ExactGradients, GradientFactors, SparseGradientFactors
 from sparsefield.objectives.objective import PairQuery
-from sparsefield.option_objects import OptionObject
+from sparsefield.options import OptionObject
 from sparsefield.parameters import THRESHOLD
 
 

@@ -17,7 +17,7 @@ from sparsefield.inference.missing_problem import MissingProblem, compile_proble
 from sparsefield.inference.missing_sums import RowGroup
 from sparsefield.kernels.importance_sampling import anneal_chains
 from sparsefield.model import Field
-from sparsefield.option_objects import OptionObject
+from sparsefield.options import OptionObject
 
 Array = np.ndarray
 Value = TypeVar("Value", float, Array)

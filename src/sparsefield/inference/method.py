@@ -17,10 +17,10 @@ from sparsefield.inference.missing_problem import (
     one_hot_states,
 )
 from sparsefield.model import Adjacency
-from sparsefield.parameter_checks import option_problems, raise_problems
+from sparsefield.options import OptionObject
 
 
-class InferenceMethod(ABC):
+class InferenceMethod(OptionObject, ABC):
     """An inference method estimates the marginals of missing cells given the observed ones."""
 
     name: ClassVar[str]
@@ -28,11 +28,7 @@ class InferenceMethod(ABC):
     """Advice for the warning about rows that did not converge, without a full stop."""
 
     def __post_init__(self) -> None:
-        raise_problems(self.problems())
-
-    def problems(self) -> list[str]:
-        """Return a sentence for each option that makes no sense."""
-        return option_problems(self)
+        self.check()
 
     @abstractmethod
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield.data.coding import ColumnClass
-from sparsefield.data.frame_building import make_frame, make_label_columns
+from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
 from sparsefield.data.schema import Label
-from sparsefield.frame_protocol import Frame
 from sparsefield.model.field import Field
 
 

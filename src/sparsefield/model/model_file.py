@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from sparsefield import config
+from sparsefield.atomic_write import write_atomically
 from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
 from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
@@ -26,7 +27,6 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.links import Template
 from sparsefield.data.schema import MOST_DECIMALS, Schema, Variable
 from sparsefield.errors import ModelFileError
-from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord, Record
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsefield.data import Layout, Variable
 from sparsefield.errors import DataError
-from sparsefield.option_objects import OptionObject
+from sparsefield.options import OptionObject
 
 FINAL_FACTOR = 4
 """The final objective has this many times the completions of a round."""

@@ -13,7 +13,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset, Layout
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.objectives.em_options import EM
-from sparsefield.option_objects import OptionObject
+from sparsefield.options import OptionObject
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsefield.atomic_write import remove_with_leftovers, write_atomically
 from sparsefield.data import Dataset
 from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.model import IterationRecord
-from sparsefield.model.atomic_write import remove_with_leftovers, write_atomically
 from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.solver.state import State, WarmStart
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sparsefield import config
-from sparsefield.option_objects import OptionObject
+from sparsefield.options import OptionObject
 from sparsefield.parameters import MAX_ITER, ORDER_PENALTY, TOLERANCE
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import typer.main
 import sparsefield
 from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, plot, predict, sample
 from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
-from sparsefield.errors import ClusterError
-from sparsefield.interrupts import interrupts_as_such
+from sparsefield.errors import ClusterError, interrupts_as_such
 
 __all__ = ["app", "main"]
 

@@ -16,8 +16,7 @@ from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_
 from sparsefield.app.cli.outputs import check_output, check_table_output
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.write import refuse_overwriting_inputs
-from sparsefield.errors import DataError
-from sparsefield.text import count
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     import polars as pl

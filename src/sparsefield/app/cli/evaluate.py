@@ -15,8 +15,7 @@ from sparsefield.app.cli.console import StatusLine, deliver, new_table, note
 from sparsefield.app.cli.fit import describe_error, describe_if_nothing_learned, name_baseline
 from sparsefield.app.cli.info import plain_option
 from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
-from sparsefield.errors import DataError
-from sparsefield.text import count
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,8 +20,8 @@ from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_output
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.errors import count
 from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
-from sparsefield.text import count
 
 if TYPE_CHECKING:
     from rich.table import Table

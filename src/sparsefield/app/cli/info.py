@@ -22,9 +22,9 @@ from sparsefield.app.pages.fit_summary import (
     describe_weights,
 )
 from sparsefield.app.tables.read_options import source_of
-from sparsefield.option_objects import as_expression
+from sparsefield.errors import count
+from sparsefield.options import as_expression
 from sparsefield.parameters import FieldParameters
-from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable

@@ -13,8 +13,7 @@ from sparsefield.app.cli.table_checks import check_table, read_weights
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.read import SourceTable, list_columns, read_source
 from sparsefield.app.tables.read_options import FileFormat, ReadOptions
-from sparsefield.errors import DataError
-from sparsefield.text import count
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     from sparsefield.app.tables.codebook import Codebook

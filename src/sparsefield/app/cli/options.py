@@ -298,7 +298,7 @@ def make_estimator(
 def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
     """Set parameters of an estimator, and raise one error about all that it does not have or that make no sense."""
     from sparsefield.estimators.training import check_parameters
-    from sparsefield.parameter_checks import RULES
+    from sparsefield.options import RULES
 
     problems = []
     for setting in sorted(settings, key=lambda setting: "." in setting.name):  # a rule comes before its options

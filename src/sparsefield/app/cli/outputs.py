@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sparsefield.app.cli.console import send_results_to_stderr, show
 from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, find_output_format
+from sparsefield.atomic_write import is_standard_output, is_stream
 from sparsefield.errors import DataError
-from sparsefield.model.atomic_write import is_standard_output, is_stream
 
 PAGES = (".html", ".htm")
 

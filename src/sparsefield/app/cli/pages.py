@@ -25,8 +25,8 @@ from sparsefield.app.cli.models import (
 from sparsefield.app.cli.outputs import PAGES, check_output
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
-from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from sparsefield.app.pages.table_rows import TableRows

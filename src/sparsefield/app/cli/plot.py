@@ -13,8 +13,7 @@ from sparsefield.app.cli.console import note, show
 from sparsefield.app.cli.models import open_model
 from sparsefield.app.cli.outputs import check_output, check_table_output
 from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
-from sparsefield.errors import DataError
-from sparsefield.text import count
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     from sparsefield.model import Field

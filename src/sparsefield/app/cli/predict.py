@@ -16,8 +16,7 @@ from sparsefield.app.cli.models import OpenModel, open_model, prepare_linked, re
 from sparsefield.app.cli.outputs import check_folder, check_table_output, show_written
 from sparsefield.app.tables.read import PARQUET
 from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
-from sparsefield.errors import DataError
-from sparsefield.text import count
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,9 +16,8 @@ from sparsefield.app.cli.predict import linked_outputs, write_linked
 from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN, THIN
-from sparsefield.text import count
 
 if TYPE_CHECKING:
     import polars as pl

@@ -30,8 +30,8 @@ from sparsefield.app.demo.digits import (
 )
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_size
 from sparsefield.app.pages.page import make_article
+from sparsefield.atomic_write import write_atomically
 from sparsefield.estimators import MarkovField
-from sparsefield.model.atomic_write import write_atomically
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Scores = dict[str, dict[str, float]]

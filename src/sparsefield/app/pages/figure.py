@@ -19,10 +19,10 @@ from sparsefield.app.pages.groups import Groups, find_groups, read_column_values
 from sparsefield.app.pages.layout import MIN_GROUPED, arrange, fit_into_frame, layout_nodes
 from sparsefield.app.pages.palette import GREY, GROUPS, INK, NEUTRAL, PALE, SIGN_COLORS, WHITE, group_color, text_on
 from sparsefield.app.pages.short_names import list_some, shorten_all, visible, wrap_name
+from sparsefield.atomic_write import write_atomically
 from sparsefield.data.cell_values import is_missing
 from sparsefield.errors import DataError
 from sparsefield.model import Field
-from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     import polars as pl

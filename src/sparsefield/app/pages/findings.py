@@ -18,8 +18,8 @@ from sparsefield.analysis.network import Network, variable_at
 from sparsefield.data import Variable
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.column_types import family_of
+from sparsefield.errors import count
 from sparsefield.model import Field
-from sparsefield.text import count
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
     from sparsefield.analysis.calibration import ColumnGains, Gain

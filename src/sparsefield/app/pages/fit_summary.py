@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.errors import count
 from sparsefield.parameters import automatic_treatment
-from sparsefield.text import count
 
 if TYPE_CHECKING:
     from sparsefield.analysis.feature_sentences import Feature

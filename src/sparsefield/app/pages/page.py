@@ -44,10 +44,10 @@ from sparsefield.app.pages.network_document import describe_network, distributio
 from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.tables.codebook import Codebook
 from sparsefield.app.tables.read_options import source_of
+from sparsefield.atomic_write import write_atomically
+from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator
 from sparsefield.model import Field
-from sparsefield.model.atomic_write import write_atomically
-from sparsefield.text import count
 
 WeightIntervals = Mapping[str, tuple[float, float]]
 """{name of a feature: (lower end, upper end)}"""

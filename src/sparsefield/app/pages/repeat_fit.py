@@ -12,7 +12,7 @@ from sparsefield.app.tables.read_options import Source, source_of
 from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
-from sparsefield.option_objects import as_expression, changed_fields
+from sparsefield.options import as_expression, changed_fields
 from sparsefield.parameters import EVERYDAY
 
 FLAGS = {name: f"--{name}" for name in EVERYDAY} | {"random_state": "--seed"}

@@ -12,7 +12,7 @@ from typing import Any
 from sparsefield.app.tables.column_findings import FRACTIONS, ColumnEntry, FindingType, cut_text, describe_columns
 from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
-from sparsefield.text import count
+from sparsefield.errors import count
 
 TOP_LEVELS = 20
 """Number of levels that the advice proposes to keep."""

@@ -19,7 +19,7 @@ from sparsefield.data.frames import Source
 from sparsefield.data.kinds import kind_of
 from sparsefield.data.schema import Kind
 from sparsefield.data.schema_learning import is_identifier
-from sparsefield.text import count
+from sparsefield.errors import count
 
 FindingType = Literal[
     "empty",

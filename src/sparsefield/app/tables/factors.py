@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsefield.atomic_write import write_atomically
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
-from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.field import Field
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from sparsefield.app.tables.values import (
 )
 from sparsefield.data.column_types import DATED
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.errors import DataError, UnknownStateWarning
-from sparsefield.text import count
+from sparsefield.errors import DataError, UnknownStateWarning, count
 
 OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""

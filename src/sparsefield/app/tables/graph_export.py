@@ -12,9 +12,9 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
-from sparsefield.model.atomic_write import write_atomically
 from sparsefield.model.feature_tables import bias_table, feature_table
 from sparsefield.model.field import Field
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet
 from sparsefield.app.tables.read_options import FileFormat, encoding_title
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
-from sparsefield.model.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     import polars as pl

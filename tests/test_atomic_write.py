@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsefield.model.atomic_write import is_standard_output, write_atomically
+from sparsefield.atomic_write import is_standard_output, write_atomically
 
 
 def test_a_new_file_has_the_mode_of_any_new_file(tmp_path) -> None:
@@ -73,7 +73,7 @@ def test_a_full_device_raises() -> None:
 
 def test_standard_output_is_written_after_what_was_printed(tmp_path) -> None:
     code = (
-        "from sparsefield.model.atomic_write import write_atomically\n"
+        "from sparsefield.atomic_write import write_atomically\n"
         "print('before')\nwrite_atomically('/dev/stdout', b'content\\n')\nprint('after', flush=True)"
     )
     with (tmp_path / "out").open("wb") as out:
