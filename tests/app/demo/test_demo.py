@@ -8,16 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield.app.demo.baselines import ChainedRegressions, column_frequencies
-from sparsefield.app.demo.digit_figures import (
-    CompletedPicture,
-    PixelNetwork,
-    draw_completions,
-    draw_histograms,
-    draw_network,
+from sparsefield.app.demo.digits import (
+    DIGIT,
+    PIXELS,
+    Digits,
+    chained_regressions,
+    column_frequencies,
+    load_pictures,
+    make_table,
+    score_predictions,
 )
-from sparsefield.app.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_predictions
 from sparsefield.app.demo.digits_demo import DemoResult, run_demo
+from sparsefield.app.demo.figures import PixelNetwork, are_neighbors, draw_network
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -31,13 +33,13 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult, l
 
 def test_the_files_are_there_and_parse(quick: tuple[Path, DemoResult, list[str]]) -> None:
     out, found, _ = quick
-    names = ["network.svg", "digits.svg", "signals.svg", "index.html"]
+    names = ["network.svg", "digits.svg", "index.html"]
     assert found.files == [out / name for name in names]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
-    for name in names[:3]:
+    for name in names[:2]:
         assert ElementTree.parse(out / name).getroot().tag == SVG + "svg"
     page = (out / "index.html").read_text("utf-8")
-    assert page.count('<img src="data:image/svg+xml;base64,') == page.count("src=") == page.count("<figcaption>") == 3
+    assert page.count('<img src="data:image/svg+xml;base64,') == page.count("src=") == page.count("<figcaption>") == 2
     assert "http" not in page.split("<body>")[1].split("<script>")[0]
 
 
@@ -51,10 +53,9 @@ def test_the_field_beats_the_frequencies(quick: tuple[Path, DemoResult, list[str
 
 
 def test_neighbors_are_found_far_above_chance(quick: tuple[Path, DemoResult, list[str]]) -> None:
-    shares = quick[1].neighbors
-    assert shares["chance"] == pytest.approx(0.12, abs=0.02)
-    assert shares["strongest"] > 4 * shares["chance"]
-    assert shares["all"] > shares["chance"]
+    strongest, chance = quick[1].neighbors
+    assert chance == pytest.approx(0.12, abs=0.02)
+    assert strongest > 4 * chance
 
 
 def test_the_fit_converges_and_the_text_says_so(quick: tuple[Path, DemoResult, list[str]]) -> None:
@@ -85,47 +86,34 @@ def test_cells_without_variation_in_training_are_not_scored() -> None:
     test[0, :2] = [2, 1]  # the first pixel never was 2; all but two pixels never vary
     digits = Digits(train, test, np.ones(test.shape, dtype=bool), 3)
     assert np.argwhere(digits.scored()).tolist() == [[0, 1], [0, DIGIT], [1, 0], [1, 1], [1, DIGIT]]
-    beliefs = column_frequencies(train, 2, [3] * PIXELS + [10])
-    scores = score_predictions(beliefs, digits)
+    scores = score_predictions(column_frequencies(digits), digits)
     assert scores["pixel_log_loss"] == pytest.approx(np.log(2))
     assert scores["digit_accuracy"] == 1.0
 
 
 def test_chained_regressions_use_their_own_predictions() -> None:
-    """b copies a with errors, c copies b: with both missing, c gains from the prediction of b in the first round."""
+    """Pixel 1 copies pixel 0 with errors, pixel 2 copies pixel 1, which is missing: it gains from its prediction."""
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 400)
     b = np.where(rng.random(400) < 0.1, (a + 1) % 3, a)
-    rows = np.column_stack([a, b, b, np.zeros(400, dtype=int)])
-    missing = np.tile([False, True, True, True], (400, 1))
-    chained = ChainedRegressions.fit(rows, [3, 3, 3, 2], c=1.0)
-    once, twice = (chained.predict(rows, missing, rounds=rounds) for rounds in (1, 2))
+    rows = np.zeros((400, PIXELS + 1), dtype=int)
+    rows[:, :3] = np.column_stack([a, b, b])
+    missing = np.ones(rows.shape, dtype=bool)
+    missing[:, 0] = False
+    once, twice = (chained_regressions(Digits(rows, rows, missing, 3), 1.0, rounds) for rounds in (1, 2))
     assert np.log(twice[2][np.arange(400), b]).mean() > np.log(once[2][np.arange(400), b]).mean() + 0.1
-    np.testing.assert_allclose(once[3], [[1.0, 0.0]] * 400)
+    np.testing.assert_allclose(once[3], [[1.0, 0.0, 0.0]] * 400)
     for belief in twice:
         np.testing.assert_allclose(belief.sum(axis=1), 1.0)
 
 
 def test_the_network_distinguishes_neighbors_from_others() -> None:
     pairs = np.array([[0, 1], [0, 9], [0, 2], [7, 8]])  # 7 ends the first row, 8 begins the second
-    square = np.zeros((8, 8))
-    network = PixelNetwork(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)))
-    assert network.neighbors().tolist() == [True, True, False, False]
-    text = draw_network(network, strongest=3)
+    assert are_neighbors(pairs).tolist() == [True, True, False, False]
+    pixels = np.zeros(PIXELS)
+    text = draw_network(PixelNetwork(pixels, pixels == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8))))
     ElementTree.fromstring(text)
     assert "neighboring pixels (2)" in text
-    assert "farther apart (1)" in text
-
-
-def test_a_field_without_edges_can_be_drawn() -> None:
-    square = np.zeros((8, 8))
-    nothing = PixelNetwork(square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)))
+    assert "farther apart (2)" in text
+    nothing = PixelNetwork(pixels, pixels == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)))
     ElementTree.fromstring(draw_network(nothing))
-    ElementTree.fromstring(draw_histograms(np.zeros(1), np.zeros(1), np.zeros(1), threshold=0.2))
-
-
-def test_a_wrong_guess_is_shown_with_the_truth() -> None:
-    picture = np.zeros((8, 8), dtype=int)
-    one = CompletedPicture(picture, picture, picture == 0, "3", "8", 0.6)
-    words = [node.text for node in ElementTree.fromstring(draw_completions([one], levels=2)).iter(SVG + "text")]
-    assert {"8", "60%, is 3"} <= set(words)

@@ -1,1 +1,1 @@
-"""This package contains the demonstrations of the command line."""
+"""Demonstrations of the command line."""

@@ -1,4 +1,4 @@
-"""This module makes a table with missing cells of scikit-learn's digits, and reads a field learned from it."""
+"""Handwritten digits of scikit-learn as a table with missing cells, and predictions of these cells."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.app.demo.digit_figures import CompletedPicture, PixelNetwork, are_neighbors
-from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import MarkovField
-from sparsefield.model import Field, compile_adjacency
-from sparsefield.objectives import DenseEvaluator, PseudoLikelihood
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,7 +19,6 @@ SIDE, PIXELS, DIGIT = 8, 64, 64
 """Columns 0 to 63 are the pixels, row by row; column 64 is the digit."""
 NAMES = [f"r{k // SIDE + 1}c{k % SIDE + 1}" for k in range(PIXELS)] + ["digit"]
 MISSING_SHARE = 1 / 3
-STRONGEST = 100
 TINY = 1e-6
 """Smallest probability in a log-loss, for every method."""
 
@@ -85,96 +79,50 @@ def field_predictions(field: MarkovField, digits: Digits) -> list[Array]:
     return beliefs
 
 
+def column_frequencies(digits: Digits) -> list[Array]:
+    """Return, per column, (test rows, states): the frequencies of the states in training."""
+    sizes = [digits.levels] * PIXELS + [10]
+    shares = [np.bincount(digits.train[:, k], minlength=size) / len(digits.train) for k, size in enumerate(sizes)]
+    return [np.tile(share, (len(digits.test), 1)) for share in shares]
+
+
+def chained_regressions(digits: Digits, c: float, rounds: int = 6) -> list[Array]:
+    """Return, per column, (test rows, states): predictions of an L2 logistic regression given all other columns.
+
+    Missing cells start at the frequencies of their column and are replaced by the predictions of the round before.
+    ``c`` is the inverse strength of the penalty, as in scikit-learn.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    beliefs = column_frequencies(digits)
+    indicators = [np.eye(belief.shape[1]) for belief in beliefs]
+    train = [indicator[digits.train[:, k]] - beliefs[k][0] for k, indicator in enumerate(indicators)]
+    models = {}
+    with threadpool_limits(limits=1):
+        for k in np.flatnonzero((digits.train != digits.train[0]).any(axis=0)).tolist():
+            others = np.hstack(train[:k] + train[k + 1 :])
+            models[k] = LogisticRegression(C=c, max_iter=500).fit(others, digits.train[:, k])
+    shares = [belief[0] for belief in beliefs]
+    for _ in range(rounds):
+        test = [
+            np.where(digits.missing[:, [k]], belief, indicators[k][digits.test[:, k]]) - shares[k]
+            for k, belief in enumerate(beliefs)
+        ]
+        for k, model in models.items():
+            beliefs[k] = np.zeros_like(beliefs[k])
+            beliefs[k][:, model.classes_] = model.predict_proba(np.hstack(test[:k] + test[k + 1 :]))
+    return beliefs
+
+
 def score_predictions(beliefs: Sequence[Array], digits: Digits) -> dict[str, float]:
     """Return accuracy and log-loss (natural log, mean over missing cells) of pixels and of the digit."""
-    scored = digits.scored()
+    rows, scored = np.arange(len(digits.test)), digits.scored()
     right = np.stack([belief.argmax(axis=1) == digits.test[:, k] for k, belief in enumerate(beliefs)], axis=1)
-    losses = row_losses(beliefs, digits)
-    return {
-        "pixel_accuracy": float(right[:, :PIXELS][scored[:, :PIXELS]].mean()),
-        "pixel_log_loss": float(losses["pixels"].mean()),
-        "digit_accuracy": float(right[:, DIGIT][scored[:, DIGIT]].mean()),
-        "digit_log_loss": float(losses["digit"].mean()),
-    }
-
-
-def row_losses(beliefs: Sequence[Array], digits: Digits) -> dict[str, Array]:
-    """Return (rows,) for "pixels" and for "digit": the share of each picture in the log-loss, which is their mean."""
-    scored, rows = digits.scored(), np.arange(len(digits.test))
-    truth = [belief[rows, digits.test[:, k]] for k, belief in enumerate(beliefs)]
-    loss = np.where(scored, -np.log(np.maximum(np.stack(truth, axis=1), TINY)), 0.0)
-    parts = {"pixels": slice(0, PIXELS), "digit": slice(DIGIT, DIGIT + 1)}
-    return {name: loss[:, k].sum(axis=1) * len(rows) / scored[:, k].sum() for name, k in parts.items()}
-
-
-def learned_network(field: MarkovField, digits: Digits) -> PixelNetwork:
-    """Return the field's edges among pixels and its weights between digits and pixels."""
-    place = {name: k for k, name in enumerate(NAMES)}
-    edges = field.edges_.filter((pl.col("variable_a") != "digit") & (pl.col("variable_b") != "digit"))
-    pairs = [[place[a], place[b]] for a, b in edges.select("variable_a", "variable_b").iter_rows()]
-    shades = digits.train[:, :PIXELS]
-    return PixelNetwork(
-        ink=(shades.mean(axis=0) / (digits.levels - 1)).reshape(SIDE, SIDE),
-        varies=(shades != shades[0]).any(axis=0).reshape(SIDE, SIDE),
-        pairs=np.array(pairs, dtype=int).reshape(-1, 2),
-        strength=edges["strength"].to_numpy(),
-        digit_weights=_digit_weights(field, digits.levels),
-    )
-
-
-def _digit_weights(field: MarkovField, levels: int) -> Array:
-    """Return (digits, 8, 8): increase of a digit's weight per gray level, relative to the mean over digits."""
-    weights = np.zeros((PIXELS, levels, 10))
-    place = {name: k for k, name in enumerate(NAMES)}
-    scores = {v.name: dict(zip(v.states, v.scores, strict=True)) for v in field.field_.schema.variables if v.scores}
-    for a, state_a, b, state_b, weight in field.features_.iter_rows():
-        if "digit" not in (a, b):
-            continue
-        pixel, level, digit = (a, state_a, state_b) if b == "digit" else (b, state_b, state_a)
-        values = {level: 1.0} if level is not None else scores[pixel]
-        for shade, value in values.items():
-            weights[place[pixel], int(shade), int(digit)] += weight * value
-    weights -= weights.mean(axis=2, keepdims=True)
-    steps = np.arange(levels) - (levels - 1) / 2
-    return np.einsum("pld,l->dp", weights, steps / (steps @ steps)).reshape(10, SIDE, SIDE)
-
-
-def neighbor_shares(network: PixelNetwork) -> dict[str, float]:
-    """Return the share of neighbors among all edges, among the strongest, and among all pairs of pixels that vary."""
-    near = network.neighbors()
-    varying = np.flatnonzero(network.varies)
-    all_pairs = varying[np.column_stack(np.triu_indices(len(varying), 1))]
-    return {
-        "all": float(near.mean()),
-        "strongest": float(near[:STRONGEST].mean()),
-        "chance": float(are_neighbors(all_pairs, SIDE).mean()),
-    }
-
-
-def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
-    """Return signals, errors without edges, and errors of the learned field: (states, rows) each."""
-    table = compile_table(as_source(make_table(values)), field.schema)
-    alone = field.schema.initial_biases(0.0)
-    no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
-    with Threads() as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(table), PseudoLikelihood(), engine)
-        evaluator.evaluate(no_edges, alone)
-        before = np.hstack(evaluator.gradient_factors().errors[0])
-        evaluator.evaluate(field.graphs, field.theta)
-        factors = evaluator.gradient_factors()
-    signals = np.hstack(factors.expectations[0]) - factors.means[0][:, None]
-    return signals, before, np.hstack(factors.errors[0])
-
-
-def completions(digits: Digits, beliefs: Sequence[Array]) -> list[CompletedPicture]:
-    """Complete the first held-out picture of each digit."""
-    found = []
-    for digit in range(10):
-        row = int(np.flatnonzero(digits.test[:, DIGIT] == digit)[0])
-        truth, missing = digits.test[row, :PIXELS], digits.missing[row, :PIXELS]
-        best = np.array([belief[row].argmax() for belief in beliefs[:PIXELS]])
-        belief, filled = beliefs[DIGIT][row], np.where(missing, best, truth)
-        truth, filled, missing = (cells.reshape(SIDE, SIDE) for cells in (truth, filled, missing))
-        guess = str(belief.argmax())
-        found.append(CompletedPicture(truth, filled, missing, str(digit), guess, float(belief.max())))
-    return found
+    truth = np.stack([belief[rows, digits.test[:, k]] for k, belief in enumerate(beliefs)], axis=1)
+    loss, scores = -np.log(np.maximum(truth, TINY)), {}
+    for what, columns in (("pixel", slice(0, PIXELS)), ("digit", slice(DIGIT, DIGIT + 1))):
+        cells = scored[:, columns]
+        scores[f"{what}_accuracy"] = float(right[:, columns][cells].mean())
+        scores[f"{what}_log_loss"] = float(loss[:, columns][cells].mean())
+    return scores
