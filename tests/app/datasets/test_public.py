@@ -52,7 +52,8 @@ def test_downloaded_animals_equal_those_in_the_folder(folder: Path, monkeypatch,
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
     local = load_dataset("animals")
     monkeypatch.delenv("SPARSEFIELD_DATA")
-    downloads[public.ANIMALS_URL] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
+    url = public.ASSETS_URL.format(name="animals")
+    downloads[url] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
     downloaded = load_dataset("animals")
     assert downloaded.frame.equals(local.frame)
     assert downloaded.names == local.names
@@ -125,7 +126,7 @@ NATION_LINES = """1,rich,Peru
 
 @pytest.fixture
 def nations(downloads: dict[str, str]) -> Nations:
-    downloads[public.NATIONS_URL] = NATION_LINES
+    downloads[public.ASSETS_URL.format(name="nations")] = NATION_LINES
     return load_dataset("nations")
 
 
@@ -146,12 +147,6 @@ def test_nations_in_the_folder_equal_those_downloaded(nations: Nations, tmp_path
     assert local.relations.equals(nations.relations)
 
 
-def test_nations_with_a_missing_file_are_downloaded(nations: Nations, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "nations.csv").write_text("nation,rich\nChad,1\n")
-    monkeypatch.setenv("SPARSEFIELD_DATA", str(tmp_path))
-    assert load_dataset("nations").nations.equals(nations.nations)
-
-
 def test_in_a_closed_world_of_nations_unknown_cells_are_false(nations: Nations) -> None:
     data = nations.closed_world()
     assert data.tables["nation"].rows() == [("Chad", 1, 0), ("Mali", 1, 0), ("Peru", 0, 1)]
@@ -161,14 +156,8 @@ def test_in_a_closed_world_of_nations_unknown_cells_are_false(nations: Nations) 
     assert [rows.tolist() for rows in data.linked_rows("object")] == [list(range(9)), [0, 1, 2] * 3]
 
 
-def test_in_an_open_world_of_nations_unknown_cells_are_missing(nations: Nations) -> None:
-    data = nations.open_world()
-    assert data.tables["pair"].equals(nations.relations)
-    assert data.variables("nation") == ("big", "rich")
-
-
 def test_nations_with_cells_other_than_0_and_1_are_refused(downloads: dict[str, str]) -> None:
-    downloads[public.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
+    downloads[public.ASSETS_URL.format(name="nations")] = NATION_LINES + "2,warns,Peru,Chad\n"
     with pytest.raises(DataError, match=r"nations\.unary\.obs.*other than 0 and 1"):
         load_dataset("nations")
 

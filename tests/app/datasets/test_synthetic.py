@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from oracle import SlowField
 from scipy.stats import chi2
 
-from sparsefield import FixedGraph, MarkovField, load
+from sparsefield import FixedGraph, MarkovField
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.data.feature_validity import are_valid_pairs
 
@@ -80,12 +78,6 @@ def test_edges_and_weights_follow_the_requested_distribution() -> None:
         assert low <= values.min() < low + 0.05 * (high - low), "of 300 uniform numbers, one is this small"
         assert high - 0.05 * (high - low) < values.max() <= high
         assert abs(values.mean() - (low + high) / 2) < 5 * (high - low) / np.sqrt(12 * len(values))
-
-
-def test_by_default_there_are_no_biases_as_in_the_paper() -> None:
-    made = make_markov_field(10, 2, neighbors=2.0, **QUICK)
-    assert not made.field.field_.biases.any()
-    assert np.abs(made.field.field_.weights).max() <= 5.0
 
 
 def test_states_are_one_number_or_one_for_each_node() -> None:
@@ -189,38 +181,17 @@ def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
     assert len(found) > len(made.edges) / 2
 
 
-def test_a_synthetic_field_can_be_saved_and_loaded(tmp_path: Path) -> None:
-    made = make_markov_field(8, 20, states=[2, 3] * 4, neighbors=3.0, **QUICK)
-    made.field.save(tmp_path / "m")
-    back = load(tmp_path / "m")
-    assert isinstance(back, MarkovField)
-    assert back.field_.record == made.field.field_.record
-    assert back.field_.schema == made.field.field_.schema
-    assert back.field_.theta.tobytes() == made.field.field_.theta.tobytes()
-    assert back.score(made.samples) == made.field.score(made.samples)
-    draws = [field.sample(5, burn_in=10, random_state=1) for field in (made.field, back)]
-    assert draws[0].equals(draws[1])
-    back.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
-
-
-def test_progress_increases_up_to_the_total() -> None:
-    calls: list[tuple[int, int]] = []
-    make_markov_field(5, 4, neighbors=2.0, burn_in=10, thin=3, progress=lambda *call: calls.append(call))
-    assert calls == [(10, 19), (13, 19), (16, 19), (19, 19)]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"nodes": 0}, "nodes and rows must be at least 1, got 0 and 5"),
-        ({"states": 1}, "states must be at least 2, got 1"),
-        ({"states": [2, 3]}, "10 integers, one for each node; got .2, 3."),
+        ({"states": 1}, "states must be an integer of at least 2.*got 1"),
+        ({"states": [2, 3]}, "10 of them, one for each node; got .2, 3."),
         ({"states": 2.5}, "states must be an integer"),
         ({"neighbors": 9.5}, "neighbors must be between 0 and 9"),
         ({"weights": (2.0, 1.0)}, "weights must be a pair of finite numbers, the smaller first"),
-        ({"weights": 5.0}, "weights must be a pair of numbers, got 5.0"),
-        ({"biases": "even"}, "biases must be 'balanced' or a pair of numbers, got 'even'"),
+        ({"weights": 5.0}, "weights must be a pair of finite numbers.*got 5.0"),
+        ({"biases": "even"}, "biases must be 'balanced' or a pair of finite numbers.*got 'even'"),
         ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
         ({"thin": 0}, "thin must be a whole number of at least 1, got 0"),
         ({"chains": 0}, "chains must be a whole number of at least 1, got 0"),

@@ -1,4 +1,4 @@
-"""This package provides public datasets for examples and benchmarks, and synthetic fields."""
+"""Public datasets for examples and benchmarks, and synthetic fields."""
 
 from sparsefield.app.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset, load_mixed
 from sparsefield.app.datasets.synthetic import SyntheticField, make_markov_field

@@ -1,12 +1,11 @@
-"""This module loads public datasets from a local folder, or downloads them once and caches them."""
+"""Public datasets, read from a local folder, or downloaded once, verified and cached."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import polars as pl
@@ -17,73 +16,60 @@ from sparsefield.errors import DataError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLDER_VARIABLE = "SPARSEFIELD_DATA"
-SPLITS = ("train", "valid", "test")
-ENDS = ["subject", "object"]
 _REMEDY = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
-
-ANIMALS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
-ANIMALS_HASH = "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c"
-NATIONS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/nations.unary.obs"
-NATIONS_HASH = "f381229557c8a78601075241d9cdebece7261576f79b63bdfaa6d07f12306d98"
-SPLITS_URL = "https://raw.githubusercontent.com/arranger1044/DEBD/master/datasets/{name}/{name}.{split}.data"
-# SHA256 of the files at commit b846860 (animals, nations) and 8509086 (the others) of the repositories.
-SPLITS_HASHES = {
-    "nltcs": {
-        "train": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
-        "valid": "93bbbf5c6febdc9bc6e5b5bfab636f4dc0685ab2896d24b23dd267794c3bfcf6",
-        "test": "f9ffa6b74b27dc03bee3203d157ee31079e80b13be40d0c0093d635c25aed523",
-    },
-    "plants": {
-        "train": "1fb1219ff94068d12a563f9e81f8889a1885f41e867884cff608669300c6848f",
-        "valid": "47834ed318b2d74f48e4b083226ef47fd446d41986012ceae19d230574821b34",
-        "test": "95f53c033cd1d86467aec2610dc5bfe014534206c2da4919f73bcab246ab8755",
-    },
-    "dna": {
-        "train": "bb8de0ca4b6ad9b610036b7a302962ebecd4b504354b14c02c7d0bee48d207d9",
-        "valid": "4b0fc89cda5eaf5c75926e281afb6af99de194a546070d5b81b524ba251f4f3f",
-        "test": "fec3ae7b26804020a9c43c99828441c5e08bb76b23719368a74ad2b09af99100",
-    },
+ENDS = ["subject", "object"]
+SPLITS = ("train", "valid", "test")
+SPLIT_TABLES, MIXED_TABLES = ("nltcs", "plants", "dna"), ("bfi", "Chile", "survey")
+DATASETS = ("animals", "nations", *SPLIT_TABLES)
+GITHUB = "https://raw.githubusercontent.com"
+SPLITS_URL = f"{GITHUB}/arranger1044/DEBD/master/datasets/{{name}}/{{name}}.{{split}}.data"
+MIXED_URL = f"{GITHUB}/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae/csv"
+ASSETS_URL = f"{GITHUB}/probcomp/hierarchical-irm/master/cxx/assets/{{name}}.unary.obs"
+# SHA256 of the files at commit b846860 (animals, nations) and 8509086 (splits) of the repositories.
+HASHES = {
+    "animals.unary.obs": "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c",
+    "nations.unary.obs": "f381229557c8a78601075241d9cdebece7261576f79b63bdfaa6d07f12306d98",
+    "nltcs.train.data": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
+    "nltcs.valid.data": "93bbbf5c6febdc9bc6e5b5bfab636f4dc0685ab2896d24b23dd267794c3bfcf6",
+    "nltcs.test.data": "f9ffa6b74b27dc03bee3203d157ee31079e80b13be40d0c0093d635c25aed523",
+    "plants.train.data": "1fb1219ff94068d12a563f9e81f8889a1885f41e867884cff608669300c6848f",
+    "plants.valid.data": "47834ed318b2d74f48e4b083226ef47fd446d41986012ceae19d230574821b34",
+    "plants.test.data": "95f53c033cd1d86467aec2610dc5bfe014534206c2da4919f73bcab246ab8755",
+    "dna.train.data": "bb8de0ca4b6ad9b610036b7a302962ebecd4b504354b14c02c7d0bee48d207d9",
+    "dna.valid.data": "4b0fc89cda5eaf5c75926e281afb6af99de194a546070d5b81b524ba251f4f3f",
+    "dna.test.data": "fec3ae7b26804020a9c43c99828441c5e08bb76b23719368a74ad2b09af99100",
+    "bfi.csv": "68ae71a96c2157b0c49b8d8f8ccaee1292f5e92adce9a3f202fdc7efac883dc9",
+    "Chile.csv": "2f825754d58d18414f97ba8190c37b3bd9d2de1983d04bfa106e03327abd7e70",
+    "survey.csv": "83a07639ec2bf521cf67c6b377cb6f77eb9467b15969356db44466476a09f766",
 }
-MIXED_URL = "https://raw.githubusercontent.com/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae/csv/{path}.csv"
-MIXED_TABLES = {
-    "bfi": ("psych/bfi", "68ae71a96c2157b0c49b8d8f8ccaee1292f5e92adce9a3f202fdc7efac883dc9"),
-    "Chile": ("carData/Chile", "2f825754d58d18414f97ba8190c37b3bd9d2de1983d04bfa106e03327abd7e70"),
-    "survey": ("MASS/survey", "83a07639ec2bf521cf67c6b377cb6f77eb9467b15969356db44466476a09f766"),
-}
-"""Path and SHA256 of tables with text, numbers and missing values, of R packages."""
-DATASETS = ("animals", "nations", *SPLITS_HASHES)
 
 
-@dataclass(frozen=True)
-class Animals:
-    """The Animals dataset: 50 animals and 85 attributes.
-
-    Attributes
-    ----------
-    frame : polars.DataFrame (50, 85)
-        One 0/1 column per attribute, in alphabetical order.
-    names : tuple of str
-        The animals, one per row, in alphabetical order.
-    """
+class Animals(NamedTuple):
+    """The Animals dataset: 50 animals and 85 attributes."""
 
     frame: pl.DataFrame
+    """(50, 85): one 0/1 column per attribute, in alphabetical order."""
     names: tuple[str, ...]
+    """The animals, one per row, in alphabetical order."""
+
+
+class Splits(NamedTuple):
+    """A table of 0/1 columns with a fixed split: arrays (rows, columns) of int8."""
+
+    train: Array
+    valid: Array
+    test: Array
 
 
 @dataclass(frozen=True)
 class Nations:
-    """The Nations dataset: 14 nations, their attributes, and the relations between them.
-
-    Attributes
-    ----------
-    nations : polars.DataFrame (14, 112)
-        The key ``nation``, and one 0/1 column per attribute; null where it is unknown.
-    relations : polars.DataFrame (182, 58)
-        ``subject`` and ``object``, two different nations, and one 0/1 column per relation; null where it is unknown.
-    """
+    """The Nations dataset: 14 nations, their attributes, and the relations between them."""
 
     nations: pl.DataFrame
+    """(14, 112): the key ``nation``, and one 0/1 column per attribute; null where it is unknown."""
     relations: pl.DataFrame
+    """(182, 58): ``subject`` and ``object``, two different nations, and one 0/1 column per relation; null where it is
+    unknown."""
 
     def open_world(self) -> Relational:
         """Return the tables ``nation`` and ``pair`` of 182 ordered pairs, where unknown cells are missing."""
@@ -104,20 +90,6 @@ class Nations:
 def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
     links = {end: ("pair", end, "nation") for end in ENDS}
     return Relational({"nation": nations, "pair": pairs}, keys={"nation": "nation"}, links=links)
-
-
-@dataclass(frozen=True)
-class Splits:
-    """A table of 0/1 columns with a fixed split.
-
-    Attributes
-    ----------
-    train, valid, test : array (rows, columns) of int8
-    """
-
-    train: Array
-    valid: Array
-    test: Array
 
 
 @overload
@@ -151,22 +123,20 @@ def load_dataset(name: str) -> Animals | Nations | Splits:
     """
     if name not in DATASETS:
         raise DataError(f"no dataset called {name!r}; choose from {', '.join(DATASETS)}")
+    if name in SPLIT_TABLES:
+        urls = {f"debd/{name}/{split}.csv": SPLITS_URL.format(name=name, split=split) for split in SPLITS}
+        return Splits(*(_read_bits(_local_file(path) or _download(url)) for path, url in urls.items()))
+    table, relations = _local_file(f"{name}.csv"), _local_file("nations_relations.csv")
+    if table is None or (name == "nations" and relations is None):
+        path = _download(ASSETS_URL.format(name=name))
+        unary, binary = _read_lines(path)
+        tables = [(path, unary.rename({"subject": name[:-1]})), (path, binary)]
+    else:
+        tables = [(path, pl.read_csv(path)) for path in (table, relations) if path is not None]
+    flags = _flags(*tables[0], name[:-1])
     if name == "animals":
-        local = _local_file("animals.csv")
-        if local is not None:
-            return _parse(_read_animals_table, local)
-        return _parse(_read_animals_lines, _download(ANIMALS_URL, ANIMALS_HASH))
-    if name == "nations":
-        local, relations = _local_file("nations.csv"), _local_file("nations_relations.csv")
-        if local is not None and relations is not None:
-            return Nations(_parse(_read_flags, local, "nation"), _parse(_read_flags, relations, *ENDS))
-        return _parse(_read_nations_lines, _download(NATIONS_URL, NATIONS_HASH))
-    splits = {}
-    for split in SPLITS:
-        local = _local_file(f"debd/{name}/{split}.csv")
-        known_hash, url = SPLITS_HASHES[name][split], SPLITS_URL.format(name=name, split=split)
-        splits[split] = _parse(_read_bits, local or _download(url, known_hash))
-    return Splits(**splits)
+        return Animals(flags.drop("animal"), tuple(flags["animal"]))
+    return Nations(flags, _flags(*tables[1], *ENDS))
 
 
 def load_mixed(name: str) -> pl.DataFrame:
@@ -183,12 +153,8 @@ def load_mixed(name: str) -> pl.DataFrame:
     """
     if name not in MIXED_TABLES:
         raise DataError(f"no table called {name!r}; choose from {', '.join(MIXED_TABLES)}")
-    path, known_hash = MIXED_TABLES[name]
-    local = _local_file(f"mixed/{name}.csv")
-    return _parse(_read_mixed, local or _download(MIXED_URL.format(path=path), known_hash))
-
-
-def _read_mixed(path: Path) -> pl.DataFrame:
+    package = {"bfi": "psych", "Chile": "carData", "survey": "MASS"}[name]
+    path = _local_file(f"mixed/{name}.csv") or _download(f"{MIXED_URL}/{package}/{name}.csv")
     return pl.read_csv(path, null_values=["NA", ""]).drop("rownames", strict=False)
 
 
@@ -214,70 +180,41 @@ def _local_file(path: str) -> Path | None:
     return folder / path if folder is not None and (folder / path).is_file() else None
 
 
-def _download(url: str, known_hash: str) -> Path:
+def _download(url: str) -> Path:
     import pooch
 
+    name = url.rsplit("/", 1)[-1]  # by default pooch adds a hash of the URL
     try:
-        # Keep the file name: by default pooch adds a hash of the URL.
-        name = url.rsplit("/", 1)[-1]
-        path = pooch.retrieve(url, f"sha256:{known_hash}", fname=name, path=pooch.os_cache("sparsefield"))
+        return Path(pooch.retrieve(url, f"sha256:{HASHES[name]}", fname=name, path=pooch.os_cache("sparsefield")))
     except OSError as error:
         raise DataError(f"{url} cannot be reached; {_REMEDY}") from error
     except ValueError as error:  # raised by pooch for a wrong checksum
         raise DataError(f"the file at {url} is not the expected one, its checksum differs; {_REMEDY}") from error
-    return Path(path)
-
-
-def _parse(read: Callable[..., Any], path: Path, *keys: str) -> Any:
-    try:
-        return read(path, *keys)
-    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"'{path}' does not have the expected contents: {error}") from error
 
 
 def _read_bits(path: Path) -> Array:
     bits = np.loadtxt(path, delimiter=",", dtype=np.int8, ndmin=2)
     if bits.size == 0 or np.setdiff1d(bits, [0, 1]).size:
-        raise ValueError("cells other than 0 and 1, or none at all")
+        raise DataError(f"'{path}' has cells other than 0 and 1, or none at all")
     return bits
 
 
-def _read_animals_table(path: Path) -> Animals:
-    return _animals(pl.read_csv(path))
-
-
-def _read_animals_lines(path: Path) -> Animals:
-    """Read lines ``value,attribute,animal``, one per cell."""
-    schema = {"value": pl.Int8, "attribute": pl.String, "animal": pl.String}
-    lines = pl.read_csv(path, has_header=False, schema=schema)
-    return _animals(lines.pivot("attribute", index="animal", values="value"))
-
-
-def _animals(table: pl.DataFrame) -> Animals:
-    flags = _flags(table, "animal")
-    return Animals(frame=flags.drop("animal"), names=tuple(flags["animal"]))
-
-
-def _read_flags(path: Path, *keys: str) -> pl.DataFrame:
-    return _flags(pl.read_csv(path), *keys)
-
-
-def _flags(table: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def _flags(path: Path, table: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Return 0/1 columns sorted by name, and rows sorted by key."""
     names = sorted(name for name in table.columns if name not in keys)
     flags = table.sort(keys).select(*keys, *(pl.col(name).cast(pl.Int8) for name in names))
     if any(not flags[name].drop_nulls().is_in([0, 1]).all() for name in names):
-        raise ValueError("cells other than 0 and 1")
+        raise DataError(f"'{path}' has cells other than 0 and 1")
     return flags
 
 
-def _read_nations_lines(path: Path) -> Nations:
-    """Read lines ``value,attribute,nation`` and ``value,relation,nation,nation``, one per known cell."""
+def _read_lines(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return tables of lines ``value,attribute,entity`` and ``value,relation,subject,object``, one per known cell."""
     words = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line]
-    schema = {"value": pl.Int8, "name": pl.String, "subject": pl.String, "object": pl.String}
     rows = [(int(value), name, *ends, None)[:4] for value, name, *ends in words]
-    lines = pl.DataFrame(rows, schema=schema, orient="row")
+    lines = pl.DataFrame(rows, schema=["value", "name", *ENDS], orient="row")
     unary, binary = lines.filter(pl.col("object").is_null()), lines.filter(pl.col("object").is_not_null())
-    nations = unary.drop("object").pivot("name", index="subject", values="value").rename({"subject": "nation"})
-    relations = binary.pivot("name", index=ENDS, values="value")
-    return Nations(_flags(nations, "nation"), _flags(relations, *ENDS))
+    return (
+        unary.drop("object").pivot("name", index="subject", values="value"),
+        binary.pivot("name", index=ENDS, values="value"),
+    )

@@ -1,9 +1,10 @@
-"""This module makes the synthetic networks of the paper (section 4.1): random fields with known weights."""
+"""Synthetic networks of the paper (section 4.1): random fields with known weights, and rows drawn from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class SyntheticField:
-    """A synthetic field holds a random field with known weights, and rows sampled from it.
+    """A random field with known weights, and rows sampled from it.
 
     Attributes
     ----------
@@ -55,7 +56,6 @@ def make_markov_field(
     chains: int = 1,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> SyntheticField:
     """Make a random field and sample rows from it by Gibbs sampling.
 
@@ -84,8 +84,6 @@ def make_markov_field(
         The same seed gives the same field and the same rows.
     n_jobs : int or None
         Number of threads; it does not affect the rows.
-    progress : callable, optional
-        Called with the number of sweeps done and the total.
 
     Returns
     -------
@@ -97,14 +95,20 @@ def make_markov_field(
     >>> made.samples.shape, len(made.edges)
     ((50, 10), 8)
     """
-    if nodes < 1 or rows < 1:
-        raise ValueError(f"nodes and rows must be at least 1, got {nodes} and {rows}.")
-    if burn_in < 1:
-        raise ValueError(f"burn_in must be at least 1, got {burn_in}.")
-    widths = _state_counts(states, nodes) - 1
+    counts = np.asarray(states)
     neighbors = min(5.0, nodes - 1.0) if neighbors is None else neighbors
-    if not 0.0 <= neighbors <= max(nodes - 1, 0):
-        raise ValueError(f"neighbors must be between 0 and {nodes - 1}, got {neighbors}.")
+    checks = {
+        f"nodes and rows must be at least 1, got {nodes} and {rows}.": min(nodes, rows) >= 1,
+        f"burn_in must be at least 1, got {burn_in}.": burn_in >= 1,
+        f"states must be an integer of at least 2, or {nodes} of them, one for each node; got {states!r}.": (
+            counts.dtype.kind in "iu" and counts.shape in ((), (nodes,)) and counts.min() >= 2
+        ),
+        f"neighbors must be between 0 and {nodes - 1}, got {neighbors}.": 0.0 <= neighbors <= max(nodes - 1, 0),
+    }
+    problems = [message for message, holds in checks.items() if not holds]
+    if problems:
+        raise ValueError(" ".join(problems))
+    widths = np.broadcast_to(counts.astype(np.int64), (nodes,)) - 1
     shape, chain = np.random.SeedSequence(seed).spawn(2)
     rng = np.random.default_rng(shape)
     first, second = np.triu_indices(nodes, k=1)
@@ -112,51 +116,28 @@ def make_markov_field(
     ends = np.column_stack([first[chosen], second[chosen]])
 
     schema = Schema.uniform({f"x{k}": range(width + 1) for k, width in enumerate(widths.tolist())})
-    pairs = _state_pairs(ends, widths, schema.offsets)
+    columns = [range(first, first + width) for first, width in zip(schema.offsets.tolist(), widths, strict=False)]
+    listed = sorted(pair for a, b in ends.tolist() for pair in product(columns[a], columns[b]))
+    pairs = np.array(listed, dtype=np.int64).reshape(-1, 2)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
     if isinstance(biases, str) and biases == "balanced":
-        drawn = -_mean_edge_effect(pairs, strengths, schema)
+        # The mean contribution of edges to the logit of a state, for neighbors in uniform states, is canceled.
+        share = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        drawn = -np.bincount(both[:, 0], np.tile(strengths, 2) * share[both[:, 1]], schema.n_target_columns)
     else:
         drawn = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_target_columns)
     field = MarkovField.from_field(Field(Layout.single(schema), drawn, pairs, strengths), n_jobs=n_jobs)
     draw_seed = int(chain.generate_state(1)[0])
-    samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
+    samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed)
     return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
-
-
-def _state_counts(states: int | Sequence[int], nodes: int) -> Array:
-    """Return the number of states (nodes,) of each node."""
-    counts = np.asarray(states)
-    if counts.dtype.kind not in "iu" or counts.shape not in ((), (nodes,)):
-        raise ValueError(f"states must be an integer, or {nodes} integers, one for each node; got {states!r}.")
-    if counts.min() < 2:
-        raise ValueError(f"states must be at least 2, got {int(counts.min())}.")
-    return np.broadcast_to(counts.astype(np.int64), (nodes,))
 
 
 def _bounds(name: str, bounds: Any, other: str = "") -> Bounds:
     try:
         low, high = map(float, bounds)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {other}a pair of numbers, got {bounds!r}.") from None
+        low, high = np.inf, -np.inf
     if not -np.inf < low <= high < np.inf:
         raise ValueError(f"{name} must be {other}a pair of finite numbers, the smaller first; got {bounds!r}.")
     return low, high
-
-
-def _state_pairs(ends: Array, widths: Array, offsets: Array) -> Array:
-    """Return every pair of states (features, 2) of the two nodes of each edge, in ascending order."""
-    left, right = ends.T
-    counts = widths[left] * widths[right]
-    edge = np.repeat(np.arange(len(ends)), counts)
-    index = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts)
-    a, b = np.divmod(index, widths[right][edge])
-    pairs = np.column_stack([offsets[left][edge] + a, offsets[right][edge] + b]).astype(np.int64)
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-
-
-def _mean_edge_effect(pairs: Array, strengths: Array, schema: Schema) -> Array:
-    """Return the mean contribution (states,) of edges to the logit of a state, for neighbors in uniform states."""
-    probability = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    return np.bincount(both[:, 0], np.tile(strengths, 2) * probability[both[:, 1]], schema.n_target_columns)
