@@ -30,7 +30,6 @@ from benchmarks.scale import default_l1
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.compute import Threads
 from sparsefield.data import (
-    BinarySchema,
     DenseDataset,
     SparseTable,
     as_source,
@@ -350,7 +349,7 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     source = as_source(data.matrix)
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
-    if table is None or not isinstance(schema, BinarySchema):
+    if table is None or not schema.is_binary:
         raise ValueError(f"{on:g} cells on in a row of {columns:,} columns are too many for a sparse table.")
     place = schema.column_of_input
     kept = (place[data.pairs] >= 0).all(axis=1)

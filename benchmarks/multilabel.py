@@ -22,7 +22,7 @@ from benchmarks.measure import Report
 from sparsefield.analysis.metrics import score_labels
 from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
-from sparsefield.data import CovariateMatrix, CovariateSchema, as_source, compile_table
+from sparsefield.data import CovariateMatrix, as_source, compile_table
 from sparsefield.estimators import CRFClassifier
 from sparsefield.inference.map_inference import complete
 from sparsefield.model import condition_on_covariates
@@ -131,7 +131,6 @@ def joint_log_likelihood(model: CRFClassifier, texts: LabeledTexts) -> float:
     difference of their logits.
     """
     schema = model.field_.schema
-    assert isinstance(schema, CovariateSchema)
     rows = replace(as_source(texts.Y), names=schema.labels.order)
     truth = compile_table(rows, schema.labels)
     missing = compile_table(replace(rows, names=()), schema.labels, absent_targets=True)

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.coding import ColumnClass
-from sparsefield.data.grouped_schema import GroupedSchema
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 
@@ -351,9 +350,7 @@ def column_directions(schema: Schema) -> Array:
     scores, alone = np.isin(classes, SCORES), widths[variable_of] == 1
     found[~scores & ~alone, 0] = 0.0
     found[scores, 2] = 0.0
-    if isinstance(schema, GroupedSchema):  # 0/1 columns and numbers, which have no levels
-        return found
-    for k, variable in enumerate(schema.variables):
+    for k, variable in enumerate(schema.described):  # plain columns have no levels
         own = slice(schema.offsets[k], schema.offsets[k + 1])
         if variable.has_reference and variable.width == 1:
             found[own, 0] = -1.0 if _is_lower(variable) else 1.0

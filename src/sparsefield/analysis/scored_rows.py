@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis import calibration
 from sparsefield.analysis.calibration import ColumnScore
 from sparsefield.data import (
-    BinarySchema,
-    CovariateSchema,
     DenseDataset,
     JoinedColumns,
     Relational,
@@ -78,7 +76,7 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
     if isinstance(data, Relational):
         raise DataError(f"The data are linked tables, but a {type(estimator).__name__} is over one table.")
     schema = estimator.field_.schema
-    if isinstance(schema, CovariateSchema):
+    if schema.has_sparse_covariates:
         raise DataError("The field was learned from a sparse matrix, which has no label columns: leave the table out.")
     source = learned_source(estimator, data, "data")
     most = max(1, MOST_CELLS // max(schema.n_columns, 1))
@@ -99,8 +97,7 @@ def _has_value(source: Source | JoinedColumns, names: Iterable[str]) -> dict[str
 def _numbers(source: Source | JoinedColumns, schema: Schema) -> dict[str, np.ndarray]:
     """Return {numeric target: (rows,) numbers, NaN where one is missing}."""
     found = {}
-    # A schema of a million binary columns keeps no list of variables.
-    for variable in () if isinstance(schema, BinarySchema) else schema.targets:
+    for variable in schema.described:  # plain columns are no numeric targets
         if variable.numeric and variable.role == "target":
             column = source.column(variable.name)
             found[variable.name] = np.full(source.n_rows, np.nan)

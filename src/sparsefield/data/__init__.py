@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from sparsefield.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
     from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock
     from sparsefield.data.coding import Coding, ColumnClass
     from sparsefield.data.covariate_dataset import CovariateDataset
     from sparsefield.data.covariate_matrix import CovariateMatrix, CovariateWeights, read_covariates
-    from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
     from sparsefield.data.dataset import (
         Dataset,
         DenseDataset,
@@ -36,16 +34,12 @@ if TYPE_CHECKING:
 __all__ = [
     "NEIGHBOR_COUNT",
     "Arcs",
-    "BinarySchema",
-    "BinaryVariables",
     "Block",
     "CandidateBlock",
     "Coding",
     "ColumnClass",
-    "CovariateColumns",
     "CovariateDataset",
     "CovariateMatrix",
-    "CovariateSchema",
     "CovariateWeights",
     "Dataset",
     "DenseDataset",
@@ -90,7 +84,6 @@ __getattr__ = lazy_names(
         "coding": ["Coding", "ColumnClass"],
         "covariate_dataset": ["CovariateDataset"],
         "covariate_matrix": ["CovariateMatrix", "CovariateWeights", "read_covariates"],
-        "covariate_schema": ["CovariateColumns", "CovariateSchema"],
         "dataset": [
             "Dataset",
             "DenseDataset",
@@ -105,7 +98,6 @@ __getattr__ = lazy_names(
         "layout": ["Arcs", "Layout"],
         "links": ["ForeignKey", "OffsetLink", "Template"],
         "relational": ["Relational"],
-        "binary_schema": ["BinarySchema", "BinaryVariables"],
         "schema": ["Label", "Schema", "Variable"],
         "schema_learning": ["learn_schema", "warn_incomplete_covariates"],
         "sparse_table": ["SparseBlock", "SparseTable", "compile_sparse"],

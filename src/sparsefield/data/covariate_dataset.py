@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield.data.covariate_matrix import CovariateMatrix
-from sparsefield.data.covariate_schema import CovariateSchema
 from sparsefield.data.layout import Layout
+from sparsefield.data.schema import Schema
 from sparsefield.data.table import Table, combine_digests, rebuild_table
 
 
@@ -25,13 +25,13 @@ class CovariateDataset:
     has_missing: bool = field(default=False, init=False, repr=False)
 
     layout: Layout
-    """Of a `CovariateSchema`."""
+    """Of a schema with sparse covariates."""
     labels: Table
     """The labels alone."""
     covariates: CovariateMatrix
 
     @classmethod
-    def of(cls, schema: CovariateSchema, labels: Table, covariates: CovariateMatrix) -> CovariateDataset:
+    def of(cls, schema: Schema, labels: Table, covariates: CovariateMatrix) -> CovariateDataset:
         """Return the dataset of labels, compiled with ``schema.labels``, and covariates."""
         return cls(Layout.single(schema), labels, covariates)
 
@@ -73,7 +73,6 @@ class CovariateDataset:
         return engine.distribute([block if convert is None else convert(block, 0)[0] for block in self.labels.blocks])
 
     def update_digest(self, digest: Any) -> None:
-        digest.update("\n".join(self.layout.schemas[0].order).encode())
         digest.update(combine_digests(block.digest() for block in self.labels.blocks).encode())
         digest.update(self.covariates.digest())
 

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.covariate_dataset import CovariateDataset
 from sparsefield.data.layout import Layout
@@ -259,13 +258,7 @@ class SparseDataset:
         return engine.distribute([block if convert is None else convert(block, 0)[0] for block in self.table.blocks])
 
     def update_digest(self, digest: Any) -> None:
-        # The repr of a schema of many columns leaves out their names.
-        table = self.table
-        if isinstance(table.schema, BinarySchema):
-            digest.update("\n".join(table.schema.order).encode())
-            for part in table.schema.variable_groups:
-                digest.update("\n".join(part.names).encode())
-        digest.update(combine_digests(block.digest() for block in table.blocks).encode())
+        digest.update(combine_digests(block.digest() for block in self.table.blocks).encode())
 
     @property
     def row_weights(self) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""This module defines variables with their states and roles, and their flat numbering."""
+"""Variables with their states and roles, and their flat numbering: the schema of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
@@ -242,21 +242,60 @@ class Variable:
         return (f"up to {shown[0]}", *between, f"over {shown[-1]}")
 
 
-@dataclass(frozen=True)
+class LazyVariables(Sequence[Variable]):
+    """Some variables of a schema, each made when it is asked for."""
+
+    def __init__(self, schema: Schema, numbers: range) -> None:
+        self._schema, self._numbers = schema, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Variable: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyVariables: ...
+    def __getitem__(self, index: int | slice) -> Variable | LazyVariables:
+        if isinstance(index, slice):
+            return LazyVariables(self._schema, self._numbers[index])
+        return self._schema.variable(self._numbers[index])
+
+
+@dataclass(frozen=True, eq=False)
 class Schema:
     """All variables, targets first: target states are numbered 0 .. n_target_columns - 1, and observed columns follow.
 
     Latent variables are the last targets: they are predicted like missing cells.
+
+    Columns that may number millions are *plain*: arrays describe them, and a `Variable` is made of one when it is asked
+    for. They are either all columns of a 0/1 matrix, or sparse covariates, observed numbers whose values are used as
+    they are; described variables, which are targets then, come first.
     """
 
-    variables: tuple[Variable, ...]
+    described: tuple[Variable, ...]
     order: tuple[str, ...]
     """Column names in the order of the input, then the names of latent variables."""
+    plain_names: tuple[str, ...] = ()
+    n_plain_targets: int = 0
+    """How many plain columns are targets; those come first."""
+    shares: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """Weighted share of training rows in which each plain column is 1, (plain columns,)."""
+    has_zero: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    """Whether 0 occurs in each plain column, bool, (plain columns,); neither 0 nor 1 do in covariates."""
+    has_one: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is pickled: no computed arrays, since kernels are compiled anew if these are read-only later."""
-        members = {name: value for kind in type(self).__mro__ for name, value in vars(kind).items()}
-        return {k: v for k, v in vars(self).items() if not isinstance(members.get(k), cached_property)}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        pairs = [(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)]
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
+
+    def __hash__(self) -> int:
+        return hash(self.order)
 
     @classmethod
     def uniform(cls, states: Mapping[str, Sequence[Label]]) -> Schema:
@@ -264,59 +303,115 @@ class Schema:
         variables = [Variable(name, "target", tuple(s), 0, (1.0 / len(s),) * len(s)) for name, s in states.items()]
         return cls(tuple(variables), tuple(states))
 
+    def with_covariates(self, names: tuple[str, ...]) -> Schema:
+        """Return the schema of these variables, all of them targets, given sparse covariates."""
+        none = np.zeros(len(names), dtype=bool)
+        return Schema(self.described, (*self.order, *names), names, 0, np.zeros(len(names)), none, none)
+
+    @cached_property
+    def labels(self) -> Schema:
+        """The schema without sparse covariates."""
+        return Schema(self.described, self.order[: len(self.described)]) if self.has_sparse_covariates else self
+
+    @property
+    def has_sparse_covariates(self) -> bool:
+        return bool(self.described) and bool(self.plain_names)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether all columns are plain 0/1 columns."""
+        return bool(self.plain_names) and not self.described
+
+    def variable(self, number: int) -> Variable:
+        """Return a variable by its number."""
+        k = number - len(self.described)
+        if k < 0:
+            return self.described[number]
+        if self.has_sparse_covariates:
+            return Variable(self.plain_names[k], "observed", kind="numeric")
+        share, occurs = float(self.shares[k]), (self.has_zero[k], self.has_one[k])
+        states = tuple(state for state in (0, 1) if occurs[state])
+        frequencies = tuple((1.0 - share, share)[state] for state in states)
+        return Variable(
+            self.plain_names[k], "target" if k < self.n_plain_targets else "observed", states, 0, frequencies
+        )
+
     @property
     def n_variables(self) -> int:
-        return len(self.variables)
+        return len(self.described) + len(self.plain_names)
 
     @cached_property
+    def n_targets(self) -> int:
+        """Number of variables that are predicted, latent ones included."""
+        return sum(v.role != "observed" for v in self.described) + self.n_plain_targets
+
+    @cached_property
+    def n_latent(self) -> int:
+        return sum(v.role == "latent" for v in self.described)
+
+    @property
+    def variables(self) -> Sequence[Variable]:
+        return self._variables(0, self.n_variables)
+
+    @property
     def targets(self) -> Sequence[Variable]:
         """Variables that are predicted, including latent ones."""
-        return tuple(v for v in self.variables if v.role != "observed")
+        return self._variables(0, self.n_targets)
 
-    @cached_property
+    @property
+    def observed(self) -> Sequence[Variable]:
+        return self._variables(self.n_targets, self.n_variables)
+
+    @property
     def latent(self) -> Sequence[Variable]:
         """Variables without a column in the input."""
-        return tuple(v for v in self.variables if v.role == "latent")
+        return self._variables(self.n_targets - self.n_latent, self.n_targets)
+
+    def _variables(self, start: int, stop: int) -> Sequence[Variable]:
+        return LazyVariables(self, range(start, stop)) if self.plain_names else self.described[start:stop]
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all variables, in the order of their numbers."""
+        return (*(variable.name for variable in self.described), *self.plain_names)
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """Names of the input columns."""
-        latent = {variable.name for variable in self.latent}
-        return tuple(name for name in self.order if name not in latent)
-
-    @cached_property
-    def observed(self) -> Sequence[Variable]:
-        return tuple(v for v in self.variables if v.role == "observed")
+        return self.order[: len(self.order) - self.n_latent]
 
     def without_latent(self) -> Schema:
         """Return the schema of the input columns."""
-        return Schema(tuple(v for v in self.variables if v.role != "latent"), self.input_names) if self.latent else self
+        if not self.n_latent:
+            return self
+        return Schema(tuple(v for v in self.described if v.role != "latent"), self.input_names)
 
     def with_reference(self) -> Schema:
         """Return the schema in which nominal variables have a reference state; itself if all of them have one."""
-        if not any(v.symmetric for v in self.variables):
+        if not any(v.symmetric for v in self.described):
             return self
-        return Schema(tuple(replace(v, symmetric=False) for v in self.variables), self.order)
+        return replace(self, described=tuple(replace(v, symmetric=False) for v in self.described))
 
     @cached_property
     def widths(self) -> np.ndarray:
         """Number of columns of each variable in the flat numbering, (variables,)."""
-        return np.array([v.width for v in self.variables], dtype=np.int64)
+        plain = (self.has_zero == self.has_one).astype(np.int64)  # a constant column has none
+        return np.concatenate([np.array([v.width for v in self.described], dtype=np.int64), plain])
 
     @cached_property
     def offsets(self) -> np.ndarray:
         """Variable v has the columns offsets[v]:offsets[v + 1] of the flat numbering, (variables + 1,)."""
         return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
 
-    @cached_property
+    @property
     def target_offsets(self) -> np.ndarray:
         """`offsets` of the targets, (targets + 1,)."""
-        return self.offsets[: len(self.targets) + 1]
+        return self.offsets[: self.n_targets + 1]
 
     @property
     def n_target_columns(self) -> int:
         """Number of target states with a bias."""
-        return int(self.target_offsets[-1])
+        return int(self.offsets[self.n_targets])
 
     @property
     def n_columns(self) -> int:
@@ -329,26 +424,41 @@ class Schema:
 
     @cached_property
     def index_of_name(self) -> dict[str, int]:
-        return {v.name: k for k, v in enumerate(self.variables)}
+        return {name: k for k, name in enumerate(self.names)}
+
+    @cached_property
+    def column_of_input(self) -> np.ndarray:
+        """Number of the column of each 0/1 input column in the flat numbering, -1 for constant ones."""
+        number = np.where(self.widths > 0, self.offsets[:-1], -1)
+        if self.n_targets == self.n_variables:
+            return number
+        return number[[self.index_of_name[name] for name in self.order]]
 
     def column_name(self, column: int) -> tuple[str, Label | None]:
         """Return (variable, state) of a column of the flat numbering; the state of a numeric column is None."""
-        return self.column_names[column]
+        k = int(self.variable_of_column[column])
+        if k >= len(self.described):
+            return self.plain_names[k - len(self.described)], None if self.has_sparse_covariates else 1
+        return self.described[k].name, self.described[k].column_labels[column - int(self.offsets[k])]
 
-    @cached_property
+    @property
     def column_names(self) -> tuple[tuple[str, Label | None], ...]:
-        return tuple((variable.name, label) for variable in self.variables for label in variable.column_labels)
+        return tuple(self.column_name(column) for column in range(self.n_columns))
 
     @cached_property
     def target_labels(self) -> tuple[Label, ...]:
         """Labels that occur among the target states, possibly more than once."""
-        return tuple(label for _, label in self.column_names[: self.n_target_columns] if label is not None)
+        found = [
+            label for v in self.described if v.role != "observed" for label in v.column_labels if label is not None
+        ]
+        return tuple(found) if self.described or not self.n_target_columns else (1,)
 
     @cached_property
     def column_classes(self) -> np.ndarray:
         """The `ColumnClass` of each column, int8, (columns,)."""
-        parts = [np.empty(0, dtype=np.int8), *(v.column_classes.astype(np.int8) for v in self.variables)]
-        return np.concatenate(parts)
+        count = self.n_columns - int(self.offsets[len(self.described)])
+        plain = np.full(count, ColumnClass.OBSERVED_SCORE if self.has_sparse_covariates else ColumnClass.PLAIN)
+        return np.concatenate([*(v.column_classes for v in self.described), plain]).astype(np.int8)
 
     @cached_property
     def is_score(self) -> np.ndarray:
@@ -358,13 +468,22 @@ class Schema:
     @cached_property
     def coding(self) -> Coding:
         """How the states of the targets are coded, for kernels."""
-        return Coding.of(self.targets)
+        if self.is_binary:
+            return Coding.binary(self.widths[: self.n_targets], self._target_shares)
+        return Coding.of(self.described[: self.n_targets])
+
+    @property
+    def _target_shares(self) -> np.ndarray:
+        """The share of training rows in which each plain target column is 1, (plain target columns,)."""
+        return self.shares[: self.n_plain_targets][self.widths[: self.n_plain_targets] > 0]
 
     @cached_property
     def unseen(self) -> np.ndarray:
         """Whether a target column is the indicator of a state without a training example, (target columns,)."""
+        if self.is_binary:
+            return (self._target_shares == 0.0) | (self._target_shares == 1.0)
         parts = [np.empty(0, dtype=bool)]
-        for variable in self.targets:
+        for variable in self.described[: self.n_targets]:
             absent = variable.code_frequencies == 0.0
             if variable.has_reference:
                 parts.append(absent[1:] | absent[0])
@@ -376,8 +495,10 @@ class Schema:
 
     def initial_biases(self, rare: float) -> np.ndarray:
         """Return the biases of a field without pairs, (target columns,); frequencies below ``rare`` count as that."""
+        if self.is_binary:
+            return np.log(np.maximum(self._target_shares, rare)) - np.log(np.maximum(1.0 - self._target_shares, rare))
         parts = [np.empty(0)]
-        for variable in self.targets:
+        for variable in self.described[: self.n_targets]:
             logs = np.log(np.maximum(variable.code_frequencies, rare))
             if variable.has_reference:
                 parts.append(logs[1:] - logs[0])
@@ -390,9 +511,10 @@ class Schema:
     @property
     def n_candidate_pairs(self) -> int:
         """Number of pairs of columns of two variables, at least one of which is a target."""
-        targets, last = np.zeros((len(self.targets), len(ColumnClass)), dtype=np.int64), self.n_target_columns
-        np.add.at(targets, (self.variable_of_column[:last], self.column_classes[:last]), 1)
-        observed = np.bincount(self.column_classes[last:], minlength=len(ColumnClass))
+        last, n_classes = self.n_target_columns, len(ColumnClass)
+        cells = self.variable_of_column[:last] * n_classes + self.column_classes[:last]
+        targets = np.bincount(cells, minlength=self.n_targets * n_classes).reshape(-1, n_classes)
+        observed = np.bincount(self.column_classes[last:], minlength=n_classes)
         allowed, total = np.isfinite(PENALTY_FACTORS), targets.sum(axis=0)
-        among = (total @ allowed @ total - np.einsum("va,ab,vb->", targets, allowed, targets)) // 2
+        among = (total @ allowed @ total - ((targets @ allowed) * targets).sum()) // 2
         return int(among + total @ allowed @ observed)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import (
     Moments,
     NumberSummary,
@@ -227,7 +226,7 @@ def _refuse_kinds_of_matrix(source: Columns, kinds: Kinds) -> None:
 
 def learn_binary_schema(
     names: tuple[str, ...], observed: Collection[str], offsets: np.ndarray, columns: np.ndarray, weight: Any = None
-) -> BinarySchema:
+) -> Schema:
     """Learn the schema of 0/1 columns from sparse rows with (rows,) weights or None."""
     n_rows = len(offsets) - 1
     counts = np.bincount(columns, minlength=len(names))
@@ -236,12 +235,9 @@ def learn_binary_schema(
     # 1 in all rows with a weight: sums in two orders may differ in their last digits.
     shares[shares > 1.0 - 1e-12] = 1.0
     covariates = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)
-
-    def part(which: np.ndarray, role: Role) -> BinaryVariables:
-        mine = names if which.all() else tuple(names[k] for k in np.flatnonzero(which))
-        return BinaryVariables(mine, shares[which], counts[which] < n_rows, counts[which] > 0, role)
-
-    return BinarySchema(part(~covariates, "target"), part(covariates, "observed"), names)
+    n_targets, order = int(np.count_nonzero(~covariates)), np.argsort(covariates, kind="stable")
+    sorted_names = tuple(names[k] for k in order) if observed else names
+    return Schema((), names, sorted_names, n_targets, shares[order], counts[order] < n_rows, counts[order] > 0)
 
 
 def make_categorical(

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
 from sparsefield.data.schema import Schema
@@ -120,7 +119,7 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     if not isinstance(source, Source) or source.kind != "sparse":
         return _from_columns(source, schema, weight)
     matrix = source.native
-    if not isinstance(schema, BinarySchema) or not _is_sparse(matrix.nnz, schema, source.n_rows):
+    if not schema.is_binary or not _is_sparse(matrix.nnz, schema, source.n_rows):
         return None
     refuse_too_large(schema, matrix.nnz)
     return make_sparse_table(schema, matrix.indptr, matrix.indices, weight)
@@ -204,9 +203,7 @@ def refuse_large_fit(X: Any, what: str) -> None:
     refuse_beyond_available(needed, f"{what}: {named}")
 
 
-def make_sparse_table(
-    schema: BinarySchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray
-) -> SparseTable:
+def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
     """Return a sparse table from rows of 0/1 input columns; columns that are constant in training are left out."""
     number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
@@ -223,13 +220,12 @@ def make_sparse_table(
     return SparseTable(schema, kept.astype(np.int64), renumbered, weight)
 
 
-def _warn_unknown_values(schema: BinarySchema, columns: np.ndarray) -> None:
+def _warn_unknown_values(schema: Schema, columns: np.ndarray) -> None:
     """Warn about cells that are 1 in columns that are always 0 in training."""
     if not len(columns):
         return
-    has_one = np.concatenate([part.has_one for part in schema.variable_groups])
     index = schema.index_of_name
-    odd = [c for c in np.unique(columns).tolist() if not has_one[index[schema.order[c]]]]
+    odd = [c for c in np.unique(columns).tolist() if not schema.has_one[index[schema.order[c]]]]
     if odd:
         warnings.warn(
             f"Column {schema.order[odd[0]]!r} has cell(s) with values that do not occur in training (such as 1); they "

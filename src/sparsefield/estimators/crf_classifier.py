@@ -13,10 +13,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import (
-    CovariateColumns,
     CovariateDataset,
     CovariateMatrix,
-    CovariateSchema,
     DenseDataset,
     JoinedColumns,
     LocalDataset,
@@ -162,8 +160,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         table = compile_table(labels, schema, sample_weight=weight)
-        schema = CovariateSchema(schema.targets, CovariateColumns(source.names))
-        return CovariateDataset.of(schema, table, CovariateMatrix.of(source.native))
+        return CovariateDataset.of(schema.with_covariates(source.names), table, CovariateMatrix.of(source.native))
 
     def _with_label_penalty(self, dataset: DatasetT) -> DatasetT:
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
@@ -296,7 +293,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _read(self, X: Any, *, reset: bool = False) -> Source:
         """Return ``X`` as a source; a sparse matrix of real numbers if the field is, or will be, one of covariates."""
-        if not reset and not isinstance(self.field_.schema, CovariateSchema):
+        if not reset and not self.field_.schema.has_sparse_covariates:
             return super()._read(X)
         if not sp.issparse(X):
             source = super()._read(X, reset=reset)
@@ -315,7 +312,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _join_labels(self, source: Source, labels: Source | None) -> _LabelRows:
         schema = self.field_.schema
-        if isinstance(schema, CovariateSchema):
+        if schema.has_sparse_covariates:
             given = replace(source, names=()) if labels is None else labels  # covariates are many
             table = compile_table(given, schema.labels, absent_targets=True)
             conditioned = condition_on_covariates(self.field_, CovariateMatrix.of(source.native), table)
@@ -336,7 +333,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source, schema = read_by_name(self, X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
-        if isinstance(schema, CovariateSchema):
+        if schema.has_sparse_covariates:
             refuse_missing_labels(labels)
             table = compile_table(labels, schema.labels, sample_weight=weight)
             return self._with_label_penalty(CovariateDataset.of(schema, table, CovariateMatrix.of(source.native)))
@@ -361,6 +358,4 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         self._set_outputs(single=extra["single"])
 
     def _input_names(self, schema: Schema) -> Sequence[str]:
-        if isinstance(schema, CovariateSchema):  # which has no list of its variables
-            return schema.covariates.names
-        return [variable.name for variable in schema.observed]
+        return schema.names[schema.n_targets :]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import CovariateMatrix, CovariateSchema, CovariateWeights, DenseDataset, Layout, Schema, Table
-from sparsefield.data.covariate_schema import unscaled_covariate
+from sparsefield.data import CovariateMatrix, CovariateWeights, DenseDataset, Layout, Schema, Table, Variable
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.model.field import Field
 
@@ -19,12 +18,11 @@ def condition_on_covariates(field: Field, covariates: CovariateMatrix, labels: T
 
     Parameters
     ----------
-    field : of a `CovariateSchema`
+    field : of labels given sparse covariates
     covariates : (rows, covariates)
     labels : rows of the labels, compiled with the schema of the labels; missing cells are those to infer
     """
     schema = field.schema
-    assert isinstance(schema, CovariateSchema)
     n = schema.n_target_columns
     among = field.pairs[:, 1] < n
     logits = covariates.logits(covariate_weights(field), n, 0, covariates.n_rows)
@@ -49,7 +47,7 @@ def covariate_weights(field: Field) -> CovariateWeights:
     return CovariateWeights(offsets, state[order].astype(np.int32), field.weights[outside[order]])
 
 
-def _label_schema(schema: CovariateSchema) -> Schema:
+def _label_schema(schema: Schema) -> Schema:
     """Return the labels, and a covariate for each of their columns."""
     taken = set(schema.labels.order)
     names = []
@@ -58,5 +56,5 @@ def _label_schema(schema: CovariateSchema) -> Schema:
         while name in taken:
             name += "'"
         names.append(name)
-    variables = (*schema.targets, *map(unscaled_covariate, names))
+    variables = (*schema.targets, *(Variable(name, "observed", kind="numeric") for name in names))
     return Schema(variables, tuple(variable.name for variable in variables))

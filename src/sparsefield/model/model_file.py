@@ -19,9 +19,7 @@ from safetensors.numpy import save
 
 from sparsefield import config
 from sparsefield.atomic_write import write_atomically
-from sparsefield.data.binary_schema import BinarySchema, BinaryVariables
 from sparsefield.data.column_types import is_column_type
-from sparsefield.data.covariate_schema import CovariateColumns, CovariateSchema
 from sparsefield.data.feature_validity import are_valid_conjunctions, are_valid_pairs
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import Template
@@ -38,7 +36,7 @@ DTYPES = {"BOOL", "U8", "I32", "I64", "F64"}
 MAX_WEIGHT = 1e100
 """The largest weight that is read: sums and squares of weights must be finite."""
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
-"""Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
+"""Arrays of a schema of 0/1 columns besides their names, stored for each table that has one."""
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 Arrays = Mapping[str, np.ndarray]
@@ -217,13 +215,12 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: Mapping[str, A
         arrays["conjunctions"] = np.asarray(field.conjunctions, dtype=np.int64)
         arrays["conjunction_weights"] = np.asarray(field.conjunction_weights, dtype=np.float64)
     for k, schema in enumerate(layout.schemas):
-        if isinstance(schema, BinarySchema):
-            groups = schema.variable_groups
-            arrays[f"names.{k}"] = _as_bytes([*(group.names for group in groups), schema.order])
-            for what in BINARY_ARRAYS:
-                arrays[f"{what}.{k}"] = np.concatenate([getattr(group, what) for group in groups])
-        if isinstance(schema, CovariateSchema):
-            arrays[f"covariates.{k}"] = _as_bytes(schema.covariates.names)
+        if schema.is_binary:
+            names, n_targets = schema.plain_names, schema.n_targets
+            arrays[f"names.{k}"] = _as_bytes([names[:n_targets], names[n_targets:], schema.order])
+            arrays |= {f"{what}.{k}": getattr(schema, what) for what in BINARY_ARRAYS}
+        elif schema.has_sparse_covariates:
+            arrays[f"covariates.{k}"] = _as_bytes(schema.plain_names)
     write_model(path, record, arrays, FORMAT)
 
 
@@ -247,9 +244,9 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
 
 
 def _table_record(name: str, schema: Schema) -> TableRecord:
-    if isinstance(schema, BinarySchema):
+    if schema.is_binary:
         return TableRecord(name, binary=True)
-    labels = schema.labels if isinstance(schema, CovariateSchema) else schema
+    labels = schema.labels
     names = [field.name for field in fields(Variable)]
     variables = tuple(VariableRecord(*(getattr(variable, n) for n in names)) for variable in labels.variables)
     return TableRecord(name, variables, tuple(labels.order), covariates=labels is not schema)
@@ -285,7 +282,8 @@ def _schema(record: TableRecord, arrays: Arrays, table: int) -> Schema:
     for variable in variables:
         _check_variable(variable)
     schema = Schema(variables, record.order)
-    if (*schema.targets, *schema.observed) != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
+    roles = [("target", "latent", "observed").index(variable.role) for variable in variables]
+    if roles != sorted(roles) or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("the columns are not in order")
     _check_latent(schema)
     if not record.covariates:
@@ -293,20 +291,18 @@ def _schema(record: TableRecord, arrays: Arrays, table: int) -> Schema:
     names = _decode(arrays[f"covariates.{table}"], Names)
     if len(schema.observed) or len({*names, *schema.order}) != len(names) + len(schema.order):
         raise ValueError("the covariates are inconsistent")
-    return CovariateSchema(schema.targets, CovariateColumns(names))
+    return schema.with_covariates(names)
 
 
 def _check_latent(schema: Schema) -> None:
-    """Require that latent variables are the last targets and have a limited number of joint states."""
-    latent = tuple(schema.latent)
-    last, names = len(schema.targets) - len(latent), tuple(variable.name for variable in latent)
-    if tuple(schema.targets[last:]) != latent or schema.order[len(schema.order) - len(names) :] != names:
+    """Require that latent variables are the last of the order and have a limited number of joint states."""
+    if schema.order[len(schema.order) - schema.n_latent :] != tuple(variable.name for variable in schema.latent):
         raise ValueError("the latent variables are not in order")
-    if np.prod([float(len(variable.states)) for variable in latent]) > config.MAX_LATENT_STATES:
+    if np.prod([float(len(variable.states)) for variable in schema.latent]) > config.MAX_LATENT_STATES:
         raise ValueError("latent variables have too many joint states")
 
 
-def _binary_schema(targets: Names, observed: Names, order: Names, arrays: Sequence[np.ndarray]) -> BinarySchema:
+def _binary_schema(targets: Names, observed: Names, order: Names, arrays: Sequence[np.ndarray]) -> Schema:
     count, covariates = len(targets) + len(observed), set(observed)
     shares, has_zero, has_one = arrays
     fits = (
@@ -321,12 +317,7 @@ def _binary_schema(targets: Names, observed: Names, order: Names, arrays: Sequen
     )
     if not fits:
         raise ValueError("the 0/1 columns are inconsistent")
-    first, rest = slice(0, len(targets)), slice(len(targets), None)
-    return BinarySchema(
-        BinaryVariables(targets, shares[first], has_zero[first], has_one[first], "target"),
-        BinaryVariables(observed, shares[rest], has_zero[rest], has_one[rest], "observed"),
-        order,
-    )
+    return Schema((), order, (*targets, *observed), len(targets), shares, has_zero, has_one)
 
 
 def _check_variable(variable: Variable) -> None:

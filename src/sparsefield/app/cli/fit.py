@@ -227,10 +227,8 @@ def _describe_fit(
 
 def _describe_options(field: AnyField) -> Iterator[str]:
     """Yield the kinds of the columns, and how l1 was selected."""
-    from sparsefield.data import BinarySchema
-
     record, layout = field.field_.record, field.field_.layout
-    if not all(isinstance(schema, BinarySchema) for schema in layout.schemas):
+    if not all(schema.is_binary for schema in layout.schemas):
         linked = layout.tables != ("",)
         where = "numeric, ordinal and nominal in the schema file" if linked else "--numeric, --ordinal and --nominal"
         yield f"Kinds: {describe_kinds(field.field_)}. Change them with {where}."

@@ -67,10 +67,9 @@ def describe_weights(field: Field) -> str:
     """Return what the weights of a field are relative to; empty where this needs no words."""
     import numpy as np
 
-    from sparsefield.data.binary_schema import BinarySchema
     from sparsefield.data.coding import ColumnClass
 
-    parts, schemas = [], [schema for schema in field.layout.schemas if not isinstance(schema, BinarySchema)]
+    parts, schemas = [], [schema for schema in field.layout.schemas if not schema.is_binary]
     coded = [variable for schema in schemas for variable in schema.variables if variable.has_reference]
     if any(len(variable.states) > 2 for variable in coded):
         parts.append("weights are relative to the reference states: 0, or the most frequent state")
@@ -91,11 +90,9 @@ def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
     >>> describe_kinds(make_markov_field(3, 1, burn_in=1).field.field_)
     '3 nominal (x0, x1, x2)'
     """
-    from sparsefield.data.binary_schema import BinarySchema
-
     names: dict[str, list[str]] = {}
     for table, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
-        if isinstance(schema, BinarySchema):  # which has no list of its variables
+        if schema.is_binary:  # which has no list of its variables
             names.setdefault("nominal", []).extend(f"{table}.{name}" if table else name for name in schema.order)
             continue
         for variable in schema.variables:

@@ -9,7 +9,6 @@ from typing import Any
 
 from sparsefield.app.pages.fit_summary import source_words
 from sparsefield.app.tables.read_options import Source, source_of
-from sparsefield.data.binary_schema import BinarySchema
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.options import as_expression, changed_fields
@@ -102,7 +101,7 @@ def _kinds(estimator: FieldEstimator) -> dict[Any, Any]:
     """Return the kinds that were set, and the orders of text labels that a frame had, since files do not keep them."""
     kinds: dict[Any, Any] = {} if isinstance(estimator.kinds, str) else dict(estimator.kinds)
     schema = estimator.field_.schema
-    if isinstance(schema, BinarySchema):
+    if schema.is_binary:
         return kinds
     known = {column if isinstance(column, str) else schema.input_names[column] for column in kinds}
     for variable in schema.variables:
