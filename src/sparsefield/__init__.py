@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.page import write_report
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.database import read_database
-    from sparsefield.app.tables.factors import to_pgmpy, write_uai
-    from sparsefield.app.tables.graph_export import to_networkx
+    from sparsefield.app.tables.export import to_networkx, to_pgmpy, write_uai
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.app.tables.triples import read_triples
     from sparsefield.chain.crf import ChainCRF
@@ -112,8 +111,7 @@ _NAMES_OF_MODULE = {
     "app.pages.findings": ("findings",),
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
-    "app.tables.factors": ("to_pgmpy", "write_uai"),
-    "app.tables.graph_export": ("to_networkx",),
+    "app.tables.export": ("to_networkx", "to_pgmpy", "write_uai"),
     "analysis.imputations": ("Imputations",),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),

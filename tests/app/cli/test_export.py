@@ -51,7 +51,7 @@ def test_a_distribution_by_the_suffix(run, weather: Path, tmp_path: Path) -> Non
 def test_errors_are_one_line_and_nothing_is_written(run, weather: Path, tmp_path: Path) -> None:
     there = sorted(tmp_path.iterdir())
     net = tmp_path / "net.uai"
-    run("export", weather, "-o", tmp_path / "net.txt").one_error("net.txt", ".graphml, .gexf, .json, .csv, .uai")
+    run("export", weather, "-o", tmp_path / "net.txt").one_error("net.txt", ".graphml, .json, .uai")
     run("export", weather, "-o", tmp_path / "no" / "net.uai").one_error("does not exist")
     run("export", tmp_path / "nope", "-o", net).one_error("there is no such file")
     run("export", weather, "-o", net).one_error("2 observed column(s)", "'heat', 'season=x'")

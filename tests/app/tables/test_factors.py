@@ -13,7 +13,7 @@ from mixed_kinds import AGE, CITY, INCOME, SEX, mixed_field
 from mixed_kinds import exponentials as mixed_exponentials
 from slow_tables import exponentials, products, random_field, shares
 
-from sparsefield.app.tables.factors import write_uai
+from sparsefield.app.tables.export import write_uai
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field
@@ -53,22 +53,6 @@ def test_the_file_is_conditioned_on_observed_columns(folder, make_problem) -> No
         by_position = {tuple(int(p[c]) for p, c in zip(positions, way, strict=True)): x for way, x in truth.items()}
         np.testing.assert_allclose(shares(products((folder / "net.uai").read_text())), shares(by_position), rtol=1e-9)
         assert list(names) == [v.name for v in schema.targets]
-
-
-def test_targets_may_be_given_and_missing_observed_values_are_means(folder, make_problem) -> None:
-    problem = make_problem(3)
-    schema, n = problem.schema, problem.schema.n_target_columns
-    field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
-    kind, number = schema.observed
-    first = schema.targets[0]
-    known = {kind.name: None, number.name: None, first.name: first.states[1], schema.targets[1].name: None}
-    names = write_uai(field, folder / "net.uai", given=known)
-    assert list(names) == [v.name for v in schema.targets[1:]]
-    code = first.code_of_label[first.states[1]]
-    truth = problem.slow.joint([code, -1, -1, -1], [*kind.column_means, 0.0])
-    positions = [v.position_of_code for v in schema.targets[1:]]
-    by_position = {tuple(int(p[c]) for p, c in zip(positions, way[1:], strict=True)): x for way, x in truth.items()}
-    np.testing.assert_allclose(shares(products((folder / "net.uai").read_text())), shares(by_position), rtol=1e-9)
 
 
 def test_names_are_written_to_a_separate_file(folder) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixed_kinds import TARGETS, mixed_field
 
-from sparsefield.app.tables.graph_export import to_networkx, write_graph
+from sparsefield.app.tables.export import to_networkx, write_graph
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field, edge_table
@@ -117,19 +115,6 @@ def test_networkx_reads_the_same_graph(tmp_path: Path, make, suffix: str) -> Non
     assert [path.name for path in tmp_path.iterdir()] == [f"net{suffix}"]
 
 
-def test_gexf_and_a_list_of_edges_have_all_edges(tmp_path: Path) -> None:
-    graph = to_networkx(one_table())
-    write_graph(one_table(), tmp_path / "net.gexf")
-    assert {frozenset(ends) for ends in nx.read_gexf(tmp_path / "net.gexf").edges} == set(map(frozenset, graph.edges))
-    write_graph(one_table(), tmp_path / "net.csv")
-    rows = list(csv.DictReader((tmp_path / "net.csv").read_text().splitlines()))
-    assert [(row["source"], row["target"], row["features"]) for row in rows] == [
-        (a, b, edge["features"]) for a, b, edge in sorted(graph.edges(data=True), key=lambda one: -one[2]["weight"])
-    ]
-    with pytest.raises(DataError, match=r"net\.txt: the name of a graph ends in"):
-        write_graph(one_table(), tmp_path / "net.txt")
-
-
 @given(names=st.lists(LETTERS.filter(bool), min_size=2, max_size=4, unique=True), states=st.tuples(LETTERS, LETTERS))
 def test_any_names_come_back(tmp_path_factory, names, states) -> None:
     path = tmp_path_factory.mktemp("graphml") / "net.graphml"
@@ -152,10 +137,3 @@ def test_tables_and_columns_with_the_same_full_name_are_refused() -> None:
     layout, none = Layout(("a", "a.b"), (one, other), (), ()), np.empty((0, 2), dtype=np.int64)
     with pytest.raises(DataError, match=r"have the name 'a\.b\.c'"):
         to_networkx(Field(layout, np.zeros(2), none, np.empty(0)))
-
-
-def test_without_networkx_edges_are_written_and_the_error_names_the_extra(tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'.* \.csv"):
-        write_graph(one_table(), tmp_path / "net.graphml")
-    assert write_graph(one_table(), tmp_path / "net.json") == (5, 4)

@@ -8,7 +8,7 @@ import warnings
 import pytest
 from exchanged_fields import linked_tables, one_table
 
-from sparsefield.app.tables.factors import to_pgmpy
+from sparsefield.app.tables.export import to_pgmpy
 from sparsefield.errors import DataError
 from sparsefield.model import Field
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparsefield.model import Field
 
 PICTURES = (".svg", ".pdf", ".png")
-GRAPHS, UAI = (".graphml", ".gexf", ".json", ".csv"), ".uai"
+GRAPHS, UAI = (".graphml", ".json"), ".uai"
 
 
 def plot(
@@ -106,8 +106,8 @@ def export(
     output: Annotated[
         Path,
         opt.output_option(
-            "File to write: .graphml or .gexf for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) or .csv (a "
-            "list of edges) for other programs; .uai for inference solvers."
+            "File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other programs; "
+            ".uai for inference solvers."
         ),
     ],
     given: Annotated[
@@ -138,7 +138,7 @@ def export(
     refuse_overwriting_inputs([output, names], [model])
     field = open_model(model).load()
     from sparsefield import write_uai
-    from sparsefield.app.tables.graph_export import write_graph
+    from sparsefield.app.tables.export import write_graph
 
     if output.suffix.lower() != UAI:
         nodes, edges = write_graph(field, output)

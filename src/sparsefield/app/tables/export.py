@@ -1,0 +1,305 @@
+"""Fields for other programs: UAI files, pgmpy networks, and graphs of networkx."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from functools import reduce
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsefield.atomic_write import write_atomically
+from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.errors import DataError
+from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
+from sparsefield.model.feature_tables import bias_table, feature_table
+from sparsefield.model.field import Field
+
+if TYPE_CHECKING:
+    import networkx
+    from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
+
+MAX_NUMBERS = 2**24
+"""The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
+
+MAX_LOG = 700.0
+"""The largest logarithm whose exponential is finite."""
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that are not allowed in XML, even when escaped."""
+
+Factors = dict[tuple[int, ...], np.ndarray]
+"""{scope: logarithms for all joint states}; a scope has indices into a list of variables, ascending."""
+
+
+def write_uai(
+    field: FieldEstimator | Field,
+    path: str | os.PathLike[str],
+    *,
+    given: Mapping[str, Any] | None = None,
+    names: str | os.PathLike[str] | None = None,
+) -> dict[str, list[Label]]:
+    """Write the exact distribution of a field over one table as a file of the UAI inference competitions.
+
+    There is a factor for each variable and for each set of variables that share features. Entries of reference states
+    are 1, so without ``given`` the partition function of the file is that of the field. The states of a number are its
+    levels, which are named by their mean values.
+
+    Parameters
+    ----------
+    field : fitted estimator, or its field
+    path : path of the file, which is replaced atomically
+    given : {column: state or number}
+        Values of observed columns, and optionally of others; the distribution is conditioned on them.
+    names : path, optional
+        Path of a JSON file for the names, which the UAI format cannot hold.
+
+    Returns
+    -------
+    dict of column to its states
+        In the order in which the file numbers them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=2.0, burn_in=1).field.field_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_uai(field, folder + "/net.uai")
+    {'x0': [0, 1], 'x1': [0, 1], 'x2': [0, 1]}
+    """
+    variables, factors = to_factors(fitted_field(field), given)
+    lines = ["MARKOV", str(len(variables)), " ".join(str(len(v.states)) for v in variables), str(len(factors))]
+    lines += [" ".join(map(str, (len(scope), *scope))) for scope in factors]
+    for scope, logs in factors.items():
+        largest = logs.flat[np.abs(logs).argmax()]
+        if abs(largest) > MAX_LOG:
+            raise DataError(
+                f"The weights of {', '.join(variables[k].name for k in scope)} add up to {largest:.4g}, whose "
+                "exponential is too large for a table: fit with a larger l1."
+            )
+        rows = np.exp(logs).reshape(-1, logs.shape[-1]).tolist()
+        lines += ["", str(logs.size), *(" ".join(map(repr, row)) for row in rows)]
+    states = {variable.name: list(variable.states) for variable in variables}
+    write_atomically(path, ("\n".join(lines) + "\n").encode("ascii"))
+    if names is not None:
+        write_atomically(names, (json.dumps(states, ensure_ascii=False, indent=1) + "\n").encode())
+    return states
+
+
+def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
+    """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
+
+    This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
+    many factors do not overflow. pgmpy's ``VariableElimination`` returns unnormalized results for a Markov network: use
+    ``query(...).normalize(inplace=False)``.
+
+    Parameters
+    ----------
+    field : fitted estimator, or its field
+        Over one table.
+    given : {column: state or number}
+        Values of observed columns, and optionally of others; the distribution is conditioned on them.
+    """
+    try:
+        from pgmpy.factors.discrete import DiscreteFactor  # pyright: ignore[reportMissingImports]
+        from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
+    variables, factors = to_factors(fitted_field(field), given)
+    network = DiscreteMarkovNetwork()
+    network.add_nodes_from([variable.name for variable in variables])
+    for scope, logs in factors.items():
+        states = {variables[k].name: list(variables[k].states) for k in scope}
+        network.add_edges_from(combinations(states, 2))
+        network.add_factors(DiscreteFactor(list(states), logs.shape, np.exp(logs - logs.max()), states))
+    return network
+
+
+def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> tuple[list[Variable], Factors]:
+    """Return the free variables of a field over one table and its factors, those of single variables first.
+
+    The distribution is proportional to the exponential of the sum of the factors. A table holds 0 wherever a state is
+    a reference state. Constants are dropped.
+    """
+    if len(field.layout.schemas) != 1 or field.layout.neighbor_views:
+        raise DataError(
+            "A field over linked tables has variables for each row and is not a single network; use to_networkx or "
+            "GraphML, which show its templates."
+        )
+    schema = field.schema
+    known = {name: _given_columns(schema, name, value) for name, value in (given or {}).items()}
+    variables = [variable for variable in schema.targets if variable.name not in known]
+    place = {variable.name: k for k, variable in enumerate(variables)}
+    position = [np.argsort(variable.position_of_code) for variable in variables]
+    tables: Factors = {(k,): variable.log_base[position[k]] for k, variable in enumerate(variables)}
+    coded = [variable.coded[position[k]] for k, variable in enumerate(variables)]
+    unknown: dict[str, None] = {}
+    features = [([column], weight) for column, weight in enumerate(field.biases.tolist())]
+    features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
+    features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
+    for columns, weight in features:
+        scope, values = [], []
+        for column in sorted(column for column in columns if column >= 0) if weight else ():
+            k = int(schema.variable_of_column[column])
+            name, own = schema.variables[k].name, column - int(schema.offsets[k])
+            if name in known:
+                weight *= known[name][own]
+            elif name in place:
+                scope.append(place[name])
+                values.append(coded[place[name]][:, own])
+            else:
+                unknown[name] = None
+        if scope and weight:
+            shape = [len(variables[k].states) for k in scope]
+            if math.prod(shape) > MAX_NUMBERS:
+                names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
+                raise DataError(
+                    f"The full table over {names} has {math.prod(shape):,} numbers, too many to write: export GraphML."
+                )
+            table = tables.setdefault(tuple(scope), np.zeros(shape))
+            # Most columns are indicators of one state, so most entries stay as they are.
+            states = [np.flatnonzero(own) for own in values]
+            products = reduce(np.multiply.outer, [own[on] for own, on in zip(values, states, strict=True)])
+            table[np.ix_(*states)] += weight * products
+    if unknown:
+        raise DataError(
+            f"The field is conditioned on {len(unknown)} observed column(s) "
+            f"({', '.join(map(repr, list(unknown)[:5]))}): pass their values with given={{column: value}}, or --given "
+            "COLUMN=VALUE at the command line."
+        )
+    return variables, {scope: tables[scope] for scope in sorted(tables, key=lambda scope: (len(scope), scope))}
+
+
+def _given_columns(schema: Schema, name: str, value: Any) -> np.ndarray:
+    """Return the (width,) values of the columns of a variable whose state or number is given."""
+    if name not in schema.index_of_name:
+        raise DataError(f"given names the column {name!r}, which the field does not have.")
+    variable = schema.variables[schema.index_of_name[name]]
+    if not variable.numeric:
+        code = variable.code_of_label.get(value.item() if isinstance(value, np.generic) else value)
+        if code is None:
+            states = ", ".join(map(repr, variable.states[:6])) + ", ..." * (len(variable.states) > 6)
+            raise DataError(f"Column {name!r} has no state {value!r}; its states are {states}.")
+        return variable.coded[code]
+    try:
+        cell = np.array([float(value)])
+    except (TypeError, ValueError):
+        cell = np.array([math.nan])
+    if not np.isfinite(cell).all():
+        raise DataError(f"Column {name!r} holds numbers; given has {value!r}.")
+    is_observed = variable.role == "observed"
+    return variable.values_of(cell)[:, 0] if is_observed else variable.coded[variable.codes_of(cell)[0]]
+
+
+def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
+    """Return the field as a ``networkx.Graph``, or for linked tables as a ``networkx.MultiGraph``.
+
+    This needs networkx: ``pip install 'sparsefield[graph]'``. All attributes are text or numbers, so that networkx can
+    write them in every format; exact weights by state are in ``field.features_`` and ``field.biases_``.
+
+    A node has the name of its column, or ``table.column`` for linked tables, and the attributes
+
+    - ``role``: "target", "observed" or "latent"; "count" for the number of linked rows
+    - ``kind``: "nominal", "ordinal" or "numeric"
+    - ``states``, with ``shares`` in training if the field was learned; of a number ``mean`` and ``deviation``
+    - ``biases``, such as ``yes: -1.5``
+
+    An edge has the attributes
+
+    - ``weight``: its strength, the Euclidean norm of all weights that the two share
+    - ``strongest``: the weight of largest magnitude
+    - ``features``, such as ``smokes=yes & mood=glad: 1.5``; a score, whose weight is per standard deviation, has no
+      state
+    - ``template``, for linked tables
+
+    Parameters
+    ----------
+    field : fitted estimator, or its field
+
+    Examples
+    --------
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> [edge["features"].split(":")[0] for _, _, edge in to_networkx(field).edges(data=True)]
+    ['x0=1 & x2=1']
+    """
+    try:
+        import networkx as nx
+    except ImportError:
+        raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
+    field = fitted_field(field)
+    is_linked = field.layout.tables != ("",)
+    graph: Any = nx.MultiGraph() if is_linked else nx.Graph()
+    for table, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
+        for variable in schema.variables:
+            name = _node_name(table, variable.name)
+            if name in graph:
+                raise DataError(f"Two nodes would have the name {name!r}: rename a table or a column.")
+            node: dict[str, Any] = {"label": name, "role": variable.role, "kind": variable.kind}
+            if variable.numeric:
+                node |= {"mean": variable.center, "deviation": variable.scale}
+            else:
+                node["states"] = ", ".join(map(str, variable.states))
+                if field.record.is_learned:  # a field that was not learned has no frequencies
+                    node["shares"] = ", ".join(f"{share:.6g}" for share in variable.frequencies)
+            graph.add_node(name, **node)
+    for row in bias_table(field).iter_rows(named=True):
+        node = graph.nodes[_node_name(row.get("table"), row["variable"])]
+        text = f"{'score' if row['state'] is None else row['state']}: {row['weight']:.6g}"
+        node["biases"] = f"{node['biases']}; {text}" if "biases" in node else text
+    shared: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for row in feature_table(field).iter_rows(named=True):
+        letters = [letter for letter in ascii_lowercase if row.get(f"variable_{letter}") is not None]
+        ends = [_node_name(row.get(f"table_{letter}"), row[f"variable_{letter}"]) for letter in letters]
+        states = [row[f"state_{letter}"] for letter in letters]
+        words = [end if state is None else f"{end}={state}" for end, state in zip(ends, states, strict=True)]
+        for a, b in combinations(ends, 2):
+            shared.setdefault((row.get("template") or "", a, b), []).append((" & ".join(words), row["weight"]))
+    for (template, a, b), features in shared.items():
+        edge: dict[str, Any] = {"template": template} if is_linked else {}
+        edge["weight"] = sum(weight**2 for _, weight in features) ** 0.5
+        edge["strongest"] = features[0][1]  # features come strongest first
+        edge["features"] = "; ".join(f"{words}: {weight:.6g}" for words, weight in features)
+        for end in (a, b):
+            if end not in graph:
+                graph.add_node(end, label=end, role="count")
+        graph.add_edge(a, b, **edge)
+    return graph
+
+
+def _node_name(table: str | None, variable: str) -> str:
+    return f"{table}.{variable}" if table else variable
+
+
+def write_graph(field: FieldEstimator | Field, path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Write the graph of a field by networkx, as GraphML or JSON; return its numbers of nodes and edges.
+
+    ``.graphml`` is for Gephi, Cytoscape, yEd and igraph; characters that XML does not allow are replaced. ``.json`` is
+    read by ``networkx.node_link_graph`` and by D3. An existing file is replaced atomically.
+    """
+    graph = to_networkx(field)
+    import networkx as nx
+
+    if Path(path).suffix.lower() == ".json":
+        content = json.dumps(nx.node_link_data(graph, edges="edges"), ensure_ascii=False, indent=1).encode()
+    else:
+        clean = {name: NOT_XML.sub("\ufffd", name) for name in graph}
+        if len(set(clean.values())) < len(clean):
+            raise DataError("Columns have names that differ only in characters that XML does not allow: rename one.")
+        graph, buffer = nx.relabel_nodes(graph, clean), BytesIO()
+        for attributes in [*graph.nodes.values(), *graph.edges.values()]:
+            for name, value in attributes.items():
+                attributes[name] = NOT_XML.sub("\ufffd", value) if isinstance(value, str) else value
+        nx.write_graphml(graph, buffer)
+        content = buffer.getvalue()
+    write_atomically(path, content)
+    return graph.number_of_nodes(), graph.number_of_edges()
