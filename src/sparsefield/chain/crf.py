@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_fields
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.chain.model import (
-    ChainModel,
-    encode_labels,
-    learn_classes,
-    load_chain,
-    save_chain,
-)
+from sparsefield.chain.model import ChainModel, encode_labels, learn_classes, load_chain, save_chain
 from sparsefield.chain.problem import ChainProblem, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
 from sparsefield.chain.training import ChainTrainer, select_l1
@@ -35,32 +28,17 @@ from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.fit_record import IterationRecord
-from sparsefield.options import (
-    COUNT,
-    FLAG,
-    RULES,
-    OptionObject,
-    attributes,
-    changed_fields,
-    problems_of,
-    raise_problems,
-)
+from sparsefield.options import COUNT, FLAG, RULES, OptionObject, changed_fields, problems_of, raise_problems
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
-FLAGS = ("fit_intercept", "all_states", "all_transitions", "warm_start")
-PARAMETER_RULES = {
-    **RULES,
-    **dict.fromkeys(FLAGS, FLAG),
-    "callback": attributes("None or a function", (), ("__call__",)),
-}
-NOT_SAVED = ("n_jobs", "callback")
+PARAMETER_RULES = {**RULES, **dict.fromkeys(("fit_intercept", "all_states", "all_transitions"), FLAG)}
 PARTS: dict[str, tuple[tuple[type, ...], dict[str | None, OptionObject]]] = {
     "induction": ((Grafting, FullL1), {"grafting": Grafting(), "full": FullL1()}),
     "selection": ((HeldOut, EBIC), {"heldout": HeldOut(folds=1), "ebic": EBIC()}),
     "solver": ((Solver,), {None: Solver()}),
 }
 """Parameters that are option objects: their classes, and the values that abbreviate them."""
-SOLVER_OPTIONS = {"kkt_tol", "max_iter"}
+SOLVER_OPTIONS = {"kkt_tol", "max_iter", "callbacks"}
 TOKENS_FOR_THREADS = 50_000
 """Fewer tokens are labeled on one thread."""
 
@@ -93,16 +71,12 @@ class ChainCRF(BaseEstimator):
         ``HeldOut(folds=5)`` each fifth in turn.
     solver : Solver, optional
         ``Solver(max_iter=1000, kkt_tol=0.01)``: optimizer steps at most, and the largest violation of the optimality
-        conditions, as a share of l1 (of one count if l1 is 0), with which a fit has converged.
-    warm_start : bool
-        Whether `fit` starts from the weights of the fit before, which changes the way to the optimum, not the optimum.
-        Attributes and labels may join or leave.
+        conditions, as a share of l1 (of one count if l1 is 0), with which a fit has converged. Its ``callbacks`` hear
+        of each step, also of the fits that select l1.
     n_jobs : int or None
         Threads; None uses all cores. Results are the same for any number.
     random_state : None, int or generator
         Decides which sequences are held out.
-    callback : callable, optional
-        Called with an `IterationRecord` after each step, also of the fits that select l1.
 
     Attributes
     ----------
@@ -137,15 +111,13 @@ class ChainCRF(BaseEstimator):
         induction: Literal["grafting", "full"] | Grafting | FullL1 = "grafting",
         selection: Literal["heldout", "ebic"] | SelectionCriterion = "heldout",
         solver: Solver | None = None,
-        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
-        callback: Callable[[IterationRecord], None] | None = None,
     ) -> None:
         self.l1, self.l2, self.fit_intercept = l1, l2, fit_intercept
         self.all_states, self.all_transitions = all_states, all_transitions
-        self.induction, self.selection, self.solver, self.warm_start = induction, selection, solver, warm_start
-        self.n_jobs, self.random_state, self.callback = n_jobs, random_state, callback
+        self.induction, self.selection, self.solver = induction, selection, solver
+        self.n_jobs, self.random_state = n_jobs, random_state
 
     def fit(self, X: Any, y: Any, *, sequence: str | None = None, sample_weight: Any = None) -> Self:
         """Learn weights from labeled sequences.
@@ -153,9 +125,9 @@ class ChainCRF(BaseEstimator):
         Parameters
         ----------
         X : list of sequences, or frame
-            A sequence is a list of tokens, or an array (tokens, attributes), also a sparse one. A token is a dictionary
-            of attributes, or a list of strings: a string value makes the attribute "key=value", numbers and flags count
-            as values of the attribute "key". A frame has a row per token.
+            A sequence is a list of tokens, or an array (tokens, attributes). A token is a dictionary of attributes, or
+            a list of strings: a string value makes the attribute "key=value", numbers and flags count as values of the
+            attribute "key". A frame has a row per token.
         y : list of lists of labels
             None marks a label that is not known; these are summed out. For a frame, the name of the column of labels,
             or a label per row.
@@ -173,7 +145,6 @@ class ChainCRF(BaseEstimator):
             (table, tokens), weights = table.select_sequences(counted), weights[counted]
             labels = [labels[t] for t in tokens]
         classes = learn_classes(labels)
-        start = self.model_.renumbered(read.numbers, classes) if self.warm_start and hasattr(self, "model_") else None
         with Threads(self.n_jobs) as engine:
             trainer = ChainTrainer(
                 ChainProblem(table, encode_labels(labels, classes), len(classes), engine, weights),
@@ -183,15 +154,14 @@ class ChainCRF(BaseEstimator):
                 all_states=bool(self.all_states),
                 all_transitions=bool(self.all_transitions),
                 intercept=bool(self.fit_intercept),
-                callback=self.callback,
             )
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
-                l1, path, near = select_l1(trainer, criterion, self._generator())
-                fitted, record = trainer.fit(l1, start or near)
-                record = replace(record, path=path, criterion=criterion.name)
+                l1, path, start = select_l1(trainer, criterion, self._generator())
+                fitted, record = trainer.fit(l1, start)
+                record = replace_fields(record, path=path, criterion=criterion.name)
             else:
-                fitted, record = trainer.fit(float(self.l1), start)
+                fitted, record = trainer.fit(float(self.l1))
         model = ChainModel(tuple(read.numbers), classes, fitted, record)
         self._restore(model, read.kind, sequence, y if isinstance(y, str) else None)
         if not record.converged:
@@ -238,7 +208,8 @@ class ChainCRF(BaseEstimator):
         read = self._read(X)
         with self._engine(read) as engine:
             codes = best_labels(self._model.weights, read.table, engine)
-        return read.arrange(self.classes_[codes]) if read.rows is not None else self._split(codes, read)
+        labels = read.arrange(self.classes_[codes])
+        return labels if read.rows is not None else [part.tolist() for part in labels]
 
     def predict_marginals(self, X: Any) -> Any:
         """Return p(label) of each token: an array (tokens, labels) per sequence; for a frame, (rows, labels)."""
@@ -285,9 +256,12 @@ class ChainCRF(BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted chain to one safetensors file, which `sparsefield.load` reads without running any code."""
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_SAVED}
+        params = self.get_params(deep=False)
+        del params["n_jobs"]
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None
+        if self.solver is not None:
+            params["solver"] = replace(self.solver, callbacks=None)
         for name, value in params.items():
             if isinstance(value, OptionObject):
                 params[name] = {"object": type(value).__name__, **value.get_params()}
@@ -349,11 +323,6 @@ class ChainCRF(BaseEstimator):
         if self.n_jobs == 1 or read.table.n_tokens < TOKENS_FOR_THREADS:
             return nullcontext(Threads(1))
         return Threads(self.n_jobs)
-
-    def _split(self, codes: np.ndarray, read: ReadSequences) -> list[list[Any]]:
-        """Return numbers of labels as a list of labels per sequence."""
-        labels = list(map(self.classes_.tolist().__getitem__, codes.tolist()))
-        return [labels[a:b] for a, b in pairwise(read.table.offsets.tolist())]
 
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:

@@ -241,15 +241,6 @@ def _prepare(transitions, longest):
     return psi, alpha, beta, np.empty(longest), np.empty(longest), buffer, steps, steps_back, top
 
 
-@njit(nogil=True, cache=True)
-def longest_chain(offsets, first, last):
-    """Return the largest number of tokens of the chains from ``first`` to ``last``, and at least 1."""
-    longest = 1
-    for s in range(first, last):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    return longest
-
-
 @njit(nogil=True, cache=True, forceinline=True)
 def _subtract_path(scores, transitions, codes, begin, end, width, weight, errors, pairs):
     """Subtract the labels of a chain from errors and pairs; return the score of the chain with these labels."""
@@ -281,7 +272,7 @@ def chain_errors(table, parameters, codes, chain_weights, first, last, errors, p
     """
     weights, base, transitions = parameters
     offsets = table[0]
-    longest, m = longest_chain(offsets, first, last), transitions.shape[0]
+    longest, m = np.diff(offsets[first : last + 1]).max(), transitions.shape[0]
     width = padded_width(m)
     scores, work = np.empty(longest * width), _prepare(transitions, longest)
     steps = work[6]
@@ -318,7 +309,7 @@ def chain_marginals(table, parameters, codes, first, last, marginals, log_sums):
     """
     weights, base, transitions = parameters
     offsets = table[0]
-    longest, m = longest_chain(offsets, first, last), transitions.shape[0]
+    longest, m = np.diff(offsets[first : last + 1]).max(), transitions.shape[0]
     width = padded_width(m)
     scores, work = np.empty(longest * width), _prepare(transitions, longest)
     pairs, exact = np.zeros(m * width), np.zeros((m, m))

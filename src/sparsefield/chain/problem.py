@@ -12,8 +12,9 @@ from sparsefield.chain.forward_backward import chain_errors, chain_marginals
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
 from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.tree_sum import tree_sum
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.token_table import TokenTable, cumulate
-from sparsefield.kernels.chain_scores import feature_sums, large_sums, padded_width
+from sparsefield.kernels.chain_scores import feature_sums, padded_width
 
 
 class ChainProblem:
@@ -91,22 +92,6 @@ class ChainProblem:
         self.engine.map(sum_block, self.table.attribute_blocks)
         return sums
 
-    def large_scores(self, errors: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and scores of all pairs of an attribute and a label whose score is beyond the threshold.
-
-        ``errors``, (tokens, width), are those of the current weights, which may be of fewer attributes.
-        """
-        m = self.n_labels
-
-        def search(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-            room = (block[1] - block[0]) * m
-            keys, sums = np.empty(room, dtype=np.int64), np.empty(room)
-            count = large_sums(self.table.by_attribute, errors.ravel(), m, threshold, *block, keys, sums)
-            return keys[:count].copy(), sums[:count].copy()
-
-        keys, scores = zip(*self.engine.map(search, self.table.attribute_blocks), strict=True)
-        return np.concatenate(keys), np.concatenate(scores)
-
     def curvature(self, features: ChainFeatures) -> np.ndarray:
         """Return the diagonal of the Hessian where all weights are 0, (features,); transitions by their mean."""
         table, m, weights = self.table, self.n_labels, self.token_weights
@@ -128,16 +113,23 @@ class ChainProblem:
         return known - sum_chains(weights, self.table, self.engine)[1]
 
 
-def seen_features(problem: ChainProblem, *, all_transitions: bool, intercept: bool) -> ChainFeatures:
-    """Return the pairs of attribute and label, and of label and next label, that occur in the data.
+def candidate_features(
+    problem: ChainProblem, all_states: bool, all_transitions: bool, intercept: bool
+) -> ChainFeatures:
+    """Return the pairs of attribute and label, and of label and next label, that occur in the data, or all pairs.
 
     A label that is not known may be any. All labels have an intercept, or none.
     """
     table, codes, m = problem.table, problem.codes, problem.n_labels
-    owner = np.repeat(codes, np.diff(table.tokens))
-    known = owner >= 0
-    free = np.unique(table.attributes[~known]).astype(np.int64)
-    states = [table.attributes[known].astype(np.int64) * m + owner[known], (free[:, None] * m + np.arange(m)).ravel()]
+    first = table.n_attributes * m
+    if all_states:
+        refuse_beyond_memory(40.0 * first, f"The {first:,} weights of all states", lambda: "leave all_states out.")
+        states = np.arange(first)
+    else:
+        owner = np.repeat(codes, np.diff(table.tokens))
+        known, attributes = owner >= 0, table.attributes.astype(np.int64)
+        free = np.unique(attributes[~known])[:, None] * m + np.arange(m)
+        states = np.union1d(attributes[known] * m + owner[known], free)
     steps = np.arange(m * m)
     if not all_transitions and (codes >= 0).all():
         follows = np.ones(len(codes), dtype=bool)
@@ -145,10 +137,7 @@ def seen_features(problem: ChainProblem, *, all_transitions: bool, intercept: bo
         later = np.flatnonzero(follows)
         steps = np.unique(codes[later - 1] * m + codes[later])
     intercepts = np.arange(m if intercept else 0) + m * m
-    first = table.n_attributes * m
-    return features_of_keys(
-        np.concatenate([np.unique(np.concatenate(states)), first + steps, first + intercepts]), table.n_attributes, m
-    )
+    return features_of_keys(np.concatenate([states, first + steps, first + intercepts]), table.n_attributes, m)
 
 
 def sum_chains(

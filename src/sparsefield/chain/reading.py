@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from numbers import Real
@@ -16,21 +16,16 @@ import scipy.sparse as sp
 
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frames import Source, as_source
-from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.data.token_table import TokenTable, cumulate
 from sparsefield.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
-BLANKS = " \t"
-COMMENT = "# "
-PART_OF_TOKEN = re.compile(r"\d+[-.]\d+\t")
-"""How lines of CoNLL-U begin that are no tokens: ranges such as 1-2, and empty nodes such as 1.1."""
-CELL = re.compile(r"[^ \t]+")
+COMMENT = re.compile(r"# |\d+[-.]\d+\t")
+"""How lines of a file with tabs begin that are no tokens: comments, and in CoNLL-U ranges such as 1-2 and empty nodes
+such as 1.1."""
 LINE_END = re.compile(r"\r\n|\n|\r")
 # str.splitlines would also divide lines at characters that tokens may have, such as U+2028.
 SHOWN_LINES = 3
-
-Token = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,12 +60,12 @@ def read_sequences(
 
     Parameters
     ----------
-    X : sequences of dictionaries or of lists of strings, of arrays (tokens, attributes), or one frame
+    X : list of lists of dictionaries or of lists of strings, list of arrays (tokens, attributes), or one frame
     known : the numbers of the attributes of a fit; others are left out. Without it, all attributes are numbered.
     n_attributes : where ``known`` is given, what its numbers are below
     sequence, label_column : the columns of a frame that name the sequence of each row and, where it has one, its label
     """
-    order, kind = None, "array"
+    order, places, kind = None, None, "array"
     if is_frame(X):
         source = as_source(X)
         kind = source.kind
@@ -79,17 +74,21 @@ def read_sequences(
         counts, names, places, values = _frame_entries(source, columns, order)
     elif sequence is not None:
         raise DataError("sequence= names a column of a frame, and X is no frame: leave it out.")
+    elif not isinstance(X, (list, tuple)) or not len(X):
+        problem = "has no sequences" if isinstance(X, (list, tuple)) else f"is a {type(X).__name__}"
+        raise DataError(f"X {problem}: pass a list of sequences, or a frame and sequence=.")
     else:
-        sequences = _as_list(X)
-        lengths = np.array([part.shape[0] if sp.issparse(part) else len(part) for part in sequences], dtype=np.int64)
-        first = sequences[int(np.argmax(lengths > 0))]
-        if sp.issparse(first) or isinstance(first, np.ndarray):
-            matrix = _stack_arrays(sequences)
+        wrong = [s for s, part in enumerate(X) if not isinstance(part, (list, tuple, np.ndarray))]
+        if wrong:
+            what = f"X[{wrong[0]}] is a {type(X[wrong[0]]).__name__}"
+            raise DataError(f"{what}; a sequence is a list of tokens, dictionaries or lists of strings, or an array.")
+        lengths = np.array([len(part) for part in X], dtype=np.int64)
+        if all(isinstance(part, np.ndarray) for part in X):
+            matrix = _stack_arrays(X)
             names, places = [f"x{k}" for k in range(matrix.shape[1])], matrix.indices
             counts, values = np.diff(matrix.indptr), matrix.data
         else:
-            counts, names, values = _token_entries(list(chain.from_iterable(sequences)), lengths)
-            places = None
+            counts, names, values = _token_entries(list(chain.from_iterable(X)), lengths)
     if known is None:
         known = {name: k for k, name in enumerate(dict.fromkeys(names))}
         n_attributes = len(known)
@@ -106,22 +105,43 @@ def read_sequences(
 
 def is_frame(X: Any) -> bool:
     """Return whether X is one table with named columns."""
-    return hasattr(X, "columns") and not sp.issparse(X)
+    return hasattr(X, "columns")
 
 
-def _as_list(X: Any) -> list[Any]:
-    if isinstance(X, (str, bytes, Mapping)) or sp.issparse(X) or not isinstance(X, Iterable):
-        raise DataError(f"X is a {type(X).__name__}; pass a list of sequences, or a frame and sequence=.")
-    sequences = list(X)
-    if not sequences:
-        raise DataError("X has no sequences: pass at least one.")
-    for s, tokens in enumerate(sequences):
-        if isinstance(tokens, (str, bytes, Mapping)) or not (hasattr(tokens, "__len__") or sp.issparse(tokens)):
-            raise DataError(
-                f"X[{s}] is a {type(tokens).__name__}; a sequence is a list of tokens, each a "
-                "dictionary or a list of strings, or an array."
-            )
-    return sequences
+def _token_entries(tokens: list[Any], lengths: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Return how many attributes each token has, their names, and their values; no values where all are 1."""
+    kind = dict if tokens and isinstance(tokens[0], dict) else (list, tuple)
+    if not all(issubclass(other, kind) for other in set(map(type, tokens))):
+        t = next(t for t, token in enumerate(tokens) if not isinstance(token, kind))
+        what = f"{_place(lengths, t)} is a {type(tokens[t]).__name__}"
+        raise DataError(f"{what}; tokens are all dictionaries, or all lists of strings.")
+    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    names, values = list(chain.from_iterable(tokens)), np.empty(0)
+    valid = all(issubclass(other, str) for other in set(map(type, names)))
+    if kind is dict and valid:
+        cells = list(chain.from_iterable(token.values() for token in tokens))
+        try:
+            values = np.array([1.0 if isinstance(value, str) else value for value in cells], dtype=np.float64)
+        except (TypeError, ValueError):
+            valid = False
+        valid = valid and bool(np.isfinite(values).all())
+        names = [f"{k}={value}" if isinstance(value, str) else k for k, value in zip(names, cells, strict=True)]
+    if not valid:
+        _refuse_attributes(tokens, lengths)
+    return counts, names, values
+
+
+def _refuse_attributes(tokens: list[Any], lengths: np.ndarray) -> None:
+    """Raise an error about the first token with an attribute that cannot be used."""
+    for t, token in enumerate(tokens):
+        for name, value in token.items() if isinstance(token, dict) else zip(token, repeat(1.0)):
+            if not isinstance(name, str):
+                raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
+            if not isinstance(value, str) and not (isinstance(value, (Real, np.bool_)) and np.isfinite(float(value))):
+                raise DataError(
+                    f"{_place(lengths, t)} has {name!r}: {value!r}; values are strings, finite numbers, True or False: "
+                    "leave out what is missing."
+                )
 
 
 def _place(lengths: np.ndarray, token: int) -> str:
@@ -130,80 +150,15 @@ def _place(lengths: np.ndarray, token: int) -> str:
     return f"X[{s}][{token - int(lengths[:s].sum())}]"
 
 
-def _token_entries(tokens: list[Any], lengths: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Return how many attributes each token has, their names, and their values; no values where all are 1."""
-    kinds = set(map(type, tokens))
-    if all(issubclass(kind, Mapping) for kind in kinds):
-        return _mapping_entries(tokens, lengths)
-    for t, token in enumerate(tokens if not all(issubclass(kind, (list, tuple, set)) for kind in kinds) else ()):
-        if not isinstance(token, (list, tuple, set)):
-            place = _place(lengths, t)
-            raise DataError(
-                f"{place} is a {type(token).__name__}; tokens are all dictionaries, or all lists of strings."
-            )
-    names = list(chain.from_iterable(tokens))
-    if not all(issubclass(kind, str) for kind in set(map(type, names))):
-        t, name = next((t, name) for t, token in enumerate(tokens) for name in token if not isinstance(name, str))
-        raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
-    return np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens)), names, np.empty(0)
-
-
-def _mapping_entries(tokens: list[Mapping[str, Any]], lengths: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Return the attributes of dictionaries; in the common case of strings and numbers by comprehensions."""
-    counts = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
-    keys, values = list(chain.from_iterable(tokens)), list(chain.from_iterable(token.values() for token in tokens))
-    kinds = set(map(type, values))
-    if set(map(type, keys)) <= {str} and kinds <= {str, bool, int, float}:
-        if kinds <= {str}:
-            return counts, [f"{key}={value}" for key, value in zip(keys, values, strict=True)], np.empty(0)
-        names = [f"{key}={value}" if type(value) is str else key for key, value in zip(keys, values, strict=True)]
-        sizes = np.array([1.0 if type(value) is str else value for value in values], dtype=np.float64)
-        if np.isfinite(sizes).all():
-            return counts, names, sizes
-    parts = [list(_flatten(token, "", lengths, t)) for t, token in enumerate(tokens)]
-    pairs = list(chain.from_iterable(parts))
-    counts = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-    return counts, [name for name, _ in pairs], np.array([value for _, value in pairs], dtype=np.float64)
-
-
-def _flatten(token: Mapping[Any, Any], prefix: str, lengths: np.ndarray, t: int) -> Iterator[tuple[str, float]]:
-    """Yield the attributes of a dictionary; names within lists and dictionaries get its key as a prefix.
-
-    python-crfsuite does the same, but writes "key:value" where this has "key=value".
-    """
-    for key, value in token.items():
-        if not isinstance(key, str):
-            raise DataError(f"{_place(lengths, t)} has the key {key!r}; keys of attributes are strings.")
-        name = prefix + key
-        if isinstance(value, str):
-            yield f"{name}={value}", 1.0
-        elif isinstance(value, (Real, np.bool_)) and np.isfinite(float(value)):
-            yield name, float(value)
-        elif isinstance(value, Mapping):
-            yield from _flatten(value, f"{name}:", lengths, t)
-        elif isinstance(value, (list, tuple, set)) and all(isinstance(part, str) for part in value):
-            yield from ((f"{name}:{part}", 1.0) for part in value)
-        else:
-            raise DataError(
-                f"{_place(lengths, t)} has {name!r}: {value!r}; values are strings, finite numbers, True or False, or "
-                "lists of strings: leave out what is missing."
-            )
-
-
-def _stack_arrays(sequences: list[Any]) -> Any:
+def _stack_arrays(arrays: Sequence[np.ndarray]) -> Any:
     """Return arrays (tokens, attributes) as one sparse matrix."""
-    parts: list[Any] = []
-    for s, tokens in enumerate(sequences):
-        part: Any = tokens if sp.issparse(tokens) else np.asarray(tokens)
-        if part.ndim != 2 or part.dtype.kind not in "biuf":
-            raise DataError(f"X[{s}] is not a numeric array (tokens, attributes): shape {part.shape}, {part.dtype}.")
-        if parts and part.shape[1] != parts[0].shape[1]:
-            raise DataError(f"X[{s}] has {part.shape[1]} attributes, and X[0] has {parts[0].shape[1]}.")
-        parts.append(as_checked_csr(part, f"X[{s}]") if sp.issparse(part) else sp.csr_array(part))
-    matrix: Any = sp.vstack(parts, format="csr", dtype=np.float64)
-    if not np.isfinite(matrix.data).all():
-        raise DataError("X has values that are NaN or infinite: replace them, or leave the attributes out.")
-    return matrix
+    for s, part in enumerate(arrays):
+        if part.ndim != 2 or part.dtype.kind not in "biuf" or not np.isfinite(part).all():
+            what = f"shape {part.shape}, {part.dtype}"
+            raise DataError(f"X[{s}] is not an array (tokens, attributes) of finite numbers: {what}.")
+        if part.shape[1] != arrays[0].shape[1]:
+            raise DataError(f"X[{s}] has {part.shape[1]} attributes, and X[0] has {arrays[0].shape[1]}.")
+    return sp.vstack([sp.csr_array(part) for part in arrays], format="csr", dtype=np.float64)
 
 
 def _frame_order(source: Source, sequence: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -263,45 +218,36 @@ def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
     X : the frame, where ``y`` names a column
     """
     if read.rows is not None:
-        return _frame_labels(y, read, X)
-    if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
-        raise DataError("y must have a list of labels for each sequence.")
-    lengths = np.diff(read.table.offsets)
-    if len(y) != len(lengths):
-        raise DataError(f"y has {len(y)} sequences, and X has {len(lengths)}.")
-    wrong = [s for s, labels in enumerate(y) if not hasattr(labels, "__len__") or len(labels) != lengths[s]]
-    if wrong:
-        s = wrong[0]
-        more = f" ({len(wrong)} sequences do not match)" if len(wrong) > 1 else ""
-        size = len(y[s]) if hasattr(y[s], "__len__") else "no"
-        raise DataError(f"y[{s}] has {size} labels, and X[{s}] has {lengths[s]} tokens{more}.")
-    return _plain(
-        list(chain.from_iterable(np.asarray(part).tolist() if hasattr(part, "dtype") else part for part in y))
-    )
-
-
-def _frame_labels(y: Any, read: ReadSequences, X: Any) -> list[Any]:
-    if isinstance(y, str):
-        source = as_source(X)
-        if y not in source.names:
-            raise DataError(f"X has no column {y!r}: y names the column of labels.")
-        column = source.column(y)
-        labels: list[Any] = [None] * source.n_rows
-        for row, value in zip(np.flatnonzero(column.present), column.values.tolist(), strict=True):
-            labels[row] = value
+        labels = _frame_labels(y, X)
+        if len(labels) != len(read.rows):
+            raise DataError(f"y has {len(labels)} labels, and X has {len(read.rows)} rows.")
+        labels = [labels[row] for row in read.rows]
     else:
-        labels = y.to_list() if hasattr(y, "to_list") else list(np.asarray(y, dtype=object).ravel())
-    assert read.rows is not None
-    if len(labels) != len(read.rows):
-        raise DataError(f"y has {len(labels)} labels, and X has {len(read.rows)} rows.")
-    return _plain([labels[row] for row in read.rows])
+        if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
+            raise DataError("y must have a list of labels for each sequence.")
+        lengths = np.diff(read.table.offsets)
+        if len(y) != len(lengths):
+            raise DataError(f"y has {len(y)} sequences, and X has {len(lengths)}.")
+        sizes = [len(part) if hasattr(part, "__len__") else -1 for part in y]
+        wrong = np.flatnonzero(np.array(sizes) != lengths)
+        if len(wrong):
+            s, more = wrong[0], f" ({len(wrong)} sequences do not match)" if len(wrong) > 1 else ""
+            size = sizes[s] if sizes[s] >= 0 else "no"
+            raise DataError(f"y[{s}] has {size} labels, and X[{s}] has {lengths[s]} tokens{more}.")
+        labels = list(chain.from_iterable(part.tolist() if hasattr(part, "tolist") else part for part in y))
+    return [None if not isinstance(label, str) and is_missing(label) else label for label in labels]
 
 
-def _plain(labels: list[Any]) -> list[Any]:
-    """Return labels with None for missing ones."""
-    if set(map(type, labels)) <= {str}:
-        return labels
-    return [None if is_missing(label) else label for label in labels]
+def _frame_labels(y: Any, X: Any) -> list[Any]:
+    if not isinstance(y, str):
+        return y.to_list() if hasattr(y, "to_list") else list(np.asarray(y, dtype=object).ravel())
+    source = as_source(X)
+    if y not in source.names:
+        raise DataError(f"X has no column {y!r}: y names the column of labels.")
+    column = source.column(y)
+    labels = np.full(source.n_rows, None, dtype=object)
+    labels[column.present] = column.values.tolist()
+    return labels.tolist()
 
 
 @dataclass(frozen=True)
@@ -340,8 +286,8 @@ def read_conll(
 ) -> ConllSentences:
     """Read a CoNLL file: a token per line, columns between tabs, or else blanks, an empty line between sentences.
 
-    Left out are lines that begin with -DOCSTART-, comments (a line that begins with "# " and has other columns than
-    tokens), and in CoNLL-U those of ranges such as 1-2 and of empty nodes.
+    Left out are lines that begin with -DOCSTART-, and in files with tabs comments, which begin with "# ", and CoNLL-U's
+    lines of ranges such as 1-2 and of empty nodes.
 
     Parameters
     ----------
@@ -360,43 +306,23 @@ def read_conll(
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
     except (UnicodeDecodeError, LookupError) as error:
         raise DataError(f"{path}: not {encoding} text ({error}): give its encoding.") from None
-    sentences = _find_sentences(LINE_END.split(text))
-    if not sentences:
+    tabs = "\t" in text
+    tokens: list[tuple[int, tuple[str, ...]]] = []
+    sentences: list[list[tuple[str, ...]]] = [[]]
+    for number, line in enumerate(LINE_END.split(text), 1):
+        if not line.strip(" \t") or line.startswith(DOCUMENT_START):
+            sentences.append([])
+        elif not (tabs and COMMENT.match(line)):
+            tokens.append((number, tuple(line.split("\t") if tabs else re.findall("[^ ]+", line))))
+            sentences[-1].append(tokens[-1][1])
+    if not tokens:
         raise DataError(f"{path}: there is no token in this file.")
-    names = tuple(map(str, range(len(sentences[0][0][1]))) if columns is None else columns)
+    names = tuple(map(str, range(len(tokens[0][1]))) if columns is None else columns)
     if len(set(names)) < len(names):
         raise DataError(f"{path}: columns= names a column twice.")
-    wrong = [(line, len(token)) for sentence in sentences for line, token in sentence if len(token) != len(names)]
+    wrong = [(line, len(token)) for line, token in tokens if len(token) != len(names)]
     if wrong:
         shown = "; ".join(f"line {line} has {count} columns" for line, count in wrong[:SHOWN_LINES])
         more = f" (and {len(wrong) - SHOWN_LINES} more lines)" if len(wrong) > SHOWN_LINES else ""
         raise DataError(f"{path}: {len(names)} columns are expected, and {shown}{more}.")
-    return ConllSentences(names, [[token for _, token in sentence] for sentence in sentences])
-
-
-def _find_sentences(lines: list[str]) -> list[list[tuple[int, Token]]]:
-    """Return the tokens of each sentence, with the numbers of their lines, counted from 1.
-
-    A line that begins like a comment may be a token such as "#" in a file with blanks between columns. A token has as
-    many columns as others. Comments before the first token of a sentence may have as many, too, such as "# sentence 1";
-    there, the last cell of a token also is that of another token, as labels are.
-    """
-    remarks = {number for number, line in enumerate(lines, 1) if line.startswith(COMMENT) or line == COMMENT.rstrip()}
-    tabs = any("\t" in line for line in lines if not line.startswith(COMMENT))
-    cells = {
-        number: tuple(line.split("\t") if tabs else CELL.findall(line))
-        for number, line in enumerate(lines, 1)
-        if not PART_OF_TOKEN.match(line)
-    }
-    breaks = {n for n in cells if not lines[n - 1].strip(BLANKS) or lines[n - 1].startswith(DOCUMENT_START)}
-    certain = [token for number, token in cells.items() if number not in breaks and number not in remarks]
-    width, last_cells = len(certain[0]) if certain else 0, {token[-1] for token in certain}
-    sentences: list[list[tuple[int, Token]]] = [[]]
-    for number, token in cells.items():
-        if number in breaks:
-            sentences.append([])
-        elif number in remarks and (len(token) != width or (not sentences[-1] and token[-1] not in last_cells)):
-            continue
-        else:
-            sentences[-1].append((number, token))
-    return [sentence for sentence in sentences if sentence]
+    return ConllSentences(names, [sentence for sentence in sentences if sentence])

@@ -1,13 +1,12 @@
 """Orthant-wise L-BFGS on the exact likelihood of linear chains over a growing working set, and the choice of l1.
 
-With l1, a round scores all candidates that are not in the working set, adds the largest scores beyond l1, and optimizes
-the weights. Training ends when no candidate violates the optimality conditions.
+With l1, a round scores all candidates, adds the largest scores beyond l1 to the working set, and optimizes the weights.
+Training ends when no candidate violates the optimality conditions.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +14,7 @@ import numpy as np
 
 import sparsefield
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
-from sparsefield.chain.problem import ChainProblem, seen_features
+from sparsefield.chain.problem import ChainProblem, candidate_features
 from sparsefield.errors import DataError
 from sparsefield.induction import InductionRule
 from sparsefield.model.fit_record import FitRecord, IterationRecord, PathRow
@@ -29,13 +28,11 @@ MEMORY_NUMBERS = 10**7
 PRECONDITIONER_POWER = 0.3
 """Power of the diagonal of the Hessian at 0 that scales the weights. Its full size, power 1, helps at the beginning and
 slows down the end, because directions that all tokens share have far less curvature than their coordinates."""
-LEAST_NEWCOMERS = 512
+MIN_BATCH = 512
 ROUND_STEPS = 25
 ROUND_SHARE = 0.1
 """Steps of a round with new features at most, and the share of the largest violation outside of the working set within
 which the violation in it ends the round."""
-MOST_CANDIDATES = 2 * 10**8
-"""Weights that fit into memory."""
 PATH_LENGTH, PATIENCE = 8, 2
 """Values of l1 at most, each a factor of the root of 10 apart, and how many without an improvement end the path."""
 PATH_KKT_TOLERANCE = 0.1
@@ -43,114 +40,86 @@ PATH_KKT_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class ChainTrainer:
-    """Training of a chain on one problem, for any l1."""
+    """Training of a chain on one problem, for any l1; the options are those of `ChainCRF`."""
 
     problem: ChainProblem
     l2: float
     solver: Solver
     rule: InductionRule
     all_states: bool = False
-    """Whether all pairs of an attribute and a label are candidates."""
     all_transitions: bool = False
     intercept: bool = True
-    callback: Callable[[IterationRecord], None] | None = None
 
     @cached_property
     def candidates(self) -> ChainFeatures:
-        """The candidates; with ``all_states``, only its transitions and intercepts are used."""
-        return seen_features(self.problem, all_transitions=self.all_transitions, intercept=self.intercept)
-
-    @property
-    def n_candidates(self) -> int:
-        """Number of state and transition features that may have a weight."""
-        n_states = self.problem.table.n_attributes * self.problem.n_labels
-        return len(self.candidates.steps) + (n_states if self.all_states else self.candidates.n_states)
+        """All features that may have a weight."""
+        return candidate_features(self.problem, self.all_states, self.all_transitions, self.intercept)
 
     def fit(self, l1: float, start: ChainWeights | None = None) -> tuple[ChainWeights, FitRecord]:
         """Return the weights at the optimum, from zero or from other weights, and the record of the fit."""
-        begin, log = time.perf_counter(), list[IterationRecord]()
-        keys, theta = self._first_working_set(l1, start)
-        working = _WorkingSet(self.problem, keys, theta, l1, self.l2)
+        begin, log, limit = time.perf_counter(), list[IterationRecord](), self.solver.max_iter
+        inducing = l1 > 0.0 and not self.rule.fixed_candidates
+        working_set = self._first_working_set(l1, start, inducing)
         tolerance = self.solver.kkt_tol * (l1 if l1 > 0.0 else 1.0)
-        words = {"auto": ROUND_STEPS, "converge": self.solver.max_iter}
-        steps = int(words.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch))
+        steps = {"auto": ROUND_STEPS, "converge": limit}.get(str(self.rule.steps_per_batch), self.rule.steps_per_batch)
         while True:
-            newcomers, outside = self._newcomers(working, l1, tolerance)
-            violation = max(working.violation(), outside)
-            stuck = working.stuck and not len(newcomers)
-            if violation <= tolerance or len(log) >= self.solver.max_iter or stuck:
+            batch, outside = self._score(working_set, l1, tolerance) if inducing else (np.empty(0), 0.0)
+            violation = max(working_set.violation(), outside)
+            if violation <= tolerance or len(log) >= limit or (working_set.stuck and not len(batch)):
                 break
-            working = working.with_newcomers(newcomers) if len(newcomers) else working
-            limit, share = (steps, ROUND_SHARE) if len(newcomers) else (self.solver.max_iter, 0.0)
-            for _ in range(min(limit, self.solver.max_iter - len(log))):
-                if working.violation() <= max(share * outside, tolerance) or not working.step():
+            if len(batch):
+                working_set = working_set.with_batch(batch)
+            phase, enough = ("induce", max(ROUND_SHARE * outside, tolerance)) if len(batch) else ("optimize", tolerance)
+            for _ in range(min(int(steps) if len(batch) else limit, limit - len(log))):
+                if working_set.violation() <= enough or not working_set.step():
                     break
-                phase, seconds = "induce" if len(newcomers) else "optimize", time.perf_counter() - begin
-                log.append(working.record(len(log) + 1, phase, seconds))
-                if self.callback is not None:
-                    self.callback(log[-1])
+                log.append(working_set.record(len(log) + 1, phase, time.perf_counter() - begin))
+                if self.solver.callbacks is not None:
+                    self.solver.callbacks.iteration(log[-1])
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=self.problem.table.n_sequences,
             l1=l1,
-            objective=working.point.value,
+            objective=working_set.point.value,
             kkt_violation=violation,
             converged=violation <= tolerance,
             iterations=tuple(log),
         )
-        return working.active_weights(), record
+        return working_set.active_weights(), record
 
-    def largest_score(self) -> float:
-        """Return the largest score of a pair of attribute and label that occur together, where all weights are 0."""
+    def l1_max(self) -> float:
+        """Return the largest score of a state feature where all weights are 0."""
+        self.problem.evaluate(ChainWeights(self.candidates, np.zeros(self.candidates.size)))
+        return float(np.abs(self.problem.state_sums(self.candidates, self.problem.errors)).max(initial=0.0))
+
+    def _first_working_set(self, l1: float, start: ChainWeights | None, inducing: bool) -> _WorkingSet:
+        """Return all candidates, or, where others are added later, transitions, intercepts and those of ``start``."""
         candidates = self.candidates
-        self.problem.evaluate(ChainWeights(candidates, np.zeros(candidates.size)))
-        return float(np.abs(self.problem.state_sums(candidates, self.problem.errors)).max(initial=0.0))
-
-    def _first_working_set(self, l1: float, start: ChainWeights | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and weights.
-
-        Without l1, or by a rule with fixed candidates, these are all candidates; otherwise transitions, intercepts and
-        what ``start`` has.
-        """
-        candidates, n_pairs = self.candidates, self.problem.table.n_attributes * self.problem.n_labels
-        keys = candidates.keys[candidates.n_states :]
-        if l1 == 0.0 or self.rule.fixed_candidates:
-            if self.all_states and n_pairs > MOST_CANDIDATES:
-                raise DataError(f"{n_pairs:,} weights are too many: set l1 above 0, or all_states=False.")
-            keys = np.concatenate([np.arange(n_pairs), keys]) if self.all_states else candidates.keys
-        if start is None:
-            return keys, np.zeros(len(keys))
-        there = np.isin(start.features.keys, candidates.keys)
-        if self.all_states:
-            there[: start.features.n_states] = True
-        chosen = start.features.keys[there]
-        keys = np.union1d(keys, chosen)
+        keys = candidates.keys[candidates.n_states :] if inducing else candidates.keys
         theta = np.zeros(len(keys))
-        theta[np.searchsorted(keys, chosen)] = start.theta[there]
-        return keys, theta
+        if start is not None:
+            known = np.isin(start.features.keys, candidates.keys)
+            started = start.features.keys[known]
+            keys = np.union1d(keys, started)
+            theta = np.zeros(len(keys))
+            theta[np.searchsorted(keys, started)] = start.theta[known]
+        return _WorkingSet(self.problem, keys, theta, l1, self.l2)
 
-    def _newcomers(self, working: _WorkingSet, l1: float, tolerance: float) -> tuple[np.ndarray, float]:
-        """Return the keys of the candidates with the largest scores, and their largest violation."""
-        if l1 == 0.0 or self.rule.fixed_candidates:
-            return np.empty(0, dtype=np.int64), 0.0
-        threshold = l1 + 0.5 * tolerance
-        if self.all_states:
-            keys, scores = self.problem.large_scores(working.errors, threshold)
-        else:
-            scores = self.problem.state_sums(self.candidates, working.errors)
-            large = np.flatnonzero(np.abs(scores) > threshold)
-            keys, scores = self.candidates.keys[large], scores[large]
-        new = ~np.isin(keys, working.keys, assume_unique=True)
-        keys, sizes = keys[new], np.abs(scores[new])
+    def _score(self, working_set: _WorkingSet, l1: float, tolerance: float) -> tuple[np.ndarray, float]:
+        """Return the keys of the candidates outside of the working set with the largest scores, and their violation."""
+        scores = np.abs(self.problem.state_sums(self.candidates, working_set.errors))
+        large = np.flatnonzero(scores > l1 + 0.5 * tolerance)
+        large = large[~np.isin(self.candidates.keys[large], working_set.keys, assume_unique=True)]
         size = self.rule.batch_size
-        most = max(LEAST_NEWCOMERS, len(working.keys)) if size == "auto" else int(size)
-        if len(keys) > most:
-            keys = keys[np.sort(np.argsort(-sizes, kind="stable")[:most])]
-        return keys, float(sizes.max(initial=l1) - l1)
+        most = max(MIN_BATCH, len(working_set.keys)) if size == "auto" else int(size)
+        violation = float(scores[large].max(initial=l1) - l1)
+        if len(large) > most:
+            large = np.sort(large[np.argsort(-scores[large], kind="stable")[:most]])
+        return self.candidates.keys[large], violation
 
 
 class _WorkingSet:
-    """The features in the working set, their weights, and the optimizer."""
+    """Features, their weights, and the optimizer; other attributes are left out of the problem."""
 
     def __init__(
         self,
@@ -184,12 +153,13 @@ class _WorkingSet:
 
     def violation(self) -> float:
         """Return the largest violation of the optimality conditions in the working set."""
-        slope = self._penalty.pseudo_gradient(self.point.coordinates, self.point.gradient)
-        return float(np.abs(slope).max(initial=0.0))
+        return float(np.abs(self._pseudo_gradient()).max(initial=0.0))
 
     def step(self) -> bool:
         """Take one step; return whether there was one that lowers the objective."""
-        point = self._optimizer.step(self.point, self._penalty, self._precondition, self._evaluate, lambda theta: theta)
+        point = self._optimizer.step(
+            self.point, self._penalty, lambda gradient: gradient * self._scale, self._evaluate, lambda theta: theta
+        )
         if point is None:
             self._evaluate(self.point.coordinates)  # errors are those of the last trial
             self.stuck = True
@@ -197,12 +167,12 @@ class _WorkingSet:
         self.point = point
         return True
 
-    def with_newcomers(self, newcomers: np.ndarray) -> _WorkingSet:
+    def with_batch(self, batch: np.ndarray) -> _WorkingSet:
         """Return the working set with features added, and without state features that have no weight and no slope."""
-        slope = self._penalty.pseudo_gradient(self.point.coordinates, self.point.gradient)
-        stays = (self.point.coordinates != 0.0) | (slope != 0.0)
+        theta = self.point.coordinates
+        stays = (theta != 0.0) | (self._pseudo_gradient() != 0.0)
         stays[self._features.n_states :] = True
-        keys = np.union1d(self.keys[stays], newcomers)
+        keys = np.union1d(self.keys[stays], batch)
         places = np.searchsorted(keys, self.keys[stays])
 
         def carry(values: np.ndarray) -> np.ndarray:
@@ -211,8 +181,7 @@ class _WorkingSet:
             return carried
 
         self._optimizer.transform(carry, carry)
-        theta = carry(self.point.coordinates)
-        return _WorkingSet(self._whole, keys, theta, self._l1, self._l2, self._optimizer)
+        return _WorkingSet(self._whole, keys, carry(theta), self._l1, self._l2, self._optimizer)
 
     def active_weights(self) -> ChainWeights:
         """Return the features that have a weight."""
@@ -227,15 +196,15 @@ class _WorkingSet:
         loss = value - self._penalty_value(theta)
         return IterationRecord(iteration, value, loss, l1_norm, len(theta), active, phase, seconds)
 
+    def _pseudo_gradient(self) -> np.ndarray:
+        return self._penalty.pseudo_gradient(self.point.coordinates, self.point.gradient)
+
     def _penalty_value(self, theta: np.ndarray) -> float:
         return 0.5 * self._l2 * float(theta @ theta) + self._penalty.value(theta)
 
     def _evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         loss, gradient = self._problem.evaluate(ChainWeights(self._features, theta))
         return loss + self._penalty_value(theta), gradient + self._l2 * theta
-
-    def _precondition(self, gradient: np.ndarray) -> np.ndarray:
-        return gradient * self._scale
 
 
 def select_l1(
@@ -247,45 +216,44 @@ def select_l1(
     the criterion per token. Both weigh sequences.
     """
     solver = replace(trainer.solver, kkt_tol=max(trainer.solver.kkt_tol, PATH_KKT_TOLERANCE))
-    trainer = replace(trainer, solver=solver)
-    folds = [(trainer, trainer.problem)]
+    trainer, problem = replace(trainer, solver=solver), trainer.problem
+    folds = [(trainer, problem)]
     if isinstance(criterion, HeldOut):
-        folds = [
-            (replace(trainer, problem=trainer.problem.select_sequences(train)), trainer.problem.select_sequences(test))
-            for train, test in _split(trainer.problem.table.n_sequences, criterion, rng)
-        ]
-    largest = trainer.largest_score() or 1.0
+        parts = _divide(problem.table.n_sequences, criterion, rng)
+        rest = [np.setdiff1d(np.arange(problem.table.n_sequences), part) for part in parts]
+        training = [replace(trainer, problem=problem.select_sequences(part)) for part in rest]
+        folds = list(zip(training, map(problem.select_sequences, parts), strict=True))
+    first = trainer.l1_max() or 1.0
     fits: list[ChainWeights] = []
     rows: list[PathRow] = []
-    best, start = 0, None
+    best, near = 0, None
     for k in range(PATH_LENGTH):
-        l1 = float(f"{largest * 10.0 ** (-0.5 * (k + 1)):.2g}")
+        l1 = float(f"{first * 10.0 ** (-0.5 * (k + 1)):.2g}")
         starts = fits or [None] * len(folds)
         fits = [fold.fit(l1, weights)[0] for (fold, _), weights in zip(folds, starts, strict=True)]
         score, error = _pooled_score([(test, weights) for (_, test), weights in zip(folds, fits, strict=True)])
         size = fits[0].features.n_pairs
         if isinstance(criterion, EBIC):
-            n_tokens, n_candidates = float(trainer.problem.known_tokens.sum()), trainer.n_candidates
+            n_tokens, n_candidates = float(problem.known_tokens.sum()), trainer.candidates.n_pairs
             cost = size * (np.log(n_tokens) + 2.0 * criterion.gamma * np.log(n_candidates))
             score, error = score - 0.5 * float(cost) / n_tokens, None
         rows.append(PathRow(l1, size, score, error, selected=False))
-        if start is None or score > rows[best].score:
-            best, start = k, fits[0]
+        if near is None or score > rows[best].score:
+            best, near = k, fits[0]
         if k - best == PATIENCE:
             break
-    assert start is not None
+    assert near is not None
     path = tuple(PathRow(r.l1, r.features, r.score, r.error, selected=k == best) for k, r in enumerate(rows))
-    return path[best].l1, path, start
+    return path[best].l1, path, near
 
 
-def _split(n: int, criterion: HeldOut, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the numbers of the sequences to train with and to hold out, for each fold."""
+def _divide(n: int, criterion: HeldOut, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return the numbers of the sequences that each fold holds out."""
     if n < 2:
         raise DataError("l1 cannot be selected from one sequence: pass a number, or divide the sequence.")
     n_folds, order = min(criterion.n_folds(n), n), rng.permutation(n)
     count = int(np.clip(round(criterion.fraction * n), 1, n - 1))
-    parts = [order[:count]] if n_folds == 1 else np.array_split(order, n_folds)
-    return [(np.setdiff1d(order, part), np.sort(part)) for part in parts]
+    return [np.sort(part) for part in ([order[:count]] if n_folds == 1 else np.array_split(order, n_folds))]
 
 
 def _pooled_score(folds: list[tuple[ChainProblem, ChainWeights]]) -> tuple[float, float | None]:

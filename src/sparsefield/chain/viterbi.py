@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sparsefield.chain.forward_backward import longest_chain
 from sparsefield.chain.model import ChainWeights
 from sparsefield.compute.block_collection import Engine
 from sparsefield.data.token_table import TokenTable
@@ -42,7 +41,7 @@ def best_paths(table, parameters, first, last, paths):
     """
     weights, base, transitions = parameters
     offsets = table[0]
-    m, longest = transitions.shape[0], longest_chain(offsets, first, last)
+    m, longest = transitions.shape[0], np.diff(offsets[first : last + 1]).max()
     scores = np.empty(longest * padded_width(m))
     best, reached, came = np.empty(m), np.empty(m), np.zeros((longest, m), dtype=np.int64)
     for s in range(first, last):
@@ -59,49 +58,28 @@ def best_paths(table, parameters, first, last, paths):
             code = came[t - begin, code]
 
 
-@njit(nogil=True, cache=True)
-def _insert(value, label, rank, best, labels, ranks):
-    """Insert an entry into lists that are sorted by falling value, unless all their entries are as good."""
-    k = best.shape[0] - 1
-    if not value > best[k]:
-        return
-    while k > 0 and value > best[k - 1]:
-        best[k], labels[k], ranks[k] = best[k - 1], labels[k - 1], ranks[k - 1]
-        k -= 1
-    best[k], labels[k], ranks[k] = value, label, rank
+def n_best_paths(scores: np.ndarray, transitions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ``count`` best labelings of one chain, best first, (labelings, tokens), and their scores.
 
-
-@njit(nogil=True, cache=True)
-def n_best_paths(scores, transitions, count):
-    """Return the ``count`` best labelings of one chain, best first, (count, tokens), and their scores, (count,).
-
-    Where there are fewer labelings, the rest have scores of minus infinity.
+    The labelings that end in each label are kept as (labels, ranks), for the next token; there may be fewer.
     """
-    n, m = scores.shape
-    best = np.full((n, m, count), -np.inf)
-    labels, ranks = np.zeros((n, m, count), dtype=np.int64), np.zeros((n, m, count), dtype=np.int64)
-    for j in range(m):
-        best[0, j, 0] = scores[0, j]
+    n = len(scores)
+    best, came = scores[0][:, None], []
     for t in range(1, n):
-        for j in range(m):
-            for i in range(m):
-                for r in range(count):
-                    value = best[t - 1, i, r] + transitions[i, j] + scores[t, j]
-                    if not value > best[t, j, count - 1]:
-                        break
-                    _insert(value, i, r, best[t, j], labels[t, j], ranks[t, j])
-    totals = np.full(count, -np.inf)
-    ends, end_ranks = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for j in range(m):
-        for r in range(count):
-            _insert(best[n - 1, j, r], j, r, totals, ends, end_ranks)
-    paths = np.zeros((count, n), dtype=np.int64)
-    for k in range(count):
-        label, rank = ends[k], end_ranks[k]
-        for t in range(n - 1, -1, -1):
-            paths[k, t] = label
-            label, rank = labels[t, label, rank], ranks[t, label, rank]
-    return paths, totals
+        ranks = best.shape[1]
+        totals = (best.reshape(-1, 1) + np.repeat(transitions, ranks, axis=0) + scores[t]).T
+        order = np.argsort(-totals, axis=1, kind="stable")[:, :count]
+        best = np.take_along_axis(totals, order, axis=1)
+        came.append(np.divmod(order, ranks))
+    order = np.argsort(-best, axis=None, kind="stable")[:count]
+    label, rank = np.divmod(order, best.shape[1])
+    paths = np.empty((len(order), n), dtype=np.int64)
+    paths[:, n - 1] = label
+    for t in range(n - 2, -1, -1):
+        labels, ranks = came[t]
+        label, rank = labels[label, rank], ranks[label, rank]
+        paths[:, t] = label
+    return paths, best.ravel()[order]
 
 
 def best_labels(weights: ChainWeights, table: TokenTable, engine: Engine) -> np.ndarray:
@@ -127,7 +105,6 @@ def n_best_labels(
             return np.zeros((1, 0), dtype=np.int64), np.zeros(1)
         scores = np.empty((end - begin, len(base)))
         state_scores(table.arrays, states, base, begin, end, scores.ravel())
-        paths, totals = n_best_paths(np.ascontiguousarray(scores[:, : len(transitions)]), transitions, n)
-        return paths[np.isfinite(totals)], totals[np.isfinite(totals)]
+        return n_best_paths(scores[:, : len(transitions)], transitions, n)
 
     return engine.map(search, range(table.n_sequences))
