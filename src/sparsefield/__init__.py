@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
     from sparsefield.app.tables.codebook import Codebook, inspect
-    from sparsefield.app.tables.database import read_database
     from sparsefield.app.tables.export import to_networkx, to_pgmpy, write_uai
+    from sparsefield.app.tables.linked import read_database, read_triples
     from sparsefield.app.tables.schema_file import read_schema
-    from sparsefield.app.tables.triples import read_triples
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.chain.reading import read_conll
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
@@ -122,9 +121,8 @@ _NAMES_OF_MODULE = {
     "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.database": ("read_database",),
+    "app.tables.linked": ("read_database", "read_triples"),
     "app.tables.schema_file": ("read_schema",),
-    "app.tables.triples": ("read_triples",),
     "chain.reading": ("read_conll",),
     "objectives": ("EM",),
     "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),

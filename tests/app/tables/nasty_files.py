@@ -87,15 +87,6 @@ def write_zstd(folder: Path) -> str:
     return "packed.csv.zst"
 
 
-def write_duckdb(folder: Path) -> str:
-    import duckdb
-
-    with duckdb.connect(str(folder / "table.duckdb")) as connection:
-        connection.execute('CREATE TABLE people (name TEXT, rank INTEGER, "größe" DOUBLE, answer TEXT)')
-        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", ROWS)
-    return "table.duckdb"
-
-
 def write_statistical_files(folder: Path) -> None:
     """Write a survey with labels, user-missing values and dates as files of SPSS, Stata and SAS."""
     import pandas as pd

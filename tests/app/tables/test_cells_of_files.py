@@ -11,7 +11,6 @@ import pytest
 from sparsefield.app.tables.read import kind_of, read_table
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.values import numbers_of
-from sparsefield.errors import DataError
 
 
 def test_text_far_down_in_a_sheet_is_kept(tmp_path: Path) -> None:
@@ -83,18 +82,6 @@ def test_words_for_missing_values_count_in_categories(tmp_path: Path, dtype) -> 
     assert found.cast(pl.String).to_list() == ["low", None, "high"]
     if isinstance(dtype, pl.Enum):
         assert found.dtype == pl.Enum(["low", "high"])
-
-
-def test_views_of_a_database_file_do_not_read_other_files(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    (tmp_path / "secret.csv").write_text("a\n1\n")
-    with duckdb.connect(tmp_path / "t.duckdb") as made:
-        made.execute(f"create view v as select * from read_csv('{tmp_path / 'secret.csv'}')")
-    with pytest.raises(DataError):
-        read_table(tmp_path / "t.duckdb")
-    with duckdb.connect(tmp_path / "u.duckdb") as made:
-        made.execute("create table v as select 7 as a")
-    assert read_table(tmp_path / "u.duckdb")["a"].to_list() == [7]
 
 
 def test_marks_between_thousands_are_known_where_the_column_is() -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from sparsefield.app.tables.database import read_database
+from sparsefield.app.tables.linked import read_database
 from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
-
-duckdb = pytest.importorskip("duckdb")
 
 DEFINITION = """
 CREATE TABLE nations (nation VARCHAR PRIMARY KEY, rich INTEGER, area DOUBLE);
@@ -33,19 +27,14 @@ TABLES = {"nation": "nations", "pair": 'an "odd" pair'}
 
 
 def made(path: Path, definition: str = DEFINITION) -> Path:
-    """A DuckDB or SQLite file, by its suffix."""
-    if path.suffix == ".duckdb":
-        with closing(duckdb.connect(str(path))) as connection:
-            connection.execute(definition)
-    else:
-        with closing(sqlite3.connect(path)) as connection:
-            connection.executescript(definition)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(definition)
     return path
 
 
-@pytest.fixture(params=["world's.duckdb", "world's.db"])
-def database(request, tmp_path: Path) -> Path:
-    return made(tmp_path / request.param)
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return made(tmp_path / "world's.db")
 
 
 # -- what is read ------------------------------------------------------------------------------------------------
@@ -139,33 +128,6 @@ def test_nothing_is_written(database: Path) -> None:
     assert sorted(path.name for path in database.parent.iterdir()) == [database.name]
 
 
-def test_decimals_and_wide_integers_become_plain_numbers(tmp_path: Path) -> None:
-    definition = (
-        "CREATE TABLE t (kind ENUM ('a', 'b'), price DECIMAL(8, 2), wide HUGEINT);"
-        "INSERT INTO t VALUES ('b', 1.25, 5), (NULL, NULL, NULL);"
-    )
-    path = made(tmp_path / "t.duckdb", definition)
-    frame = read_database(path, {"t": "t"}).tables["t"]
-    assert frame.rows() == [("b", 1.25, 5), (None, None, None)]
-    assert frame.dtypes == [pl.String, pl.Float64, pl.Int64]
-    assert read_database(path, {"t": "SELECT sum(wide) AS s FROM t"}).tables["t"].dtypes == [pl.Int64]
-    with pytest.raises(DataError, match=r"t\.duckdb: table 't' has integers of more than 64 bits"):
-        read_database(path, {"t": "SELECT 170141183460469231731687303715884105727::HUGEINT AS h"})
-
-
-def test_results_are_the_same_without_pyarrow(tmp_path: Path) -> None:
-    path = made(tmp_path / "w.duckdb")
-    # In a process of its own, since DuckDB may then complain at exit.
-    code = (
-        "import sys; from sparsefield.app.tables import database\n"
-        "database.find_spec = lambda name: None\n"
-        "data = database.read_database(sys.argv[1], {'nation': 'nations'})\n"
-        "print(data.tables['nation'].rows())"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[('A', 1, 3.5), ('B', None, 2.0)]"
-
-
 def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Path) -> None:
     definition = (
         "CREATE TABLE p (id INTEGER PRIMARY KEY, x); CREATE TABLE q (p INTEGER REFERENCES P, r REFERENCES nowhere, y);"
@@ -200,62 +162,16 @@ def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
         read_database(path, {"x": "SELECT a.nation, b.nation FROM nations a, nations b"})
 
 
-def test_tables_of_other_schemas_have_their_schema_in_the_name(tmp_path: Path) -> None:
-    definition = "".join(
-        f"CREATE SCHEMA IF NOT EXISTS {schema}; CREATE TABLE {schema}.u AS SELECT '{schema}' AS x;"
-        for schema in ("one", "main")
-    )
-    path = made(tmp_path / "s.duckdb", definition)
-    assert read_database(path, {"t": "one.u"}).tables["t"].rows() == [("one",)]
-    assert read_database(path, {"u": "u"}).tables["u"].rows() == [("main",)]
-
-
 def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.duckdb: there is no such database"):
-        read_database(tmp_path / "none.duckdb", {"x": "x"})
-    (tmp_path / "text.duckdb").write_text("this is no database, but a text that goes on for a while " * 99)
-    with pytest.raises(DataError, match=r"text\.duckdb: ") as caught:
-        read_database(tmp_path / "text.duckdb", {"x": "x"})
+    with pytest.raises(DataError, match=r"none\.db: there is no such database"):
+        read_database(tmp_path / "none.db", {"x": "x"})
+    (tmp_path / "text.db").write_text("this is no database, but a text that goes on for a while " * 99)
+    with pytest.raises(DataError, match=r"text\.db: ") as caught:
+        read_database(tmp_path / "text.db", {"x": "x"})
     assert "\n" not in str(caught.value)
     (tmp_path / "torn.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 200)
     with pytest.raises(DataError, match=r"torn\.sqlite: "):
         read_database(tmp_path / "torn.sqlite", {"x": "x"})
-
-
-@pytest.fixture
-def without_duckdb(monkeypatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name, *args, **options):
-        if name == "duckdb":
-            raise ImportError(name)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-
-
-def test_without_duckdb_the_extra_is_named(tmp_path: Path, without_duckdb) -> None:
-    (tmp_path / "x.duckdb").write_bytes(bytes(8) + b"DUCK")
-    with pytest.raises(DataError, match=r"pip install 'sparsefield\[sql\]'"):
-        read_database(tmp_path / "x.duckdb", {"x": "x"})
-
-
-def test_sqlite_is_read_without_duckdb(tmp_path: Path, without_duckdb) -> None:
-    assert list(read_database(made(tmp_path / "w.db"), TABLES).links) == ["subject", "object"]
-
-
-def test_queries_read_no_other_files(tmp_path: Path) -> None:
-    (tmp_path / "secret.csv").write_text("word\nopen\nsesame\n")
-    place = made(tmp_path / "world.duckdb")
-    for query in (
-        f"SELECT * FROM read_csv('{tmp_path}/secret.csv')",
-        f"SELECT content FROM read_text('{tmp_path}/secret.csv')",
-        f"SELECT * FROM glob('{tmp_path}/*')",
-    ):
-        with pytest.raises(DataError, match="queries read nothing but the database"):
-            read_database(place, {"x": query})
-    with pytest.raises(DataError, match=r"secret.csv"):
-        read_database(place, {"x": f"SELECT * FROM '{tmp_path}/secret.csv'"})
 
 
 def test_table_names_ignore_case(database: Path) -> None:

@@ -38,5 +38,5 @@ def test_numbers_beside_text_stay_and_binary_cells_are_refused(tmp_path: Path) -
     assert read_table(tmp_path / "mixed.sqlite")["a"].to_list() == ["1", "x", None, "2.5"]
     assert read_table(tmp_path / "mixed.sqlite")["b"].to_list() == [1.0, 2.5, None, 3.0]
     _make(tmp_path / "binary.sqlite", (1, "a"), (b"x", "b")).close()
-    with pytest.raises(DataError, match="column 'a' has binary cells beside others"):
+    with pytest.raises(DataError, match="column 'a' has binary cells"):
         read_table(tmp_path / "binary.sqlite")

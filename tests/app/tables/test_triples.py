@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.app.tables import triples as triples_module
-from sparsefield.app.tables.triples import read_triples
+from sparsefield.app.tables import linked
+from sparsefield.app.tables.linked import read_triples
 from sparsefield.errors import DataError
 
 TRIPLES = [("ann", "likes", "bob"), ("bob", "knows", "ann"), ("ann", "knows", "cy")]
@@ -83,7 +83,7 @@ def test_triples_and_entities_are_read_from_files(tmp_path: Path) -> None:
 def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path) -> None:
     lines = "ann,likes,bob\nbob,likes,ann\n"
     (tmp_path / "t.csv").write_text(lines)
-    words = r"t\.csv: the first line must name the columns.*Insert the line subject,relation,object"
+    words = r"t\.csv: the columns must be subject, relation and object, named in the first line of a file"
     with pytest.raises(DataError, match=words):
         read_triples(tmp_path / "t.csv")
 
@@ -94,7 +94,7 @@ def test_an_empty_list_of_triples_is_refused() -> None:
 
 
 def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypatch) -> None:
-    monkeypatch.setattr(triples_module, "MAX_PAIRS", 8)
+    monkeypatch.setattr(linked, "MAX_PAIRS", 8)
     with pytest.raises(DataError, match=r"9 pairs of 3 entities, more than 8.*pairs='mentioned'"):
         read_triples(TRIPLES)
     assert len(pair_cells(read_triples(TRIPLES, pairs="mentioned"), "likes")) == 3
@@ -103,10 +103,10 @@ def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypat
 @pytest.mark.parametrize(
     ("triples", "options", "words"),
     [
-        ([("a", "r")], {}, "there are x0, x1"),
-        ([("a", "r", "b", 1)], {}, "there are x0, x1, x2, x3: remove others"),
+        ([("a", "r")], {}, "they are x0, x1"),
+        ([("a", "r", "b", 1)], {}, "they are x0, x1, x2, x3"),
         ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a missing value in row 2"),
-        ([("a", "object", "b")], {}, "A relation has the name 'object'"),
+        ([("a", "object", "b")], {}, "A relation has the name of a column of the table of pairs"),
         ([("a", "r", "b")], {"pairs": "no"}, "pairs is 'no'; it must be 'all' or 'mentioned'"),
         ([("a", "r", "b")], {"entity": "pair"}, "Both tables have the name 'pair'"),
         ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' as object, which is no entity"),

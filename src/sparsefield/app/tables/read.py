@@ -37,7 +37,6 @@ _SIGNATURES = (
     (0, b"HEADER RECORD*******L", "sas-transport"),
     (12, b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c\x18\x1f\x10\x11", "sas"),
     (0, b"SQLite format 3\x00", "sqlite"),
-    (8, b"DUCK", "duckdb"),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "sheet"),
 )
 """(place, bytes, kind); a header of text may begin with the printable ones, but has no control characters."""
@@ -47,7 +46,7 @@ _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh91AY&SY"
 _OPTIONS_OF_KIND = {
     "csv": ("header", "separator", "encoding", "decimal", "dates"),
     "sheet": ("header", "dates", "sheet", "table"),
-    **dict.fromkeys(("sqlite", "duckdb"), ("sheet", "table")),
+    "sqlite": ("sheet", "table"),
 }
 _NO_TABLE = "this is no table that can be read: save the table as CSV, Parquet or Excel"
 
@@ -90,7 +89,7 @@ def read_table(path: Path | str, reading: ReadOptions | None = None, *, may_be_e
     """Read one table from a file.
 
     The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel,
-    OpenDocument, SPSS, Stata, SAS, SQLite or DuckDB, also compressed with gzip, zstd, bzip2 or xz.
+    OpenDocument, SPSS, Stata, SAS or SQLite, also compressed with gzip, zstd, bzip2 or xz.
 
     Parameters
     ----------
@@ -257,12 +256,12 @@ def _read(content: FileContent, kind: str, reading: ReadOptions, *, may_be_empty
             cells = table
         else:
             with content.as_file() as path:
-                if kind in ("sqlite", "duckdb"):
-                    from sparsefield.app.tables.database import connect
+                if kind == "sqlite":
+                    from sparsefield.app.tables.linked import open_database
 
-                    with connect(path, place=name) as database:
-                        sheet = choose(list(database.tables), sheet, name, "table")
-                        cells = database.table(sheet)
+                    with open_database(path, name) as database:
+                        sheet = choose(database.tables, sheet, name, "table")
+                        cells = database.read(sheet)
                 else:
                     cells, sheet = read_typed(content.data, path, kind, name), None
             table, found = with_nulls(cells, words), FileFormat(kind, table=sheet, missing=words)

@@ -35,7 +35,6 @@ TITLES = {
     "sas": "SAS file",
     "sas-transport": "SAS transport file",
     "sqlite": "SQLite table",
-    "duckdb": "DuckDB table",
 }
 """{kind of file: its name}"""
 

@@ -13,10 +13,9 @@ import msgspec
 import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.database import read_database
+from sparsefield.app.tables.linked import read_database, read_triples
 from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.read_options import FileFormat, ReadOptions
-from sparsefield.app.tables.triples import read_triples
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational
 from sparsefield.data.templates import resolve_templates

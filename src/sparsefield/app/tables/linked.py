@@ -1,0 +1,297 @@
+"""Linked tables of a SQLite file, by the standard library, and of triples (subject, relation, object)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from sparsefield.app.tables.values import as_polars, as_whole
+from sparsefield.data.frames import as_source
+from sparsefield.data.links import Link
+from sparsefield.data.relational import Relational
+from sparsefield.errors import DataError
+
+SHOWN_TABLES = 8
+QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
+PARTS = ("subject", "relation", "object")
+ENDS = ("subject", "object")
+"""Columns of a table of pairs that are links to the entities."""
+
+MAX_PAIRS = 1_000_000
+"""The largest number of all pairs, that of a thousand entities; most rows of more would be all zeros."""
+
+
+class Database:
+    """An open SQLite file: its tables and views, and the keys that it declares."""
+
+    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+        self.connection, self.place = connection, place
+        listed = (
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        )
+        self.tables = [name for (name,) in self._rows(f"{listed} ORDER BY name")]
+
+    def _rows(self, query: str, *values: str) -> list[tuple]:
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise DataError(f"{self.place}: this SQLite file cannot be read ({error}).") from None
+
+    def primary_key(self, table: str) -> str | None:
+        """Return the primary key of a table; None if it has none, or one of several columns."""
+        keys = self._rows("SELECT name FROM pragma_table_info(?) WHERE pk > 0", table)
+        return keys[0][0] if len(keys) == 1 else None
+
+    def foreign_keys(self, table: str) -> list[tuple[str, str, str | None]]:
+        """Return (column, other table, its column) of the foreign keys of one column."""
+        query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) GROUP BY id HAVING count(*) = 1'
+        rows = self._rows(f"{query} ORDER BY id DESC", table)
+        found = {name.casefold(): name for name in self.tables}
+        rows = [(column, found[to.casefold()], key) for column, to, key in rows if to.casefold() in found]
+        return [(column, to, key or self.primary_key(to)) for column, to, key in rows]
+
+    def read(self, table: str) -> pl.DataFrame:
+        """Return all rows of a table."""
+        quoted = table.replace('"', '""')
+        return self.query(f'SELECT * FROM "{quoted}"', table)
+
+    def query(self, query: str, table: str) -> pl.DataFrame:
+        """Return the result of one SELECT; ``table`` is its name in messages."""
+        try:
+            with closing(self.connection.execute(query)) as cursor:
+                names, cells = [column[0] for column in cursor.description or ()], cursor.fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise DataError(f"{self.place}, table {table!r}: {error}.") from None
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(
+                f"{self.place}: table {table!r} has several columns {twice!r}: rename them with AS in a query."
+            )
+        columns = zip(*cells, strict=True) if cells else [()] * len(names)
+        return pl.DataFrame([self._column(name, own) for name, own in zip(names, columns, strict=True)])
+
+    def _column(self, name: str, cells: Sequence[Any]) -> pl.Series:
+        """Return cells, whose types may be mixed in SQLite; numbers beside text become text."""
+        types = {type(cell) for cell in cells} - {type(None)}
+        if bytes in types:
+            raise DataError(f"{self.place}: column {name!r} has binary cells: cast it in a query, or drop it.")
+        if str in types:
+            return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
+        return pl.Series(name, cells, dtype=pl.Float64 if float in types else None, strict=False)
+
+
+@contextmanager
+def open_database(path: Path | str, place: str = "") -> Iterator[Database]:
+    """Open a copy of a SQLite file and of its log, since SQLite would merge the log, or make one beside the file."""
+    path, place = Path(path), place or str(path)
+    if not path.is_file():
+        raise DataError(f"{place}: there is no such database; give a SQLite file.")
+    with path.open("rb") as file:
+        if not file.read(16).startswith(b"SQLite format 3"):
+            raise DataError(
+                f"{place}: this is no SQLite file; a file with one table is named under [tables.NAME] of a schema file "
+                "without 'database', and tables of other databases can be exported as Parquet."
+            )
+    with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
+        copy, log = Path(folder) / "database", path.with_name(f"{path.name}-wal")
+        shutil.copyfile(path, copy)
+        if log.is_file():
+            shutil.copyfile(log, copy.with_name("database-wal"))
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA query_only = 1")
+            yield Database(connection, place)
+
+
+def read_database(
+    database: Path | str,
+    tables: Mapping[str, str],
+    *,
+    keys: Mapping[str, str] | None = None,
+    links: Mapping[str, Link | Sequence[str]] | None = None,
+    **options: Any,
+) -> Relational:
+    """Read linked tables from a SQLite file, which is not changed.
+
+    Parameters
+    ----------
+    database : path
+    tables : {name: table or query}
+        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` the result of a query.
+        The order of rows is not defined, so an `OffsetLink` needs its column ``along``.
+    keys : {table: column}
+        The key column of each table. None takes the primary keys that the database declares, or else the columns that
+        foreign keys reference.
+    links : {name: (table, column, table)}
+        As for `Relational`. None takes the foreign keys that the database declares between these tables; a link has the
+        name of its column, or ``table.column`` if several tables have a column of that name.
+    **options : ``observed``, ``ignore`` and ``templates``, as for `Relational`
+
+    Returns
+    -------
+    Relational
+
+    Raises
+    ------
+    DataError
+        If the database cannot be opened or does not have a table.
+
+    Examples
+    --------
+    >>> read_database("world.sqlite", {"nation": "nations"})  # doctest: +SKIP
+    Relational(nation: 14 rows, 111 variables)
+    """
+    if not tables:
+        raise DataError("No tables were given: pass tables={name: table or query, ...}.")
+    frames, name_of = {}, {}
+    with open_database(database) as opened:
+        known = {table.casefold(): table for table in opened.tables}
+        for name, text in tables.items():
+            table = known.get(text.casefold().removeprefix("main."))
+            if table is None and not QUERY.match(text):
+                shown = ", ".join(opened.tables[:SHOWN_TABLES]) or "none"
+                rest = len(opened.tables) - SHOWN_TABLES
+                raise DataError(
+                    f"{opened.place}: there is no table {text!r}; tables: {shown}"
+                    f"{f' and {rest} more' if rest > 0 else ''}. A query must begin with SELECT."
+                )
+            frames[name] = opened.query(text, name) if table is None else opened.read(table)
+            if frames[name].height == 0:
+                raise DataError(f"{opened.place}: table {name!r} has no rows.")
+            if table is not None:
+                name_of.setdefault(table, name)
+        primary = {name: opened.primary_key(table) for table, name in name_of.items()}
+        foreign = [(name, *key) for table, name in name_of.items() for key in opened.foreign_keys(table)]
+    foreign = [(table, column, name_of[to], key) for table, column, to, key in foreign if to in name_of and key]
+    if keys is None:
+        keys = {to: key for _, _, to, key in reversed(foreign)} | {name: key for name, key in primary.items() if key}
+    if links is None:
+        links, columns = {}, [column for _, column, _, _ in foreign]
+        for table, column, to, referenced in foreign:
+            if keys.get(to) != referenced:
+                raise DataError(
+                    f"Column {column!r} of table {table!r} is declared to reference {referenced!r} of table {to!r}, "
+                    f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
+                )
+            name = column if columns.count(column) == 1 else f"{table}.{column}"
+            links["_".join(name.split())] = (table, column, to)  # the name of a link has no spaces
+    return Relational(frames, keys=keys, links=links, **options)
+
+
+def read_triples(
+    triples: Any,
+    *,
+    entities: Any = None,
+    pairs: Literal["all", "mentioned"] = "all",
+    entity: str = "entity",
+    pair: str = "pair",
+) -> Relational:
+    """Read linked tables from triples (subject, relation, object), as in knowledge graphs; what is not stated is false.
+
+    Parameters
+    ----------
+    triples : frame, sequence of triples, or path of a file
+        Columns ``subject``, ``relation`` and ``object``; without these names, the first three. A file must have the
+        names, because a file without a header would lose its first triple.
+    entities : frame or path, optional
+        Attributes of the entities: one row for each, with its name in the column ``entity``, or else in the first
+        column. By default the entities are those that the triples mention, in sorted order.
+    pairs : {"all", "mentioned"}
+        Whether each ordered pair of entities is a row, including pairs of an entity with itself, or only pairs that
+        some triple mentions.
+    entity, pair : names of the two tables; the key of the entities has the name of their table
+
+    Returns
+    -------
+    Relational
+        A table of entities and a table of pairs, with columns ``subject`` and ``object``, which are links to the
+        entities, and one 0/1 column for each relation, in sorted order.
+
+    Examples
+    --------
+    >>> data = read_triples([("ann", "likes", "bob"), ("bob", "knows", "ann")])
+    >>> data
+    Relational(entity: 2 rows, 0 variables; pair: 4 rows, 2 variables; links subject, object)
+    >>> data.tables["pair"]["likes"].to_list()
+    [0, 1, 0, 0]
+    """
+    if pairs not in ("all", "mentioned"):
+        raise DataError(f"pairs is {pairs!r}; it must be 'all' or 'mentioned'.")
+    if entity == pair:
+        raise DataError(f"Both tables have the name {entity!r}: pass different names as entity= and pair=.")
+    stated = _read_frame(triples, "triples")
+    if set(PARTS) <= set(stated.columns):
+        stated = stated.select(PARTS)
+    elif isinstance(triples, (str, Path)) or stated.width != len(PARTS):
+        raise DataError(
+            f"{triples if isinstance(triples, (str, Path)) else 'The triples'}: the columns must be subject, relation "
+            f"and object, named in the first line of a file; they are {', '.join(stated.columns[:4])}."
+        )
+    stated = _refuse_missing(stated, stated.columns, "triples").rename(dict(zip(stated.columns, PARTS, strict=True)))
+    relation = stated["relation"].cast(pl.String)
+    relations = relation.unique().sort()
+    if relations.is_in(ENDS).any():
+        raise DataError("A relation has the name of a column of the table of pairs, subject or object: rename it.")
+    if entities is None:
+        # A column has one type.
+        types = {stated[end].dtype for end in ENDS}
+        ends = [stated[end].cast(pl.String if len(types) > 1 else types.copy().pop()) for end in ENDS]
+        table = pl.concat([end.alias(entity) for end in ends]).unique().sort().to_frame()
+    else:
+        table = _read_frame(entities, "entities")
+        key = entity if entity in table.columns else table.columns[0]
+        table = _refuse_missing(table, [key], "entities").rename({key: entity})
+        if table[entity].is_duplicated().any():
+            twice = table[entity].filter(table[entity].is_duplicated())[0]
+            raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: keep one row for each.")
+    place = {str(name): row for row, name in enumerate(table[entity])}  # a number may also be written as text
+    for end in ENDS:
+        unknown = [(row, cell) for row, cell in enumerate(stated[end]) if str(cell) not in place]
+        if unknown:
+            raise DataError(
+                f"Row {unknown[0][0] + 1} of the triples names {unknown[0][1]!r} as {end}, which is no entity: add it "
+                f"to the table of entities ({entity!r}), or remove the triple."
+            )
+    size = table.height
+    if pairs == "all" and size**2 > MAX_PAIRS:
+        raise DataError(
+            f"There are {size**2:,} pairs of {size:,} entities, more than {MAX_PAIRS:,}: pass pairs='mentioned' to use "
+            "only those of some triple."
+        )
+    subject, object_ = (np.array([place[str(cell)] for cell in stated[end]], dtype=np.int64) for end in ENDS)
+    codes, row = np.unique(subject * size + object_, return_inverse=True)
+    if pairs == "all":
+        codes, row = np.arange(size**2), codes[row]
+    cells = np.zeros((len(relations), len(codes)), dtype=np.int8)
+    cells[relation.replace_strict(relations, range(len(relations)), return_dtype=pl.Int64).to_numpy(), row] = 1
+    columns = {"subject": table[entity].gather(codes // size), "object": table[entity].gather(codes % size)}
+    columns |= dict(zip(relations, cells, strict=True))
+    links = {name: (pair, name, entity) for name in ENDS}
+    return Relational({entity: table, pair: pl.DataFrame(columns)}, keys={entity: entity}, links=links)
+
+
+def _read_frame(data: Any, what: str) -> pl.DataFrame:
+    if isinstance(data, (str, Path)):
+        from sparsefield.app.tables.read import read_table
+
+        return read_table(data)
+    if isinstance(data, Sequence) and not data:
+        raise DataError(f"There are no {what}: the list is empty.")
+    return as_polars(as_source(data, what=what))
+
+
+def _refuse_missing(table: pl.DataFrame, names: Sequence[str], what: str) -> pl.DataFrame:
+    """Return a table whose named columns have integers in place of whole floats; refuse missing cells in them."""
+    for name in names:
+        if table[name].null_count():
+            row = (table[name].is_null().arg_max() or 0) + 1
+            raise DataError(f"Column {name!r} of the {what} has a missing value in row {row}: fill it in.")
+    return table.with_columns(as_whole(table[name]) for name in names)
