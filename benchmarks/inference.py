@@ -12,12 +12,12 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from sparsefield import conditional_log_likelihood
+from sparsefield.analysis.hidden_cells import log_belief
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table
 from sparsefield.estimators import MarkovField
-from sparsefield.estimators.answer_tables import log_belief
 from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer
 
 __all__ = ["FIELDS", "run_inference", "run_learned"]

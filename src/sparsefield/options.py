@@ -89,6 +89,12 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ == "bool" or value in (0, 1)
 
 
+def _is_class_weight(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and all(NOT_NEGATIVE.accepts(weight) for weight in value.values())
+    return value is None or value == "balanced"
+
+
 def _one_or_two_numbers(value: Any) -> bool:
     parts = value if isinstance(value, (tuple, list)) else (value, value)
     return len(parts) == 2 and all(NOT_NEGATIVE.accepts(part) for part in parts)
@@ -101,7 +107,13 @@ RULES: dict[str, Rule] = {
     "l1": number(words=("auto",)),
     "penalty": choice("l1", "group"),
     "l2": NOT_NEGATIVE,
+    "kinds": Rule(
+        lambda value: isinstance(value, Mapping) or value == "auto", "'auto' or a dict such as {'age': 'numeric'}"
+    ),
+    "observed": attributes("None or a list such as ['age', 'sex']", methods=("__iter__",)),
+    "templates": attributes("None or a list such as ['within person']", methods=("__iter__",)),
     "label_penalty": POSITIVE,
+    "class_weight": Rule(_is_class_weight, "None, 'balanced', or a dict of classes with weights that are not negative"),
     "refit": Rule(lambda value: value == "ml" if isinstance(value, str) else _is_flag(value), "True, False or 'ml'"),
     "n_jobs": Rule(
         lambda value: value is None or (whole(-MAX_COUNT).accepts(value) and value != 0),

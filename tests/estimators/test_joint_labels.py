@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, evaluate_labels
-from sparsefield.errors import DataError, EstimateWarning
+from sparsefield.errors import DataError
 
 COMBINATIONS = np.array(list(product((0, 1), repeat=3)))
 
@@ -122,13 +122,6 @@ def test_frames_of_true_labels_have_the_names_of_the_fit(fitted) -> None:
             ask(X, frame.assign(w=0))
         with pytest.raises(DataError, match=r"y lacks the label\(s\) 'y0', 'y2': a frame"):
             ask(X, frame[["y1"]])
-
-
-def test_combinations_that_are_searched_for_come_with_a_warning(fitted) -> None:
-    model, X, _ = fitted
-    with pytest.warns(EstimateWarning, match="a more probable one may exist"):
-        found = model.predict(X, decode="joint", max_cells=1)
-    np.testing.assert_array_equal(found, model.predict(X, decode="joint"))
 
 
 def test_one_label_is_decoded_alike_and_known_numbers_stay_as_they_are() -> None:

@@ -34,8 +34,7 @@ from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError, LeftOutWarning, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.row_groups import split_groups
-from sparsefield.estimators.training import make_path, training_options
+from sparsefield.estimators.training import make_path, split_groups, training_options
 from sparsefield.induction import all_pairs
 from sparsefield.model import Field, FitRecord
 from sparsefield.options import raise_problems

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from sparsefield.data import Table
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
-from sparsefield.estimators.answer_tables import log_belief
 from sparsefield.estimators.compiled_rows import compile_densely, infer_missing
+from sparsefield.inference import state_probabilities
 
 
 def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:
@@ -30,3 +33,17 @@ def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any
     if count == 0:
         raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
     return total / count
+
+
+def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
+    """Return the sum of the log-probabilities of the truth over cells that are missing in ``table`` and known in
+    ``truth``, and the number of these cells."""
+    hidden, known = table.codes() < 0, truth.codes()
+    total, count = 0.0, 0
+    for k, variable in enumerate(table.schema.targets):
+        rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
+        states = state_probabilities(table.schema, k, missing[:, rows])
+        right = states[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
+        total += float(np.log(np.maximum(right, np.finfo(float).tiny)).sum())
+        count += len(rows)
+    return total, count

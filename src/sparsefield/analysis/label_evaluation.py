@@ -26,8 +26,8 @@ from sparsefield.data import Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier
-from sparsefield.estimators.label_columns import read_all_labels
-from sparsefield.estimators.validation import check_weights
+from sparsefield.estimators.compiled_rows import check_weights
+from sparsefield.estimators.labels import read_all_labels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -18,10 +18,9 @@ from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
-from sparsefield.estimators.compiled_rows import learned_source, read_by_name
-from sparsefield.estimators.number_answers import labels_of_codes
+from sparsefield.estimators.answers import labels_of_codes
+from sparsefield.estimators.compiled_rows import check_weights, learned_source, read_by_name
 from sparsefield.estimators.training import refit_l2
-from sparsefield.estimators.validation import check_weights
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field
 from sparsefield.objectives import EM

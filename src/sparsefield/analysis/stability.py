@@ -17,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.compiled_rows import compile_rows
+from sparsefield.estimators.options import as_seed
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
-from sparsefield.estimators.validation import as_seed
 from sparsefield.induction import FixedGraph
-from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, selection_table
+from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, path_table, selection_table
 from sparsefield.solver.folds import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
@@ -62,7 +61,7 @@ def regularization_path(estimator: FieldEstimator, X: Any, y: Any = None, **opti
     searching: Any = clone(estimator)
     searching.set_params(l1="auto", solver__checkpoint=None)
     selection, kind = follow_path(searching, X, y, patience=LONG_PATIENCE, **options)
-    return path_frame(selection.rows(), selection.criterion, kind)
+    return path_table(selection.rows(), selection.criterion, kind)
 
 
 def stability(

@@ -10,7 +10,7 @@ from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.option_parts import from_plain
+from sparsefield.estimators.options import from_plain
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.model import Field
 from sparsefield.model.model_file import is_chain_file, load_field

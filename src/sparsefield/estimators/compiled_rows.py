@@ -9,17 +9,18 @@ import warnings
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import Dataset, DenseDataset, LocalDataset, Source, as_source
+from sparsefield.data import Dataset, DenseDataset, LocalDataset, Source, Table, as_source
+from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.data.frames import is_dask_collection
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.joint_likelihood import log_widths
 from sparsefield.inference import (
     CellProbabilities,
     InferenceMethod,
@@ -28,8 +29,10 @@ from sparsefield.inference import (
     infer_marginals,
     predict_observed,
 )
+from sparsefield.inference.log_partition import AIS
 from sparsefield.model import Field
 from sparsefield.objectives import PseudoLikelihood
+from sparsefield.objectives.log_likelihood import log_likelihood_of_links, log_likelihood_of_rows
 
 EstimatorT = TypeVar("EstimatorT", bound=FieldEstimator)
 
@@ -78,6 +81,20 @@ def read_by_name(estimator: FieldEstimator, X: Any) -> Source:
     if absent:
         raise DataError(f"The table lacks columns that the field was learned from: {', '.join(absent)}.")
     return replace(source, names=tuple(learned), native=source.native[:, [place[name] for name in learned]], keys=())
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights as (rows,) floats, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.array(sample_weight, dtype=float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
+    refuse_odd_weights(weight)
+    refuse_small_weights(float(weight.max(initial=0.0)))
+    return weight
 
 
 def threads_for(estimator: FieldEstimator, dataset: Dataset) -> Engine:
@@ -131,7 +148,42 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> f
             evaluator = PseudoLikelihood().make_problem(dataset, engine)
             return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
     warn_not_inferred(observed.unconverged, dataset, estimator.resolve("inference"))
-    return observed.log_likelihood - sum(float(log_widths(table) @ table.weight()) for table in dataset.tables)
+    return observed.log_likelihood - sum(float(_log_widths(table) @ table.weight()) for table in dataset.tables)
+
+
+def joint_log_likelihood(
+    estimator: FieldEstimator, field: Field, dataset: DenseDataset, ais: AIS | None, *, linked: bool = False
+) -> Any:
+    """Return the log-likelihood of the observed targets: (rows,) of one table, or one number of ``linked`` tables.
+
+    Partition functions of wide fields are estimated by annealed importance sampling, with a warning.
+    """
+    options = AIS() if ais is None else ais
+    if not isinstance(options, AIS):
+        raise ValueError(f"ais must be None or an AIS such as AIS(chains=256), got {options!r}.")
+    options.check()
+    with Threads(estimator.n_jobs) as engine:
+        estimate = (log_likelihood_of_links if linked else log_likelihood_of_rows)(field, dataset, engine, options)
+    if estimate.method == "ais":
+        warnings.warn(
+            "The field is too wide for an exact partition function, which was estimated by annealed importance "
+            f"sampling with a standard error of up to {np.max(estimate.standard_error):.2g}: "
+            "ais=AIS(chains=..., steps=...) lowers it.",
+            EstimateWarning,
+            stacklevel=3,
+        )
+    # Densities of numbers are per standard deviation, instead of probabilities of levels.
+    widths = [_log_widths(table) for table in dataset.tables]
+    return estimate.value - (sum(float(rows.sum()) for rows in widths) if linked else widths[0])
+
+
+def _log_widths(table: Table) -> np.ndarray:
+    """Return the sums over observed cells of the logarithms of the widths of their levels, (rows,)."""
+    total = np.zeros(table.n_rows)
+    for variable, codes in zip(table.schema.targets, table.codes(), strict=True):
+        if variable.limits:
+            total += np.where(codes >= 0, variable.log_widths[np.maximum(codes, 0)], 0.0)
+    return total
 
 
 def copy_with_field(estimator: EstimatorT, field: Field, **params: Any) -> EstimatorT:

@@ -28,30 +28,33 @@ from sparsefield.data import (
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
-from sparsefield.estimators.class_weights import class_weight_problems, weigh_classes
-from sparsefield.estimators.compiled_rows import infer_missing, read_by_name, threads_for
+from sparsefield.estimators.answers import Posterior, labels_of_codes, mean
+from sparsefield.estimators.compiled_rows import (
+    check_weights,
+    infer_missing,
+    joint_log_likelihood,
+    read_by_name,
+    threads_for,
+)
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, estimate_log_partition, warn_if_sampled
-from sparsefield.estimators.label_columns import (
+from sparsefield.estimators.labels import (
     as_classes,
+    as_covariates,
     check_classes,
     mean_label_score,
     read_all_labels,
     read_known_labels,
     read_labels,
     refuse_missing_labels,
+    sparse_input_problems,
+    weigh_classes,
 )
-from sparsefield.estimators.number_answers import labels_of_codes, mean
-from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import find_completion
-from sparsefield.estimators.row_groups import split_groups
-from sparsefield.estimators.sparse_inputs import as_covariates, sparse_input_problems
-from sparsefield.estimators.training import check_parameters, read_groups, train
-from sparsefield.estimators.validation import check_weights
+from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS, LogEstimate
+from sparsefield.inference.log_partition import AIS
 from sparsefield.model import Field, condition_on_covariates
-from sparsefield.options import problems_of, raise_problems
+from sparsefield.options import raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -154,7 +157,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return DenseDataset.single(compile_table(joined, schema, sample_weight=weight))
 
     def _compile_sparse(self, source: Source, labels: Source, weight: np.ndarray | None) -> CovariateDataset:
-        raise_problems(sparse_input_problems(self, labels.names))
+        raise_problems(sparse_input_problems(self, labels))
         kinds = self._label_kinds(labels, self.kinds)
         refuse_missing_labels(labels)
         symmetric = self.resolve("features").coding == "symmetric"
@@ -164,9 +167,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _with_label_penalty(self, dataset: DatasetT) -> DatasetT:
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
-
-    def _own_problems(self) -> list[str]:
-        return class_weight_problems(self.class_weight)
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         if self.penalty == "group" and self.label_penalty != 1.0:
@@ -204,7 +204,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         *,
         decode: Literal["marginal", "joint"] = "marginal",
         known: Any = None,
-        max_cells: int = MAX_CELLS,
     ) -> np.ndarray:
         """Return the classes of each label, (rows,) or (rows, labels); the mean of a numeric label.
 
@@ -214,19 +213,16 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         decode : "marginal" or "joint"
             "marginal" takes the most probable class of each label by itself, which gives the fewest wrong labels.
             "joint" takes the most probable combination of all labels (MAP inference), which gives the most rows with
-            every label right; of a numeric label it is the mean of a level.
+            every label right; of a numeric label it is the mean of a level. Where labels depend on each other too
+            widely for an exact answer, a search finds it, with a warning.
         known : table of labels, or None
             Labels that are known already, on which the others are conditioned: a frame with some or all of the label
             columns, or an array with all of them. None and NaN are labels that are not known.
-        max_cells : int
-            Largest table of variable elimination for "joint". Where labels depend on each other too widely for it,
-            max-product belief propagation and simulated annealing search for the combination, with a warning.
         """
         if decode not in ("marginal", "joint"):
             raise ValueError(f"decode must be 'marginal' or 'joint', got {decode!r}.")
-        raise_problems(problems_of({"max_cells": max_cells}))
         rows = self._compile_rows(X, known)
-        picked = self._decode_joint(rows, max_cells) if decode == "joint" else self._decode_marginals(rows)
+        picked = self._decode_joint(rows) if decode == "joint" else self._decode_marginals(rows)
         for k, variable in enumerate(self.field_.schema.targets):
             if variable.numeric and variable.name in rows.source.names:
                 column = rows.source.column(variable.name)
@@ -244,10 +240,10 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             for variable, c, p in zip(self.field_.schema.targets, classes, self._probabilities(rows), strict=True)
         ]
 
-    def _decode_joint(self, rows: _LabelRows, max_cells: int) -> list[np.ndarray]:
+    def _decode_joint(self, rows: _LabelRows) -> list[np.ndarray]:
         """Return the most probable combination of labels, (rows,) each."""
         with threads_for(self, rows.dataset) as engine:
-            codes = find_completion(rows.field, rows.dataset, engine, max_cells).codes[0]
+            codes = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
         classes = [self.classes_] if self.single_output_ else self.classes_
         return [
             np.array(labels_of_codes(variable, code), dtype=np.float64)
@@ -266,23 +262,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         labels, weight = self._read_known_labels(y, len(predicted)), check_weights(sample_weight, len(predicted))
         return mean_label_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
 
-    def log_likelihood(
-        self, X: Any, y: Any, *, ais: AIS | None = None, details: bool = False
-    ) -> np.ndarray | LogEstimate[np.ndarray]:
+    def log_likelihood(self, X: Any, y: Any, *, ais: AIS | None = None) -> np.ndarray:
         """Return the log-likelihood of the labels of each row, all together: see `MarkovField.log_likelihood`."""
         check_is_fitted(self)
         source = self._read(X)
         rows = self._join_labels(source, self._read_known_labels(y, source.n_rows))
-        estimate = estimate_log_likelihood(rows.field, rows.dataset, self.n_jobs, ais)
-        if details:
-            return estimate
-        warn_if_sampled(estimate)
-        return estimate.value
-
-    def log_partition(self, X: Any, *, ais: AIS | None = None) -> LogEstimate[np.ndarray]:
-        """Return ln Z of the labels of each row given ``X``: see `MarkovField.log_partition`."""
-        rows = self._compile_rows(X)
-        return estimate_log_partition(rows.field, rows.dataset, self.n_jobs, ais)
+        return joint_log_likelihood(self, rows.field, rows.dataset, ais)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -35,10 +35,9 @@ from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import path_frame, states_of
-from sparsefield.estimators.option_parts import PARTS, to_plain
-from sparsefield.estimators.validation import column_names
-from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
+from sparsefield.estimators.answers import states_of
+from sparsefield.estimators.options import PARTS, to_plain
+from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table, path_table
 from sparsefield.model.model_file import save_field
 from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import FitCallbacks, PathPoint, Solver, WarmStart
@@ -139,10 +138,10 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         The error is the standard error of the score. The criterion is the one that was used: "ebic" also where too few
         cells could be held out.
         """
-        rows = self._record.path
-        if not rows:
+        record = self._record
+        if not record.path:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto', or see `regularization_path`.")
-        return path_frame(rows, self._record.criterion, self.kind_)
+        return path_table(record.path, record.criterion, self.kind_)
 
     @property
     def kkt_violation_(self) -> float:
@@ -186,7 +185,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
                 part = self.resolve(name)
             except (TypeError, ValueError):  # a value that `fit` refuses
                 continue
-            params |= {f"{name}__{option.name}": getattr(part, option.name) for option in fields(part)}
+            params |= {f"{name}__{option}": value for option, value in part.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -198,10 +197,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         super().set_params(**params)
         for name, options in nested.items():
             part = self.resolve(name)
-            unknown = set(options) - {option.name for option in fields(part)}
-            if unknown:
-                known = ", ".join(option.name for option in fields(part)) or "none"
-                raise ValueError(f"{type(part).__name__} has no option {min(unknown)!r}; its options are: {known}.")
+            part.refuse_unknown(options)
             setattr(self, name, replace(part, **options))
         return self
 
@@ -349,6 +345,28 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         return to_plain(params)
 
 
+def column_names(source: Source, columns: Any) -> list[str]:
+    """Return the distinct names of columns given by name, by position or as a mask; names take precedence."""
+    if columns is None:
+        return []
+    columns = [columns] if isinstance(columns, str) else list(columns)
+    if columns and all(isinstance(column, (bool, np.bool_)) for column in columns):
+        if len(columns) != len(source.names):
+            raise DataError(f"A mask of {len(columns)} columns is given, but there are {len(source.names)} columns.")
+        columns = np.flatnonzero(columns).tolist()
+    names = []
+    for column in columns:
+        if column in source.keys:
+            names.append(source.names[source.keys.index(column)])
+        elif not isinstance(column, Integral):
+            names.append(str(column))
+        elif -len(source.names) <= int(column) < len(source.names):
+            names.append(source.names[int(column)])
+        else:
+            raise DataError(f"Column {column} does not exist: there are {len(source.names)} columns.")
+    return list(dict.fromkeys(names))
+
+
 def fitted_field(fitted: FieldEstimator | Field) -> Field:
     """Return the field of a fitted estimator; a field is returned as it is."""
     if isinstance(fitted, Field):
@@ -364,18 +382,16 @@ def solver_without_checkpoint(estimator: FieldEstimator) -> Solver | None:
 
 
 def _print_iteration(record: IterationRecord) -> None:
-    _print(
+    print(
         f"{record.iteration:5d}  {record.phase:<8}  objective {record.objective:14.4f}  "
-        f"features {record.active:7,d} of {record.features:7,d}  {record.seconds:7.1f} s"
+        f"features {record.active:7,d} of {record.features:7,d}  {record.seconds:7.1f} s",
+        file=sys.stderr,
     )
 
 
 def _print_path_point(point: PathPoint) -> None:
-    _print(f"l1 {point.l1:10.4g}  features {len(point.fit.field.features):7,d}  score {point.score:14.4f}")
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr)
+    features = len(point.fit.field.features)
+    print(f"l1 {point.l1:10.4g}  features {features:7,d}  score {point.score:14.4f}", file=sys.stderr)
 
 
 def _nan_if_none(value: float | None) -> float:

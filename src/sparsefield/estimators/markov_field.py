@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,37 +29,34 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
-from sparsefield.data.frame_building import Frame, TableT, as_pandas
+from sparsefield.data.frame_building import Frame, TableT
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities
+from sparsefield.estimators.answers import Fill, Posterior, check_fill, drawn_cells, filled_cells, probabilities
 from sparsefield.estimators.compiled_rows import (
+    check_weights,
     infer_cells,
     infer_missing,
+    joint_log_likelihood,
     pseudo_log_likelihood,
     read_by_name,
     threads_for,
 )
-from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, estimate_log_partition, warn_if_sampled
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, column_names
 from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
-from sparsefield.estimators.number_answers import Fill, check_fill
-from sparsefield.estimators.posterior import Posterior
+from sparsefield.estimators.options import as_seed
 from sparsefield.estimators.queries import (
     QUERY_CHAINS,
-    Completion,
     Probability,
+    draw_rows,
     event_probability,
     find_completion,
     marginal_probabilities,
 )
-from sparsefield.estimators.row_groups import groups_refusal, split_groups
-from sparsefield.estimators.sampling import draw_rows
-from sparsefield.estimators.training import check_parameters, read_groups, train
-from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, name_columns, wants_pandas
+from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
 from sparsefield.inference import Gibbs
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS, LogEstimate
+from sparsefield.inference.log_partition import AIS
 from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
 from sparsefield.options import problems_of, raise_problems
@@ -246,13 +244,16 @@ class MarkovField(TransformerMixin, FieldEstimator):
             if columns is not None:
                 raise DataError("columns= has names for one array or sparse matrix; X comes in parts.")
             if groups is not None:
-                raise groups_refusal()
+                raise DataError(
+                    "groups= (--group) needs all rows in the memory of this process, as one table: X comes in parts. "
+                    "Leave groups out, or pass X as one table."
+                )
             with self._open_partitions(X, y, observed, sample_weight, states) as data:
                 yield data
             return
         X, groups = split_groups(X, groups)
-        source = name_columns(self._read(X, reset=True), columns)
-        check_y(y, source.n_rows)
+        source = _name_columns(self._read(X, reset=True), columns)
+        _check_y(y, source.n_rows)
         weight, groups = check_weights(sample_weight, source.n_rows), read_groups(self, groups, source.n_rows)
         roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
         symmetric = self.resolve("features").coding == "symmetric"
@@ -285,7 +286,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         with DaskEngine(cluster, self.n_jobs) as engine:
             parts = open_partitions(engine, X)
             source = parts.source
-            check_y(y, source.n_rows)
+            _check_y(y, source.n_rows)
             if is_dask_collection(sample_weight):
                 (sample_weight,) = engine.gather([engine.client.compute(sample_weight)])
             self.n_features_in_ = len(source.names)
@@ -355,14 +356,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
         numbers and the most probable state of all others. A nominal cell gets its most probable state in any case.
         Numbers of a column of whole numbers are rounded.
         """
-        fill = check_fill(fill)
+        check_fill(fill)
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
         (missing,) = infer_missing(self, DenseDataset.single(table)).values
-        filled = fill_cells(X, source, filled_cells(table, missing, fill))
-        # scikit-learn's own conversion of other frames to pandas loses their types.
-        return as_pandas(filled) if wants_pandas(self) else filled
+        return fill_cells(X, source, filled_cells(table, missing, fill))
 
     def infer(self, X: Any) -> Posterior:
         """Return the distribution of every target cell given the observed cells of its row."""
@@ -395,83 +394,32 @@ class MarkovField(TransformerMixin, FieldEstimator):
         total = pseudo_log_likelihood(self, DenseDataset.single(table))
         return total / (table.n_rows if weight is None else weight.sum())
 
-    @overload
-    def log_likelihood(self, X: Any, *, ais: AIS | None = None, details: Literal[False] = False) -> np.ndarray: ...
-
-    @overload
-    def log_likelihood(self, X: Any, *, ais: AIS | None = None, details: Literal[True]) -> LogEstimate[np.ndarray]: ...
-
-    def log_likelihood(
-        self, X: Any, *, ais: AIS | None = None, details: bool = False
-    ) -> np.ndarray | LogEstimate[np.ndarray]:
-        """Return the log-likelihood (natural log) of each row: of all its observed targets together.
+    def log_likelihood(self, X: Any, *, ais: AIS | None = None) -> np.ndarray:
+        """Return the log-likelihood (natural log) of each row, (rows,): of all its observed targets together.
 
         Missing cells are summed out, and covariates are conditioned on. Unlike `score`, which predicts each cell from
         all others, this is the logarithm of one joint probability. It is exact where connected components of columns
-        are narrow; elsewhere partition functions are estimated by annealed importance sampling, with a warning. A
-        number with more values than levels has a density per standard deviation.
+        are narrow; elsewhere partition functions are estimated by annealed importance sampling, with a warning that
+        has the standard error. A number with more values than levels has a density per standard deviation.
 
         Parameters
         ----------
         X : rows
         ais : AIS, optional
             Options of annealed importance sampling, such as ``AIS(chains=256, steps=5000)``.
-        details : bool
-            Whether standard errors are returned, too.
-
-        Returns
-        -------
-        (rows,) array, or a `LogEstimate` of such arrays if ``details``
 
         Examples
         --------
         >>> import numpy as np
         >>> from sparsefield import MarkovField
         >>> X = np.array([[0, 0], [0, 0], [1, 1], [1, 0]] * 50)
-        >>> found = MarkovField(l1=0.1).fit(X).log_likelihood(X[:4], details=True)
-        >>> found.method, np.exp(found.value).round(1).tolist()
-        ('exact', [0.5, 0.5, 0.2, 0.3])
+        >>> np.exp(MarkovField(l1=0.1).fit(X).log_likelihood(X[:4])).round(1).tolist()
+        [0.5, 0.5, 0.2, 0.3]
         """
         dataset = self._compile_densely(X)
-        estimate = estimate_log_likelihood(self.field_, dataset, self.n_jobs, ais)
-        if details:
-            return estimate
-        warn_if_sampled(estimate)
-        return estimate.value
+        return joint_log_likelihood(self, self.field_, dataset, ais)
 
-    def log_partition(self, X: Any = None, *, ais: AIS | None = None) -> LogEstimate[Any]:
-        """Return the log-partition function ln Z of the field, with its standard error and method.
-
-        Parameters
-        ----------
-        X : rows, optional
-            Needed if the field has covariates, on which ln Z depends; other columns are ignored.
-        ais : AIS, optional
-            Options of annealed importance sampling, which is used where the field is too wide.
-
-        Returns
-        -------
-        LogEstimate
-            Of numbers, or of arrays (rows,) if ``X`` is given.
-        """
-        check_is_fitted(self)
-        if X is not None:
-            table = compile_table(self._read(X), self.field_.schema, absent_targets=True)
-            return estimate_log_partition(self.field_, DenseDataset.single(table), self.n_jobs, ais)
-        if len(self.field_.schema.observed):
-            raise DataError(
-                f"ln Z depends on the observed column {self.field_.schema.observed[0].name!r}: pass rows, as in "
-                "log_partition(X)."
-            )
-        return estimate_log_partition(self.field_, None, self.n_jobs, ais)
-
-    @overload
-    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[False] = False) -> TableT: ...
-
-    @overload
-    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[True]) -> Completion[TableT]: ...
-
-    def complete(self, X: TableT, *, max_cells: int = MAX_CELLS, details: bool = False) -> TableT | Completion[TableT]:
+    def complete(self, X: TableT, *, max_cells: int = MAX_CELLS) -> TableT:
         """Return ``X`` with the missing cells of each row in their most probable *joint* state (MAP inference).
 
         `transform` takes the most probable state of each missing cell separately; jointly, these states may be less
@@ -483,24 +431,15 @@ class MarkovField(TransformerMixin, FieldEstimator):
         max_cells : int
             Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
             max-product belief propagation, then simulated annealing with 20 restarts, searches for it, with a warning.
-        details : bool
-            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
-
-        Returns
-        -------
-        table of the same kind as ``X``, or Completion
         """
         raise_problems(problems_of({"max_cells": max_cells}))
         if sp.issparse(X):
-            source = self._read(X)
-            table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
-            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
+            return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
         dataset = DenseDataset.single(table)
         with threads_for(self, dataset) as engine:
-            found = find_completion(self.field_, dataset, engine, max_cells)
-        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
-        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
+            codes = find_completion(self.field_, dataset, engine, max_cells).codes[0]
+        return fill_cells(X, source, drawn_cells(table, codes))
 
     def probability(
         self,
@@ -514,11 +453,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
         Parameters
         ----------
-        event : {column: state or list of states}
-            The event is that all columns have one of their states. For an ordinal or a numeric column, a text such as
-            ``"> 60"``, ``"<= 3"`` or ``"20 to 30"`` (with both ends) means all values beyond, up to or between. In a
-            column of dates bounds are dates, as in ``"> 2020-01-31"``, or f"> {day}" with a Python date; where the
-            column has times, a date is its midnight, and without a time zone that of the column holds.
+        event : {column: a state, a list of states, or a range (low, high)}
+            The event is that all columns have one of their states, or a value of their range. A range is for ordinal
+            and numeric columns, contains both ends, and has None for an end that is open: ``(60, None)``. In a column
+            of dates the ends are dates or their text; where the column has times, a date is its midnight, and without
+            a time zone that of the column holds.
         given : {column: state}
             Evidence. It must have every observed column, with None where its value is unknown. Dates may be text.
         max_cells : int
@@ -621,3 +560,24 @@ class MarkovField(TransformerMixin, FieldEstimator):
         sparse = self._accepts_sparse() and schema.with_reference() is schema
         table = compile_sparse(source, schema, weight) if sparse else None
         return DenseDataset.single(table or compile_table(source, schema, sample_weight=weight))
+
+
+def _name_columns(source: Source, columns: Any) -> Source:
+    """Return an array or a sparse matrix with the given names of its columns; None leaves the source as it is."""
+    if columns is None:
+        return source
+    if source.kind not in ("array", "sparse"):
+        raise DataError("columns= has names for an array or a sparse matrix; X is a frame, whose columns have names.")
+    names = tuple(str(name) for name in columns)
+    if len(names) != len(source.names):
+        raise DataError(f"columns= has {len(names):,} names, but X has {len(source.names):,} columns.")
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise DataError(f"columns= has the same name several times: {', '.join(map(repr, twice[:5]))}.")
+    return replace(source, names=names)
+
+
+def _check_y(y: Any, n_rows: int) -> None:
+    """Refuse names of columns as ``y``, where observed columns were meant."""
+    if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
+        raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")

@@ -1,27 +1,29 @@
-"""Queries to a field over one table: probabilities of events, marginals and completions."""
+"""Queries to a field over one table: probabilities of events, marginals, completions and draws of rows."""
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.compute import Engine
-from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
+from sparsefield.data import DenseDataset, Schema, Source, Variable, as_source, compile_table, make_frame
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.column_types import days_of, family_of
-from sparsefield.data.frame_building import TableT
+from sparsefield.data.frame_building import Frame, make_column
+from sparsefield.data.labels import as_numbers
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError, EstimateWarning
-from sparsefield.estimators.number_answers import has_numbers, shares_below
-from sparsefield.inference import Gibbs
+from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_below
+from sparsefield.estimators.compiled_rows import threads_for
+from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.inference import Gibbs, draw_often
 from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
@@ -34,10 +36,11 @@ from sparsefield.model import Field
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
 
-COMPARISONS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
-
-SHOWN = 20
+MAX_NAMES = 20
 """Largest number of names that an error lists."""
+
+BYTES_OF_DRAWN_CELL = 12
+"""Least memory of a cell of a sample: its code, and its label or number in the frame."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +56,74 @@ class Probability:
         return self.value
 
 
-@dataclass(frozen=True)
-class Completion(Generic[TableT]):
-    """A table whose missing cells are in their most probable joint states.
-
-    For linked tables, ``exact`` and ``log_probability`` are {table: array}.
-    """
-
-    table: TableT
-    exact: np.ndarray | dict[str, np.ndarray]
-    """(rows,): whether the completion of a row is known to be the most probable one; False if a search found it."""
-    log_probability: np.ndarray | dict[str, np.ndarray]
-    """(rows,): ln of the joint probability of the row's missing cells given its observed values; over linked tables, of
-    the missing cells of all rows that it is linked with. 0 in a complete row, NaN where a search found the result."""
-
-
-def find_completion(field: Field, sample: DenseDataset, engine: Engine, max_cells: int) -> MAPResult:
+def find_completion(field: Field, dataset: DenseDataset, engine: Engine, max_cells: int) -> MAPResult:
     """Return the most probable completion of all rows, with a warning if some were found by a search."""
-    found = complete(field, sample, engine, max_cells=max_cells)
-    unsure = sum(int((~exact).sum()) for exact in found.exact)
+    result = complete(field, dataset, engine, max_cells=max_cells)
+    unsure = sum(int((~exact).sum()) for exact in result.exact)
     if unsure:
-        rows = sum(len(exact) for exact in found.exact)
+        rows = sum(len(exact) for exact in result.exact)
         warnings.warn(
             f"In {unsure:,} of {rows:,} rows missing cells depend on each other too widely for exact inference: their "
             "completion was searched for, and a more probable one may exist. Raise max_cells for an exact one.",
             EstimateWarning,
             stacklevel=3,
         )
-    return found
+    return result
+
+
+def draw_rows(
+    estimator: FieldEstimator,
+    n: int,
+    source: Source | None,
+    *,
+    burn_in: int,
+    chains: int | None,
+    thin: int,
+    seed: int | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Frame:
+    """Return ``n`` rows, or ``n`` for each row of the source with its missing cells drawn: see `MarkovField.sample`."""
+    field, schema = estimator.field_, estimator.field_.schema
+    rows = n * (1 if source is None else source.n_rows)
+    refuse_beyond_memory(
+        float(rows) * len(schema.variables) * BYTES_OF_DRAWN_CELL,
+        f"A sample of {rows:,} rows",
+        lambda: "draw fewer rows at a time, with other seeds.",
+    )
+    if source is None and schema.observed:
+        names = _join(variable.name for variable in schema.observed)
+        raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
+    chains = n if chains is None else min(chains, n)
+    names = tuple(variable.name for variable in schema.targets)
+    empty = Source(names, 1, "array", np.full((1, len(names)), np.nan))
+    dataset = DenseDataset.single(compile_table(source or empty, schema, repeat=chains))
+    length = -(-n // chains)
+    with threads_for(estimator, dataset) as engine:
+        (codes,) = draw_often(
+            field, dataset, count=length, sweeps=burn_in, thin=thin, seed=seed, engine=engine, progress=progress
+        )
+    # (draws, targets, rows of given x chains) to (targets, rows of given x n), chain after chain. The first chains
+    # contribute one row more if n is no multiple of their number.
+    chain, draw = np.divmod(np.arange(chains * length), length)
+    contributed = draw < n // chains + (chain < n % chains)
+    codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, contributed]
+    columns: dict[str, Any] = drawn_columns(schema, codes.reshape(len(codes), -1), np.random.SeedSequence(seed))
+    for variable in schema.targets:
+        labels, known = columns[variable.name], None
+        if source is not None and variable.numeric and variable.name in source.names:
+            column = source.column(variable.name)  # numbers that are known, not their levels
+            known = np.repeat(column.present, n)
+            numbers = np.repeat(as_numbers(column), n).tolist()
+            for row, number in zip(np.flatnonzero(known).tolist(), numbers, strict=True):
+                labels[row] = int(number) if variable.whole else number
+        types = {type(state) for state in variable.states}
+        if len(types) > 1 and estimator.kind_ != "pandas":  # whose columns alone may mix numbers and text
+            common = float if types == {int, float} else str
+            labels = [common(label) for label in labels]
+        if variable.dtype:
+            labels = make_column(variable.name, labels, variable.column_type, estimator.kind_, known)
+        columns[variable.name] = labels
+    return make_frame(columns, estimator.kind_)
 
 
 class _RowGraph(NamedTuple):
@@ -98,24 +141,23 @@ def event_probability(
     field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> Probability:
     """Return P(event | given), the product over the connected components that the event involves."""
-    wanted = _shares_of_event(field.schema, event)
+    parts = _read_event(field.schema, event)
     known = _known_values(field.schema, given or {})
     row = _build_row_graph(field, given)
     by_component: dict[int, dict[int, np.ndarray]] = {}
-    for target, (shares, contains) in wanted.items():
-        if row.codes[target] >= 0:
-            if not contains(known[field.schema.targets[target].name]):
-                return Probability(0.0, "exact", 0.0)
-            continue
-        if not shares.any():
+    for target, part in parts.items():
+        observed = row.codes[target] >= 0
+        if not (part.contains(known[field.schema.targets[target].name]) if observed else part.shares.any()):
             return Probability(0.0, "exact", 0.0)
-        cell = row.cell_of_target[target]
-        by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = shares
-    found = [_shared_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
-    value = float(np.prod([one.value for one in found]))
-    others = [np.prod([other.value for other in found if other is not one]) for one in found]
-    error = float(np.sqrt(sum((one.error * other) ** 2 for one, other in zip(found, others, strict=True))))
-    return Probability(value, "gibbs" if any(one.method == "gibbs" for one in found) else "exact", error)
+        if not observed:
+            cell = row.cell_of_target[target]
+            by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = part.shares
+    factors = [_shared_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
+    values, errors = np.array([p.value for p in factors]), np.array([p.error for p in factors])
+    others = [np.prod(np.delete(values, k)) for k in range(len(values))]
+    error = float(np.linalg.norm(errors * others))
+    sampled = any(factor.method == "gibbs" for factor in factors)
+    return Probability(float(np.prod(values)), "gibbs" if sampled else "exact", error)
 
 
 def marginal_probabilities(
@@ -139,7 +181,7 @@ def marginal_probabilities(
             EstimateWarning,
             stacklevel=3,
         )
-    found = {}
+    answers = {}
     for v, variable in enumerate(field.schema.targets):
         states = np.zeros(len(variable.states))
         if row.codes[v] >= 0:
@@ -147,8 +189,8 @@ def marginal_probabilities(
         else:
             first = graph.offsets[row.cell_of_target[v]]
             states[variable.position_of_code] = beliefs[first : first + len(states)]
-        found[variable.name] = states
-    return {name: found[name] for name in field.schema.order if name in found}
+        answers[variable.name] = states
+    return {name: answers[name] for name in field.schema.order if name in answers}
 
 
 def _shared_probability(
@@ -161,14 +203,13 @@ def _shared_probability(
     parts = []
     for cell, shares in wanted.items():
         parts.append([(cell, share, np.flatnonzero(shares == share)) for share in np.unique(shares[shares > 0.0])])
-    found, factors = [], []
+    value, error, method = 0.0, 0.0, "exact"
     for chosen in product(*parts):
         codes = {cell: states for cell, _, states in chosen}
-        found.append(_component_probability(graph, component, codes, max_cells, gibbs))
-        factors.append(float(np.prod([share for _, share, _ in chosen])))
-    value = sum(factor * one.value for factor, one in zip(factors, found, strict=True))
-    error = sum(factor * one.error for factor, one in zip(factors, found, strict=True))
-    return Probability(min(value, 1.0), found[0].method, error)
+        part = _component_probability(graph, component, codes, max_cells, gibbs)
+        share = float(np.prod([share for _, share, _ in chosen]))
+        value, error, method = value + share * part.value, error + share * part.error, part.method
+    return Probability(min(value, 1.0), method, error)
 
 
 def _component_probability(
@@ -205,9 +246,9 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
 
 def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph:
     table = compile_table(_make_row(field.schema, given or {}), field.schema)
-    sample, (block,) = DenseDataset.single(table), table.blocks
-    if independent_groups(sample, [[block]]):
-        compiled = compile_problem(sample, field.graphs, [(0, block)])
+    dataset, (block,) = DenseDataset.single(table), table.blocks
+    if independent_groups(dataset, [[block]]):
+        compiled = compile_problem(dataset, field.graphs, [(0, block)])
         graph, targets = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
     else:
         graph, targets = _empty_graph(), []
@@ -247,12 +288,12 @@ def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
 
 def _known_values(schema: Schema, given: Mapping[Any, Any]) -> dict[str, Any]:
     """Return {column: value}, where dates are numbers of days; None for unknown values."""
-    found = {}
+    values = {}
     for column, value in given.items():
         name = _name(schema, column, "given")
         variable = schema.variables[schema.index_of_name[name]]
-        found[name] = None if is_missing(value) else _undated(variable, value, "given")
-    return found
+        values[name] = None if is_missing(value) else _undated(variable, value, "given")
+    return values
 
 
 def _undated(variable: Variable, value: Any, what: str) -> Any:
@@ -260,15 +301,20 @@ def _undated(variable: Variable, value: Any, what: str) -> Any:
     return days_of(variable.name, value, variable.dtype, what) if family_of(variable.dtype) else value
 
 
-Contains = Callable[[Any], bool]
-"""Says whether a value belongs to an event."""
+class _EventPart(NamedTuple):
+    """What an event says about one column."""
+
+    shares: np.ndarray
+    """(states,): the share of each state, by code, that the event contains."""
+    contains: Callable[[Any], bool]
+    """Whether a known value belongs to the event."""
 
 
-def _shares_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, tuple[np.ndarray, Contains]]:
-    """Return {number of a target: (the share of each state, by code, that the event contains; what it contains)}."""
+def _read_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, _EventPart]:
+    """Return {number of a target: what the event says about it}."""
     if not event:
         raise DataError("The event names no column: event={column: state}, or {column: [state, ...]}.")
-    found = {}
+    parts = {}
     for column, states in event.items():
         name = _name(schema, column, "event")
         number = schema.index_of_name[name]
@@ -277,88 +323,58 @@ def _shares_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, tupl
             raise DataError(
                 f"Column {name!r} is observed: the field says nothing about the probabilities of its states."
             )
-        several = isinstance(states, Iterable) and not isinstance(states, (str, bytes))
-        parts = [_shares(variable, state) for state in (states if several else [states])]
-        if not parts:
-            raise DataError(f"The event allows no state of column {name!r}.")
-        shares = np.minimum(np.sum([part for part, _ in parts], axis=0), 1.0)
-        found[number] = shares, partial(_any_contains, [contains for _, contains in parts])
-    return found
+        if isinstance(states, tuple) or variable.numeric:
+            parts[number] = _read_range(variable, states)
+        else:
+            parts[number] = _read_states(variable, states)
+    return parts
 
 
-def _any_contains(parts: Sequence[Contains], value: Any) -> bool:
-    return any(contains(value) for contains in parts)
+def _read_states(variable: Variable, states: Any) -> _EventPart:
+    if not isinstance(states, Iterable) or isinstance(states, (str, bytes)):
+        states = [states]
+    codes = {_code(variable, _undated(variable, state, "event"), "event") for state in states}
+    if not codes:
+        raise DataError(f"The event allows no state of column {variable.name!r}.")
+    shares = np.isin(np.arange(len(variable.states)), list(codes)).astype(float)
+    return _EventPart(shares, lambda value: _code(variable, value, "given") in codes)
 
 
-def _shares(variable: Variable, state: Any) -> tuple[np.ndarray, Contains]:
-    """Return the share of each state, by code, in an event: a state, or a range of an ordered variable."""
-    if variable.ordered and isinstance(state, str) and state not in variable.code_of_label:
-        found = _range(variable, state)
-        if found is not None:
-            return found[0][variable.position_of_code], found[1]
-    if variable.numeric:
-        raise DataError(
-            f"event= has {state!r} for the numeric column {variable.name!r}: write a range, such as "
-            f"{_ranges(variable)}."
-        )
-    code = _code(variable, _undated(variable, state, "event"), "event")
-    return (np.arange(len(variable.states)) == code).astype(
-        float
-    ), lambda value: _code(variable, value, "given") == code
+def _read_range(variable: Variable, ends: Any) -> _EventPart:
+    """Return the part of an event that is a range (low, high), both ends included; it may contain part of a level."""
+    if not variable.ordered or not (isinstance(ends, tuple) and len(ends) == 2):
+        form = "a range (low, high), such as (60, None)" if variable.ordered else "a state, or a list of states"
+        raise DataError(f"event= has {ends!r} for the {variable.kind} column {variable.name!r}: write {form}.")
+    low, high = (
+        unbounded if end is None else _as_place(variable, end, "event")
+        for end, unbounded in zip(ends, (-np.inf, np.inf), strict=True)
+    )
+    if low > high:
+        raise DataError(f"event= has the range {ends!r} for column {variable.name!r}: write the lower end first.")
 
-
-def _ranges(variable: Variable) -> str:
-    """Return examples of ranges."""
-    if family_of(variable.dtype) == "dates":
-        return "'> 2020-01-31' or '2020-01-01 to 2020-01-31'"
-    return "'> 60', '<= 3' or '20 to 30'"
-
-
-def _range(variable: Variable, text: str) -> tuple[np.ndarray, Contains] | None:
-    """Return the share of each state, in their order, in a range such as "> 60" or "20 to 30"; None if it is none.
-
-    A range may contain part of a level of a number.
-    """
-    between = re.fullmatch(r"\s*(.+?)\s+to\s+(.+?)\s*", text)
-    compared = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+?)\s*", text)
-    if between:
-        bounds = [(">=", _as_place(variable, between[1])), ("<=", _as_place(variable, between[2]))]
-        if bounds[0][1] > bounds[1][1]:
-            raise DataError(f"event= has the range {text!r} for column {variable.name!r}: write the lower bound first.")
-    elif compared:
-        bounds = [(compared[1], _as_place(variable, compared[2]))]
-    else:
-        return None
-
-    def contains(values: Any) -> Any:
-        return np.all([COMPARISONS[sign](values, bound) for sign, bound in bounds], axis=0)
-
-    def contains_value(value: Any) -> bool:
-        return bool(contains(value if has_numbers(variable) else _as_place(variable, value)))
+    def contains(value: Any) -> bool:
+        return low <= _as_place(variable, value, "given") <= high
 
     if not variable.limits:
         values = np.array(variable.states, dtype=float) if has_numbers(variable) else np.arange(len(variable.states))
-        return contains(values).astype(float), contains_value
-    shares = np.ones(len(variable.states))
-    half = 0.5 if variable.whole else 0.0
-    for sign, bound in bounds:
-        if half:  # a whole number stands for all that is rounded to it
-            bound = np.ceil(bound) - half if sign in ("<", ">=") else np.floor(bound) + half
-        below = shares_below(variable, bound, included=sign in ("<=", ">"))
-        shares += (below if sign in ("<", "<=") else 1.0 - below) - 1.0
-    return np.round(np.maximum(shares, 0.0), 12), contains_value  # so that whole levels have a share of 1
+        shares = ((values >= low) & (values <= high)).astype(float)
+    else:
+        first, last = low, high
+        if variable.whole:  # a whole number stands for all that is rounded to it
+            first, last = np.ceil(low) - 0.5, np.floor(high) + 0.5
+        shares = shares_below(variable, last, included=True) - shares_below(variable, first, included=False)
+        shares = np.round(np.maximum(shares, 0.0), 12)  # so that whole levels have a share of 1
+    return _EventPart(shares[variable.position_of_code], contains)
 
 
-def _as_place(variable: Variable, text: Any) -> float:
-    """Return a bound of a range as a number: of a variable without numbers, the position of the state."""
-    if family_of(variable.dtype):
-        return days_of(variable.name, text, variable.dtype, "event")
-    if has_numbers(variable):
-        try:
-            return float(text)
-        except ValueError:
-            raise DataError(f"Column {variable.name!r} holds numbers; event= has {text!r}.") from None
-    return float(variable.states.index(variable.states[int(variable.position_of_code[_code(variable, text, "event")])]))
+def _as_place(variable: Variable, value: Any, what: str) -> float:
+    """Return a value as a number: of a variable without numbers, the position of the state."""
+    value = _undated(variable, value, what)
+    if not has_numbers(variable):
+        return float(variable.position_of_code[_code(variable, value, what)])
+    if not isinstance(value, Real):
+        raise DataError(f"Column {variable.name!r} holds numbers; {what}= has {value!r}.")
+    return float(value)
 
 
 def _name(schema: Schema, column: Any, what: str) -> str:
@@ -382,5 +398,5 @@ def _code(variable: Variable, state: Any, what: str) -> int:
 
 def _join(names: Iterable[Any]) -> str:
     names = list(names)
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(str(name) for name in names[:SHOWN]) + more
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(str(name) for name in names[:MAX_NAMES]) + more

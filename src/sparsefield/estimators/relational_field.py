@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,18 +27,30 @@ from sparsefield.data import (
     warn_incomplete_covariates,
 )
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, probabilities, states_of
-from sparsefield.estimators.compiled_rows import infer_cells, infer_missing, pseudo_log_likelihood, threads_for
+from sparsefield.estimators.answers import (
+    Cells,
+    Fill,
+    Posterior,
+    check_fill,
+    drawn_cells,
+    filled_cells,
+    probabilities,
+    states_of,
+)
+from sparsefield.estimators.compiled_rows import (
+    infer_cells,
+    infer_missing,
+    joint_log_likelihood,
+    pseudo_log_likelihood,
+    threads_for,
+)
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.joint_likelihood import estimate_log_likelihood, warn_if_sampled
-from sparsefield.estimators.number_answers import Fill, check_fill
-from sparsefield.estimators.posterior import Posterior
-from sparsefield.estimators.queries import Completion, find_completion
+from sparsefield.estimators.options import as_seed
+from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, train
-from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS, LogEstimate
+from sparsefield.inference.log_partition import AIS
 from sparsefield.model import Field
 from sparsefield.parameters import BURN_IN
 
@@ -153,43 +165,29 @@ class RelationalField(FieldEstimator):
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
-        fill, sample = check_fill(fill), self._compile_densely(data)
-        filled = [
-            filled_cells(*pair, fill) for pair in zip(sample.tables, infer_missing(self, sample).values, strict=True)
-        ]
-        return self._fill(data, filled)
+        check_fill(fill)
+        dataset = self._compile_densely(data)
+        parts = zip(dataset.tables, infer_missing(self, dataset).values, strict=True)
+        return self._fill(data, [filled_cells(table, beliefs, fill) for table, beliefs in parts])
 
     def infer(self, data: Relational) -> dict[str, Posterior]:
         """Return {table: distribution of its target cells given the observed cells of all tables}."""
-        sample = self._compile_densely(data)
-        parts = zip(sample.layout.tables, sample.tables, infer_missing(self, sample).values, strict=True)
+        dataset = self._compile_densely(data)
+        parts = zip(dataset.layout.tables, dataset.tables, infer_missing(self, dataset).values, strict=True)
         return {
             name: Posterior(data.select_variables(name), table, marginals, data.sources[name].kind)
             for name, table, marginals in parts
         }
 
-    @overload
-    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
-
-    @overload
-    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[True]) -> Completion[Relational]: ...
-
-    def complete(
-        self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False
-    ) -> Relational | Completion[Relational]:
+    def complete(self, data: Relational, *, max_cells: int = MAX_CELLS) -> Relational:
         """Return ``data`` with the missing cells of linked rows in their most probable *joint* state.
 
         See `MarkovField.complete`.
         """
-        sample = self._compile_densely(data)
-        with threads_for(self, sample) as engine:
-            found = find_completion(self.field_, sample, engine, max_cells)
-        filled = self._fill(data, map(drawn_cells, sample.tables, found.codes))
-        if not details:
-            return filled
-        names = sample.layout.tables
-        exact, log_probability = (dict(zip(names, one, strict=True)) for one in (found.exact, found.log_probability))
-        return Completion(filled, exact, log_probability)
+        dataset = self._compile_densely(data)
+        with threads_for(self, dataset) as engine:
+            codes = find_completion(self.field_, dataset, engine, max_cells).codes
+        return self._fill(data, map(drawn_cells, dataset.tables, codes))
 
     def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
         """Fit to ``data`` and return it with its missing cells filled."""
@@ -201,9 +199,9 @@ class RelationalField(FieldEstimator):
 
         Numeric columns are left out: see `infer`. The columns of each array follow ``states_[table][column]``.
         """
-        sample = self._compile_densely(data)
-        found = infer_cells(self, sample).conditionals
-        layout = sample.layout
+        dataset = self._compile_densely(data)
+        found = infer_cells(self, dataset).conditionals
+        layout = dataset.layout
         return {
             name: probabilities(schema, beliefs)
             for name, schema, beliefs in zip(layout.tables, layout.schemas, found, strict=True)
@@ -211,31 +209,18 @@ class RelationalField(FieldEstimator):
 
     def score(self, data: Relational, y: Any = None) -> float:
         """Return the mean pseudo-log-likelihood of the observed values over the rows of all tables with targets."""
-        sample = self._compile_densely(data)
-        rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
+        dataset = self._compile_densely(data)
+        rows = sum(table.n_rows for table in dataset.tables if table.schema.targets)
         if rows == 0:
             raise DataError("The tables have no rows: there is nothing to score.")
-        return pseudo_log_likelihood(self, sample) / rows
+        return pseudo_log_likelihood(self, dataset) / rows
 
-    @overload
-    def log_likelihood(self, X: Relational, *, ais: AIS | None = ..., details: Literal[False] = False) -> float: ...
-
-    @overload
-    def log_likelihood(self, X: Relational, *, ais: AIS | None = ..., details: Literal[True]) -> LogEstimate[float]: ...
-
-    def log_likelihood(
-        self, X: Relational, *, ais: AIS | None = None, details: bool = False
-    ) -> float | LogEstimate[float]:
+    def log_likelihood(self, X: Relational, *, ais: AIS | None = None) -> float:
         """Return the log-likelihood (natural log) of the observed targets of all tables together.
 
         Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
         """
-        sample = self._compile_densely(X)
-        estimate = estimate_log_likelihood(self.field_, sample, self.n_jobs, ais, linked=True)
-        if details:
-            return estimate
-        warn_if_sampled(estimate)
-        return estimate.value
+        return joint_log_likelihood(self, self.field_, self._compile_densely(X), ais, linked=True)
 
     def sample(
         self,
@@ -251,13 +236,13 @@ class RelationalField(FieldEstimator):
         """
         if sweeps < 1:
             raise ValueError(f"sweeps must be at least 1, got {sweeps}.")
-        sample = self._compile_densely(given)
+        dataset = self._compile_densely(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
-        with threads_for(self, sample) as engine:
-            codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
+        with threads_for(self, dataset) as engine:
+            codes = draw(self.field_, dataset, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         seed = 0 if seed is None else seed
-        seeds = np.random.SeedSequence(seed).spawn(len(sample.tables))
-        return self._fill(given, map(drawn_cells, sample.tables, codes, seeds))
+        seeds = np.random.SeedSequence(seed).spawn(len(dataset.tables))
+        return self._fill(given, map(drawn_cells, dataset.tables, codes, seeds))
 
     def _compile_densely(self, X: Relational) -> DenseDataset:
         check_is_fitted(self)
@@ -278,7 +263,7 @@ class RelationalField(FieldEstimator):
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile_densely(X)
 
-    def _fill(self, data: Relational, cells: Iterable[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
+    def _fill(self, data: Relational, cells: Iterable[Cells]) -> Relational:
         """Return ``data`` with cells replaced, for each table of the field: ``{column: (row numbers, labels)}``."""
         parts = dict(zip(self.field_.layout.tables, cells, strict=True))
         filled = {name: fill_cells(data.tables[name], data.sources[name], part) for name, part in parts.items() if part}

@@ -13,13 +13,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import Dataset, deduplicate_rows
+from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
@@ -31,9 +32,7 @@ from sparsefield.estimators.likelihood_training import (
     objective_of_structure,
     warn_if_wide,
 )
-from sparsefield.estimators.option_parts import PARTS
-from sparsefield.estimators.row_groups import number_groups
-from sparsefield.estimators.validation import as_seed, parameter_problems
+from sparsefield.estimators.options import PARTS, as_seed
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator, Objective
@@ -60,11 +59,14 @@ MIN_REFIT_L2 = 0.01
 
 def check_parameters(estimator: FieldEstimator) -> None:
     """Refuse invalid parameters, all at once, before any work is done."""
-    parts, problems = _resolve_parts(estimator)
-    own = estimator.get_params(deep=False)
-    problems += problems_of(own)
-    problems += [problem for part in parts.values() for problem in part.problems()]
-    raise_problems([*problems, *parameter_problems(own), *estimator._own_problems()])
+    parts, problems = {}, problems_of(estimator.get_params(deep=False))
+    for name in PARTS:
+        try:
+            parts[name] = estimator.resolve(name)
+            problems += parts[name].problems()
+        except ValueError as error:
+            problems.append(str(error))
+    raise_problems([*problems, *estimator._own_problems()])
     raise_problems([*_contradictions(estimator, parts), *estimator._contradictions(parts)])
 
 
@@ -86,20 +88,22 @@ def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iter
         yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule!r}."
 
 
-def _resolve_parts(estimator: FieldEstimator) -> tuple[dict[str, Any], list[str]]:
-    """Return the option objects of parameters, and a sentence for each parameter that is none."""
-    parts, problems = {}, []
-    for name in PARTS:
-        try:
-            parts[name] = estimator.resolve(name)
-        except ValueError as error:
-            problems.append(str(error))
-    return parts, problems
-
-
 def refit_l2(estimator: FieldEstimator) -> float:
     """Return the l2 of a refit of selected features, which has no L1 penalty to keep weights finite."""
     return max(float(estimator.l2), MIN_REFIT_L2)
+
+
+def split_groups(X: Any, groups: Any) -> tuple[Any, Any]:
+    """Return a table without the column that ``groups`` names, and its values; groups of another form are unchanged."""
+    if not isinstance(groups, str):
+        return X, groups
+    source = as_source(X)
+    if source.kind in ("array", "sparse") or groups not in source.names:
+        raise DataError(
+            f"groups= names the column {groups!r}, which X does not have: name one of its columns, or pass an array "
+            "with the group of each row."
+        )
+    return nw.to_native(source.native.drop(groups)), nw.to_native(source.native[groups])
 
 
 def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarray | None:
@@ -112,18 +116,17 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
             f"groups= (--group) are held out together, but selection={selection.name!r} holds out nothing: leave "
             "groups out, or use selection='heldout'."
         )
-    return number_groups(groups, n_rows)
-
-
-def _fold_threads(estimator: FieldEstimator, dataset: Dataset) -> int:
-    """Return how many threads share the folds of a choice of l1; 1 if the engine uses threads itself."""
-    selection = estimator.resolve("selection")
-    if estimator.resolve("solver").engine is not None or not isinstance(selection, HeldOut) or selection.folds == 1:
-        return 1
-    between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
-    if not dataset.is_plain or not between:
-        return 1
-    return Threads(estimator.n_jobs).n_threads
+    values = as_array(groups, "groups")
+    if values.shape != (n_rows,):
+        raise DataError(f"groups.shape == {values.shape}, expected ({n_rows},): one group per row.")
+    column = as_source(values.reshape(-1, 1), what="groups").column("x0")
+    if not column.present.all():
+        raise DataError(
+            f"groups= has {np.count_nonzero(~column.present):,} missing value(s), the first in row "
+            f"{int(np.argmin(column.present))}: give every row a group, or leave these rows out."
+        )
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in column.values.tolist()], dtype=np.int64)
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
@@ -160,8 +163,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
 
     ``make`` returns the path of the fit to all rows; None is `make_path`.
     """
-    _check_targets(data.dataset)
     dataset = data.dataset
+    _check_targets(dataset)
     merged = deduplicate_rows(dataset)
     options, selection, saved, start = training_options(estimator), None, None, data.start
     with interrupts_as_such(), _open_engine(estimator, data) as engine:
@@ -311,11 +314,15 @@ def _selection_checkpoint(estimator: FieldEstimator, data: TrainingData) -> Sele
 
 
 def _selection_options(estimator: FieldEstimator, dataset: Dataset) -> SelectionOptions:
+    selection, solver = estimator.resolve("selection"), estimator.resolve("solver")
+    between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
+    several_folds = isinstance(selection, HeldOut) and selection.folds != 1
+    share_folds = several_folds and between and dataset.is_plain and solver.engine is None
     return SelectionOptions(
-        criterion=estimator.resolve("selection"),
-        kkt_tol=estimator.resolve("solver").kkt_tol,
+        criterion=selection,
+        kkt_tol=solver.kkt_tol,
         seed=as_seed(estimator.random_state) or 0,
-        n_threads=_fold_threads(estimator, dataset),
+        n_threads=Threads(estimator.n_jobs).n_threads if share_folds else 1,
         refit_l2=refit_l2(estimator) if estimator.refit else None,
     )
 

@@ -13,6 +13,7 @@ from sparsefield.data.coding import ColumnClass
 from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
 from sparsefield.data.schema import Label
 from sparsefield.model.field import Field
+from sparsefield.model.fit_record import PathRow
 
 
 def feature_table(field: Field, kind: str = "polars") -> Frame:
@@ -135,3 +136,10 @@ def _feature_rows(field: Field) -> Iterator[_Row]:
     for k in np.flatnonzero(field.conjunction_weights):
         terms = tuple(field.layout.own_column_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
         yield _Row(field.layout.within_label(terms[0][0]), terms, float(field.conjunction_weights[k]))
+
+
+def path_table(rows: Sequence[PathRow], criterion: str | None, kind: str = "polars") -> Frame:
+    """Return the rows of a regularization path, with the criterion of the scores in every row."""
+    columns = {name: [getattr(row, name) for row in rows] for name in PathRow.__struct_fields__}
+    columns["error"] = [np.nan if error is None else error for error in columns["error"]]
+    return make_frame(columns | {"criterion": [criterion] * len(rows)}, kind)

@@ -12,8 +12,8 @@ from sparsefield.analysis.network import variable_at
 from sparsefield.data import DenseDataset, Label, Schema, Variable
 from sparsefield.data.table import Table
 from sparsefield.estimators import MarkovField, RelationalField
+from sparsefield.estimators.answers import deviation, mean
 from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
-from sparsefield.estimators.number_answers import deviation, mean
 from sparsefield.inference import state_probabilities
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -252,14 +253,14 @@ class Session:
             raise DataError("Events of linked tables have no probabilities on this page: set values of a row instead.")
         event, given = _texts(request, "event"), _texts(request, "set")
         if not event:
-            raise DataError("Name an event, such as smokes=yes, age=> 60.")
+            raise DataError("Name an event, such as smokes=yes, age=60 to 80.")
         evidence: dict[str, Any] = dict.fromkeys(variable.name for variable in self.model.field_.schema.observed)
         evidence |= {name: read_value(self._variable(name), text) for name, text in given.items()}
         asked: dict[str, Any] = {}
         for name, text in event.items():
             variable = self._variable(name)
             is_state = not variable.numeric and text in map(str, variable.states)
-            asked[name] = read_value(variable, text) if is_state else text
+            asked[name] = read_value(variable, text) if is_state else _read_range(variable, text)
         with self.lock, collect_warnings() as lines:
             answer = self.model.probability(asked, evidence)
         return {"value": answer.value, "standard_error": answer.error, **_notes(frozenset([answer.method]), lines)}
@@ -327,6 +328,15 @@ def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
     if not isinstance(part, dict) or not all(isinstance(text, str) for text in part.values()):
         raise DataError(f"{key!r} of a request has a text for each column.")
     return part
+
+
+def _read_range(variable: Variable, text: str) -> Any:
+    """Return the range (low, high) of a text such as "60 to 80", ">= 60" or "<= 3"; other texts as they are."""
+    match = re.fullmatch(r"\s*(?:(.+?)\s+to\s+(.+?)|>=\s*(.+?)|<=\s*(.+?))\s*", text)
+    if match is None or not variable.ordered:
+        return text
+    ends = match[1] or match[3], match[2] or match[4]
+    return tuple(None if end is None else read_value(variable, end) for end in ends)
 
 
 def _notes(methods: frozenset[str], lines: Any) -> dict[str, Any]:

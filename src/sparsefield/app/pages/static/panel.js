@@ -358,7 +358,7 @@
       const event = make("input", {
           type: "text",
           id: "event",
-          placeholder: "smokes=yes, age=> 60",
+          placeholder: "smokes=yes, age=60 to 80",
           "aria-label": "Event",
           class: "fill-rest",
         }),

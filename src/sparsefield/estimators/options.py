@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM, OBJECTIVES, Objective
-from sparsefield.plugins import load_plugins
 from sparsefield.solver import SELECTIONS, Features, SelectionCriterion, Solver
+
+LOCAL = ("engine", "callbacks", "checkpoint")
+"""Options that belong to one process, and are not saved."""
+
+
+@cache
+def load_plugins() -> None:
+    """Add what installed packages announce to `OBJECTIVES`, `RULES` and `INFERENCE`, by the names of entry points.
+
+    The groups are ``sparsefield.objectives``, ``sparsefield.rules`` and ``sparsefield.inference``. A name that is
+    already there is kept, and a package that cannot be imported is reported and left out.
+    """
+    for group, registry in {"objectives": OBJECTIVES, "rules": RULES, "inference": INFERENCE}.items():
+        for point in entry_points(group=f"sparsefield.{group}"):
+            try:
+                registry.setdefault(point.name, point.load())
+            except Exception as error:
+                package = point.dist.name if point.dist is not None else point.value
+                warnings.warn(
+                    f"The entry point {point.name!r} of sparsefield.{group} in package {package!r} cannot be loaded "
+                    f"({error}): update or remove the package.",
+                    stacklevel=2,
+                )
 
 
 @dataclass(frozen=True)
@@ -22,7 +49,7 @@ class Abbreviated:
 
     kinds: tuple[type, ...]
     names: Mapping[Any, Callable[[], Any]]
-    example: str = ""
+    example: str
     """Objects that the parameter takes, for messages."""
 
     def resolve(self, name: str, value: Any) -> Any:
@@ -34,18 +61,11 @@ class Abbreviated:
                 load_plugins()
             if value in self.names:
                 return self.names[value]()
-        known = ", ".join(repr(key) for key in self.names if key not in INCOMPLETE)
+        known = ", ".join(repr(key) for key in self.names if key != "graph")  # which needs edges
         one_of = "one of " if len(self.names) > 1 else ""
-        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
+        shown = f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
+        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {shown}.")
 
-
-def _describe(value: Any) -> str:
-    """Return a refused value for a message, with the remedy where a class was passed in place of an object."""
-    return f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
-
-
-INCOMPLETE = ("graph",)
-"""Names of objects that need further options, which messages do not offer."""
 
 PARTS = {
     "objective": Abbreviated((Objective,), OBJECTIVES, "in Python an object of a subclass of Objective"),
@@ -65,18 +85,6 @@ PARTS = {
 """Parameters that are option objects."""
 
 
-def option_objects() -> dict[str, Callable[..., Any]]:
-    """Return the option objects that a model file may name, by the names of their classes."""
-    load_plugins()
-    registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
-    kinds = [kind for registry in registries for kind in registry.values()]
-    return {kind.__name__: kind for kind in (*kinds, Features, EM, Solver)}
-
-
-LOCAL = ("engine", "callbacks")
-"""Options that belong to one process, and are not saved."""
-
-
 def to_plain(value: Any) -> Any:
     """Return a parameter as values that JSON can express."""
     if is_dataclass(value) and not isinstance(value, type):
@@ -93,11 +101,25 @@ def from_plain(value: Any) -> Any:
     """Return the parameter that `to_plain` described."""
     if not isinstance(value, dict) or "object" not in value:
         return value
+    load_plugins()
+    registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
+    kinds = [*(kind for registry in registries for kind in registry.values()), Features, EM, Solver]
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    name, kinds = str(options.pop("object")), option_objects()
-    if name not in kinds:
+    name = str(options.pop("object"))
+    kind = {kind.__name__: kind for kind in kinds}.get(name)
+    if kind is None:
         raise ValueError(f"there is no {name} here: install the package that has it")
-    kind = kinds[name]
     if not options.keys().isdisjoint(LOCAL):
-        raise ValueError(f"{kind.__name__} in a model file has none of the options {', '.join(LOCAL)}.")
+        raise ValueError(f"{name} in a model file has none of the options {', '.join(LOCAL)}")
     return kind(**options)
+
+
+def as_seed(random_state: Any) -> int | None:
+    """Return an integer seed; a random state or generator is drawn from."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
