@@ -25,7 +25,7 @@ from benchmarks.measure import in_child
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
-from sparsefield.solver import candidates, fit, path
+from sparsefield.solver import fit, path
 
 __all__ = ["FitProfile", "StackSampler", "count_calls", "count_operations", "profile_fit", "warm_up"]
 
@@ -41,7 +41,6 @@ FUNCTIONS = {
     "arcs": COMPILING,
     "gradient_factors": SCORING,
     "score": SCORING,
-    "_score": SCORING,
 }
 """Functions that belong to a part wherever they are defined."""
 
@@ -157,7 +156,7 @@ def count_operations(function: Callable[[], Any]) -> dict[str, float]:
     candidate and row, since both of its columns have errors. Terms of all pairs count, whatever a rule leaves out.
     """
     counted = {EVALUATION: 0.0, SCORING: 0.0}
-    methods = DenseEvaluator.evaluate, DenseEvaluator.gradient, candidates.score
+    methods = DenseEvaluator.evaluate, DenseEvaluator.gradient, fit.score
 
     def rows_of(evaluator: Any) -> int:
         return sum(evaluator.source.rows.map(lambda part: part.block.n_rows))
@@ -180,7 +179,6 @@ def count_operations(function: Callable[[], Any]) -> dict[str, float]:
     with (
         mock.patch.object(DenseEvaluator, "evaluate", evaluate),
         mock.patch.object(DenseEvaluator, "gradient", gradient),
-        mock.patch.object(candidates, "score", score),
         mock.patch.object(fit, "score", score),
         mock.patch.object(path, "score", score),
     ):

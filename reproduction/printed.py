@@ -20,8 +20,7 @@ from sparsefield.estimators.likelihood_training import objective_of_structure
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.model import Field
 from sparsefield.solver import FitCallbacks, FitResult, Path, TrainingOptions, WarmStart
-from sparsefield.solver.candidates import score
-from sparsefield.solver.fit import batch_size
+from sparsefield.solver.fit import batch_size, score
 
 __all__ = ["SEVERAL", "Changes", "End", "PrintedOptions", "PrintedPath", "as_printed"]
 

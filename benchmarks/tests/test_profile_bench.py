@@ -46,7 +46,7 @@ def test_a_fit_has_parts_functions_and_phases() -> None:
     assert found.certified
     assert found.largest_working_set >= found.weights > 0
     evaluations = found.calls["objectives/dense_evaluator: DenseEvaluator.evaluate"]
-    rounds = found.calls["solver/candidates: _score"]
+    rounds = found.calls["solver/fit: score"]
     assert 0 < found.operations[profile.EVALUATION] < 300 * evaluations * (8 + 4) * found.largest_working_set
     assert found.operations[profile.SCORING] == 2 * 40**2 * 300 * rounds
     assert sum(row["percent"] for row in found.part_rows()) == pytest.approx(100.0)

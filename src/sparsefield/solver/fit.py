@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsefield.induction import InductionRule
+from sparsefield.induction import (
+    CFI,
+    Grafting,
+    InductionRule,
+    Proposals,
+    all_expandable,
+    best_proposals,
+    concatenate_proposals,
+    score_expansions,
+)
 from sparsefield.model import pad_features
-from sparsefield.solver.candidates import Certificate, best, certificate, excess, score
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver.policy import (
     FEW_CANDIDATES,
     INNER_TOLERANCE,
@@ -27,102 +36,60 @@ from sparsefield.solver.policy import (
 )
 from sparsefield.solver.state import FitResult, State, WarmStart
 
+EXACT, SINGLE_PRECISION = Grafting(), CFI(threshold=1e-12)
+"""Rules that score all candidates, in 64 bits, or in 32, which takes half the time: enough to find features to add, not
+to certify that there are none."""
 
-def fit(state: State, rule: InductionRule, start: WarmStart | None = None) -> FitResult:
-    """Learn a field from single states, or from the weights of a similar one.
+
+def fit(state: State, rule: InductionRule | None = None) -> FitResult:
+    """Add features and optimize their weights until no candidate would improve the fit.
 
     Parameters
     ----------
-    state : problem, options and working set of the fit
-    rule : proposes candidates until hardly any stands out; the certificate then scores all of them exactly
-    start : initial features and weights; None takes single states at the log-odds of their frequencies
+    state : features and weights to start from, see `begin`
+    rule : proposes candidates until hardly any stands out; the certificate, which scores all of them exactly, follows,
+        or comes first with None
     """
-    options, missing, working_set = state.options, state.missing, state.working_set
-    state.fixed = rule.fixed_candidates
-    useful, at_optimum, inducing = 0.0, False, not state.fixed
-    state.begin(start)
-    if options.stages == 2:
-        optimize(state, Goal("biases", *missing.schedule()))  # "the first stage ... optimizes until convergence"
-    pairs = rule.start(state.layout)  # all candidates for Full-L1, none for CFI and Grafting
-    pairs = pairs[~np.isin(state.layout.keys(pairs), working_set.pair_keys)]
-    add_features(state, pad_features(pairs, options.max_order))
-
-    while inducing and state.iterations_left:
-        # Algorithm 1: h, the sums of signal x error, estimates the gradients of Eq. 12 to 14; exact for Grafting.
-        proposals = score(state, rule, candidates_to_score(state, rule), pairs_first=True)
-        drop_inactive(state)
-        batch = best(state, proposals, batch_size(state, rule))  # the top J
-        added = add_features(state, batch)
-        if not added and not options.certify and not at_optimum:
-            # Without a certificate, induction ends where an optimum brings no further candidate.
-            optimize(state, Goal("optimize", *missing.schedule()))
-            at_optimum = True
-            continue
-        at_optimum = False
-        # Where nearly all candidates are in the working set, the certificate finds the rest at once. While many are
-        # left, a working set near its optimum brings fewer features that have to be dropped later.
-        useful = added / max(len(batch), 1) * len(proposals)
-        few = options.certify and useful < len(working_set) * (1.0 if options.max_order == 2 else FEW_CANDIDATES)
-        near_optimum = options.certify and rule.steps_per_batch == "auto"
-        if not added or (few and not (near_optimum and state.problem.keeps_errors)):
-            break
-        if near_optimum:
-            state.tolerance = inner_tolerance(state, float(excess(state, proposals).max()))
-            optimize(state, Goal("induce"))  # Eq. 5 within the working set
-        elif rule.steps_per_batch == "converge":
-            optimize(state, Goal("induce", rounds=1))
-        else:
-            optimize(state, Goal("induce", steps=1 if rule.steps_per_batch == "auto" else int(rule.steps_per_batch)))
-        inducing = not few
-
-    if not state.problem.keeps_errors if options.certify else state.fixed:
-        # Scoring all candidates takes as long as several steps: the working set is at its optimum before, unless so
-        # much of it is new that others will follow.
-        rough = options.certify and useful > MANY_NEW * len(working_set)
-        state.tolerance = (ROUGH_TOLERANCE if rough else 0.5) * options.allowed_violation
-        state.objective_tol *= SMALL_CHANGES if options.certify and not rough else 1.0
-        optimize(state, Goal("optimize", *missing.schedule()))
-    return certify(state)
-
-
-def certify(state: State) -> FitResult:
-    """Score every candidate exactly, add those that violate optimality, and optimize, until there are none."""
-    options, missing, working_set = state.options, state.missing, state.working_set
-    allowed, scorings = options.allowed_violation, 0
-    state.forget_progress()
+    at_optimum = False
     while True:
-        replaced = missing.refresh(scorings)  # q0, or completions, at the present weights
-        scorings += 1
-        rough = options.certify and state.iterations_left and state.problem.keeps_errors and state.tolerance > allowed
-        limit = max(candidates_to_score(state), batch_size(state))
-        violations = certificate(state, limit, rough=rough)  # the gradients of Eq. 12, minus l1
-        converged = violations.worst <= allowed and not replaced
-        stuck = is_stuck(state, violations) and not replaced
-        if stuck and working_set.use_double_precision():  # rounding errors may be the reason
-            stuck = False
-            state.forget_progress()
-        if replaced and missing.is_random:  # the next round has another objective
-            state.forget_progress()
-        if converged or stuck or not options.certify or not state.iterations_left:
-            if missing.accept() or not state.iterations_left:
-                return state.result(violations.worst, converged=converged)
-            scorings = 1
-            state.forget_progress()
-            optimize(state, Goal("certify" if options.certify else "optimize", *missing.schedule()))
-            continue
-        if len(violations.violators):
-            drop_inactive(state)
-            add_features(state, best(state, violations.violators, batch_size(state)))
-        if violations.inside > 0.5 * allowed:
-            state.objective_tol *= 0.1
-        few = len(violations.violators) <= FEW_CANDIDATES * len(working_set)
-        # While large violations remain outside the working set, an exact optimum inside is wasted effort; a scoring
-        # that finds nothing more is, too, where it takes as long as several steps.
-        far = len(violations.violators) > 0 and (state.problem.keeps_errors or not few)
-        state.tolerance = inner_tolerance(state, violations.worst if far else 0.0)
-        loose = state.tolerance > 0.5 * allowed
-        # Completions are averaged once hardly any candidate is left that would change them.
-        optimize(state, Goal("certify", *missing.schedule(loose=loose, settled=few or scorings > 1)))
+        if rule is not None:
+            proposals = score(state, rule, candidates_to_score(state, rule), pairs_first=True)  # Algorithm 1
+        else:
+            checked = certificate(state)  # the gradient of every candidate, Eq. 12 and 14, minus l1
+            if is_finished(state, checked):
+                return state.result(checked.worst, converged=checked.converged)
+            proposals = checked.violators
+        added, useful = add_best(state, proposals, batch_size(state, rule))  # the top J
+        done = added == 0 and (state.options.certify or at_optimum)
+        if rule is None or (not done and state.iterations_left):
+            optimize(state, next_goal(state, rule, proposals, useful))  # Eq. 5 within the working set
+        if done or not state.iterations_left or has_few(state, rule, useful):
+            rule = None
+        at_optimum = added == 0
+
+
+def begin(state: State, rule: InductionRule, start: WarmStart | None = None) -> None:
+    """Set biases to the log-odds of frequencies, or all weights to a start, and add the pairs that a rule starts with.
+
+    Those are all candidates for Full-L1 and a fixed graph, and none for CFI and Grafting.
+    """
+    state.begin(start)
+    state.fixed = rule.fixed_candidates
+    if state.options.stages == 2:  # "the first stage ... optimizes until convergence"
+        optimize(state, Goal("biases", *state.missing.schedule()))
+    add_start(state, rule)
+    if state.fixed:
+        optimize(state, Goal("optimize", *state.missing.schedule()))
+
+
+def add_start(state: State, rule: InductionRule) -> None:
+    """Add the pairs that a rule starts with."""
+    pairs = rule.start(state.layout)
+    pairs = pairs[~np.isin(state.layout.keys(pairs), state.working_set.pair_keys)]
+    add_features(state, pad_features(pairs, state.options.max_order))
+
+
+# -- the working set ---------------------------------------------------------------------------------------------------
 
 
 class Goal(NamedTuple):
@@ -136,6 +103,32 @@ class Goal(NamedTuple):
     """Whether these replacements are to converge."""
     steps: int | None = None
     """Steps at most; None goes on to `State.tolerance`, or until steps hardly change anything."""
+
+
+def next_goal(state: State, rule: InductionRule | None, proposals: Proposals, useful: float) -> Goal:
+    """Return how far to optimize before the next scoring, and set the tolerance of the state."""
+    options, allowed, size = state.options, state.options.allowed_violation, len(state.working_set)
+    if rule is not None and not (options.certify and rule.steps_per_batch == "auto"):
+        if not useful:
+            return Goal("optimize", *state.missing.schedule())
+        steps = {"auto": 1, "converge": options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
+        return Goal("induce", steps=int(steps))
+    # While large violations remain outside the working set, an exact optimum inside is wasted effort; a scoring that
+    # finds nothing more is, too, where it takes as long as several steps.
+    violation = float(excess(state, proposals).max(initial=0.0))
+    if rule is None and len(proposals):
+        violation = max(violation, state.working_set.violation())
+    if state.problem.keeps_errors or not has_few(state, rule, useful):
+        state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * violation)
+    else:
+        many = useful > MANY_NEW * size
+        state.tolerance = (ROUGH_TOLERANCE if many else 0.5) * allowed
+        state.objective_tol = options.tol * (1.0 if many else SMALL_CHANGES)
+    if rule is not None:
+        return Goal("induce")
+    # Completions are averaged once hardly any candidate is left that would change them.
+    settled = useful <= FEW_CANDIDATES * size or state.scorings > 1
+    return Goal("certify", *state.missing.schedule(loose=state.tolerance > 0.5 * allowed, settled=settled))
 
 
 def optimize(state: State, goal: Goal) -> None:
@@ -163,6 +156,15 @@ def optimize(state: State, goal: Goal) -> None:
         rounds -= 1
 
 
+def add_best(state: State, proposals: Proposals, count: int) -> tuple[int, float]:
+    """Add the best proposals; return their number, and about how many of all proposals would be added."""
+    if len(proposals):
+        drop_inactive(state)
+    batch = best(state, proposals, count)
+    added = add_features(state, batch)
+    return added, added / max(len(batch), 1) * len(proposals)
+
+
 def add_features(state: State, features: np.ndarray, min_gradient: float | None = None) -> int:
     """Add features and return their number; where a certificate follows, only those whose exact gradient is large.
 
@@ -181,11 +183,6 @@ def drop_inactive(state: State) -> None:
         state.working_set.drop_inactive()
 
 
-def inner_tolerance(state: State, violation: float) -> float:
-    """Return how exact the working set has to be, with this violation among all candidates."""
-    return max(0.5 * state.options.allowed_violation, INNER_TOLERANCE * violation)
-
-
 def batch_size(state: State, rule: InductionRule | None = None) -> int:
     """Return J: that of a rule, or one that grows with the working set, and faster while nearly all are needed."""
     if rule is not None and rule.batch_size != "auto":
@@ -195,6 +192,9 @@ def batch_size(state: State, rule: InductionRule | None = None) -> int:
     return max(MIN_BATCH, int(growth * max(4 * state.layout.n_target_columns, len(working_set))))
 
 
+# -- candidates --------------------------------------------------------------------------------------------------------
+
+
 def candidates_to_score(state: State, rule: InductionRule | None = None) -> int:
     """Return how many candidates a scoring has to find: as many as are added, or as decide when induction ends."""
     if rule is not None and not state.options.certify and state.options.max_order == 2:
@@ -202,14 +202,130 @@ def candidates_to_score(state: State, rule: InductionRule | None = None) -> int:
     return max(batch_size(state, rule), MIN_BATCH, len(state.working_set))
 
 
-def is_stuck(state: State, violations: Certificate) -> bool:
-    """Count a round of the certificate, and return whether too many of them were idle, or no step helps.
+def has_few(state: State, rule: InductionRule | None, useful: float) -> bool:
+    """Return whether candidates are so few that the certificate finds them at once: fewer than the working set has.
 
-    A round makes progress by a smaller violation or, while violators remain, by a lower objective: small batches take
-    many rounds.
+    While more are left, a working set near its optimum brings fewer features that have to be dropped later. There are
+    far more conjunctions than pairs, so fewer of those must be left.
     """
-    value, lowest, worst = state.working_set.point.value, state.lowest_objective, violations.worst
-    lower = len(violations.violators) > 0 and value < lowest - MIN_DECREASE * abs(lowest)
-    state.idle_rounds = 0 if worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
-    state.smallest_violation, state.lowest_objective = min(state.smallest_violation, worst), min(lowest, value)
-    return state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violations.violators) and state.stalled)
+    pairs_only = rule is not None and state.options.max_order == 2
+    return state.options.certify and useful < len(state.working_set) * (1.0 if pairs_only else FEW_CANDIDATES)
+
+
+def score(
+    state: State, rule: InductionRule, limit: int | None, *, pairs_first: bool = False, l1: float | None = None
+) -> Proposals:
+    """Return candidates whose gradient exceeds l1, at most ``limit`` pairs.
+
+    With ``pairs_first`` there are no conjunctions while many pairs stand out: there are fewer pairs, and once they
+    are in the working set, far fewer conjunctions look useful.
+    """
+    options, working_set, l1 = state.options, state.working_set, state.options.l1 if l1 is None else l1
+    with state.scoring():
+        factors: Any = state.problem.gradient_factors()
+        pairs = factors.propose(rule, PairQuery(l1, working_set.pair_keys, limit, working_set.edges))
+        if options.max_order == 2 or (pairs_first and len(pairs) > FEW_CANDIDATES * len(working_set)):
+            return concatenate_proposals([pairs], options.max_order)
+        # Features with a weight are expanded by a column, or, with "all", every pair of columns is, too.
+        expandable = working_set.features[working_set.active & (working_set.features[:, -1] < 0)]
+        if options.expand == "all":
+            higher = expandable[working_set.have_higher_order(expandable)]
+            expandable = np.concatenate([all_expandable(state.layout, options.max_order), higher])
+        # Thresholds save no time here, so that they are used only where they decide what is learned.
+        thresholds = EXACT.thresholds if options.certify else rule.thresholds
+        known = working_set.conjunction_keys
+        higher = score_expansions(factors, state.layout, expandable, thresholds, l1, known, options.order_penalty)
+        return concatenate_proposals([pairs, higher], options.max_order)
+
+
+def excess(state: State, proposals: Proposals) -> np.ndarray:
+    """Return by how much gradients exceed penalties, (candidates,)."""
+    gradient, l1 = np.abs(proposals.gradient), state.options.l1
+    if state.working_set.grouped:  # the score is the norm of the scaled gradient of the edge
+        return gradient * (1.0 - l1 / proposals.score)
+    return gradient - l1 * state.working_set.penalty_factors_of(proposals.features)
+
+
+def best(state: State, proposals: Proposals, count: int) -> np.ndarray:
+    """Return the features of highest score; those of an edge, which have the same score, are not separated."""
+    if state.working_set.grouped and len(proposals) > count:
+        least = np.partition(proposals.score, len(proposals) - count)[len(proposals) - count]
+        count = int((proposals.score >= least).sum())
+    return best_proposals(proposals, count).features
+
+
+# -- the certificate ---------------------------------------------------------------------------------------------------
+
+
+class Certificate(NamedTuple):
+    """Violations of the optimality conditions."""
+
+    inside: float
+    """The largest within the working set."""
+    worst: float
+    """The largest of all."""
+    violators: Proposals
+    """Candidates outside the working set that violate their condition by more than a tenth of what is allowed."""
+    converged: bool = False
+    """Whether no violation is larger than allowed, and missing cells have not changed."""
+
+
+def certificate(state: State) -> Certificate:
+    """Replace missing cells at the present weights, and return the violations of all candidates.
+
+    Single precision will do as long as violations are larger than allowed.
+    """
+    allowed, working_set = state.options.allowed_violation, state.working_set
+    replaced = state.missing.refresh(state.scorings)
+    state.scorings += 1
+    if replaced and state.missing.is_random:  # the objective is another one
+        state.forget_progress()
+    rough = state.options.certify and state.iterations_left and state.problem.keeps_errors and state.tolerance > allowed
+    if not rough:
+        working_set.use_double_precision()
+    violations = _violations(state, SINGLE_PRECISION if rough else EXACT)
+    inexact = working_set.single_precision or not (working_set.grouped or state.problem.has_exact_scores)
+    if rough and inexact and violations.worst <= allowed:
+        working_set.use_double_precision()
+        violations = _violations(state, EXACT)
+    return violations._replace(converged=violations.worst <= allowed and not replaced)
+
+
+def _violations(state: State, rule: InductionRule) -> Certificate:
+    allowed, inside = state.options.allowed_violation, state.working_set.violation()
+    if state.fixed:
+        return Certificate(inside, inside, concatenate_proposals([], state.options.max_order))
+    limit = candidates_to_score(state)
+    proposals = score(state, rule, limit)
+    beyond = excess(state, proposals)
+    if beyond.max(initial=0.0) <= allowed and len(proposals) >= limit:
+        proposals = score(state, rule, None)  # the best scores need not have the largest excess
+        beyond = excess(state, proposals)
+    large = beyond > 0.1 * allowed
+    if state.working_set.grouped:
+        large = np.isin(proposals.score, proposals.score[large])
+    worst = max(inside, float(beyond.max(initial=0.0)))
+    return Certificate(inside, worst, proposals.take(np.flatnonzero(large)))
+
+
+def is_finished(state: State, checked: Certificate) -> bool:
+    """Return whether the fit ends: it has converged, or nothing helps, and completions of missing cells are many enough.
+
+    Too many rounds in a row without progress end it, too. A round makes progress by a smaller violation or, while
+    violators remain, by a lower objective: small batches take many rounds.
+    """
+    value, lowest, n_violators = state.working_set.point.value, state.lowest_objective, len(checked.violators)
+    lower = n_violators > 0 and value < lowest - MIN_DECREASE * abs(lowest)
+    state.idle_rounds = 0 if checked.worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
+    state.smallest_violation, state.lowest_objective = min(state.smallest_violation, checked.worst), min(lowest, value)
+    stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (n_violators == 0 and state.stalled)
+    if stuck and state.working_set.use_double_precision():  # rounding errors may be the reason
+        stuck = False
+        state.forget_progress()
+    if not state.iterations_left or not state.options.certify or checked.converged or stuck:
+        if state.missing.accept() or not state.iterations_left:
+            return True
+        state.forget_progress()
+    if checked.inside > 0.5 * state.options.allowed_violation:
+        state.objective_tol *= 0.1
+    return False

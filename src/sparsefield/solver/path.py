@@ -16,11 +16,21 @@ from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Layout
 from sparsefield.induction import InductionRule
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import Field, pad_features
+from sparsefield.model import Field
 from sparsefield.objectives import EM, Objective
-from sparsefield.solver.candidates import EXACT, SINGLE_PRECISION, score
 from sparsefield.solver.checkpoint import Checkpoint, CheckpointFile, fingerprint
-from sparsefield.solver.fit import Goal, add_features, certify, drop_inactive, fit, optimize
+from sparsefield.solver.fit import (
+    EXACT,
+    SINGLE_PRECISION,
+    Goal,
+    add_features,
+    add_start,
+    begin,
+    drop_inactive,
+    fit,
+    optimize,
+    score,
+)
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, TrainingOptions, WarmStart
 
 Result = TypeVar("Result")
@@ -76,22 +86,26 @@ class Path:
     def run(self) -> FitResult:
         """Fit at the first l1, from the start, or from the checkpoint where there is one."""
         if self._checkpoint is None:
-            return fit(self.state, self.rule, self._start)
+            return self._fit(self._start)
         saved = self._checkpoint.load()
         start = self._start
         if saved is not None:
             start = replace(saved.start, latent=start is not None and start.latent)
             self.state.continue_log(saved.records)
         self.state.save = self._checkpoint.save
-        result = fit(self.state, self.rule, start)
+        result = self._fit(start)
         self.state.save = None
         self._checkpoint.clear()
         return result
 
+    def _fit(self, start: WarmStart | None) -> FitResult:
+        begin(self.state, self.rule, start)
+        return fit(self.state, None if self.state.fixed else self.rule)
+
     def fit_at(self, l1: float) -> FitResult:
         """Fit at another l1, with a certificate."""
         self.state.set_penalty(l1)
-        return certify(self.state)
+        return fit(self.state)
 
     def step_to(
         self, l1: float, start: WarmStart | None = None, *, ahead: bool = True, exact: bool = False
@@ -106,11 +120,9 @@ class Path:
         state, last = self.state, self.options.l1
         state.set_penalty(l1, start=start)
         if start is not None and state.fixed:
-            pairs = self.rule.start(self.layout)
-            pairs = pairs[~np.isin(self.layout.keys(pairs), state.working_set.pair_keys)]
-            add_features(state, pad_features(pairs, self.options.max_order))
+            add_start(state, self.rule)
         if self.options.max_order > 2:
-            return certify(state)  # many conjunctions look useful until a few of them are added
+            return fit(state)  # many conjunctions look useful until a few of them are added
         if not state.fixed:
             near = max(2.0 * l1 - last, 0.5 * l1) if ahead and l1 < last < 2.0 * l1 else l1
             rule = SINGLE_PRECISION if state.working_set.single_precision else EXACT
@@ -118,7 +130,7 @@ class Path:
             drop_inactive(state)
             add_features(state, proposals.features, near)
         optimize(state, Goal("path", *state.missing.schedule()))
-        return certify(state) if exact else state.result()
+        return fit(state) if exact else state.result()
 
     def l1_max(self) -> float:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
@@ -141,7 +153,7 @@ class Path:
         state.options = replace(state.options, kkt_tol=state.options.allowed_violation, certify=True)
         state.working_set.keep(mask)
         state.set_penalty(0.0, l2)
-        return certify(state)
+        return fit(state)
 
     def refitted(self, l2: float) -> Field:
         """Return the field with its features estimated again without L1; the path goes on as if nothing had been."""

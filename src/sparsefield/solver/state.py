@@ -174,13 +174,13 @@ class State:
         self.scoring_seconds = 0.0
         self._started = time.perf_counter()
         self.save: SaveState | None = None
-        self.forget_progress()
         self._reset()
 
     def _reset(self) -> None:
         options, problem = self.options, self.problem
         self.tolerance, self.objective_tol = 0.5 * options.allowed_violation, options.tol
-        self.idle_steps, self.stalled = 0, False
+        self.idle_steps, self.stalled, self.scorings = 0, False, 0
+        self.forget_progress()
         error = SINGLE_PRECISION_ERROR * max(problem.total_weights, default=0.0)
         # A certificate, which is in double precision, follows, and rounding errors are far below it.
         self.working_set.single_precision = (
