@@ -198,10 +198,8 @@ def read_triples(
 
     Parameters
     ----------
-    triples : frame, sequence of triples, or path of a file
-        Columns ``subject``, ``relation`` and ``object``; without these names, the first three. A file must have the
-        names, because a file without a header would lose its first triple.
-    entities : frame or path, optional
+    triples : frame with the columns ``subject``, ``relation`` and ``object``, or sequence of triples
+    entities : frame, optional
         Attributes of the entities: one row for each, with its name in the column ``entity``, or else in the first
         column. By default the entities are those that the triples mention, in sorted order.
     pairs : {"all", "mentioned"}
@@ -230,10 +228,10 @@ def read_triples(
     stated = _read_frame(triples, "triples")
     if set(PARTS) <= set(stated.columns):
         stated = stated.select(PARTS)
-    elif isinstance(triples, (str, Path)) or stated.width != len(PARTS):
+    elif stated.columns != ["x0", "x1", "x2"]:  # which those of a sequence are
         raise DataError(
-            f"{triples if isinstance(triples, (str, Path)) else 'The triples'}: the columns must be subject, relation "
-            f"and object, named in the first line of a file; they are {', '.join(stated.columns[:4])}."
+            f"Triples have the columns subject, relation and object; these are {', '.join(stated.columns[:4])}: rename "
+            "them, or insert the line subject,relation,object at the top of a file without a header."
         )
     stated = _refuse_missing(stated, stated.columns, "triples").rename(dict(zip(stated.columns, PARTS, strict=True)))
     relation = stated["relation"].cast(pl.String)
@@ -279,10 +277,6 @@ def read_triples(
 
 
 def _read_frame(data: Any, what: str) -> pl.DataFrame:
-    if isinstance(data, (str, Path)):
-        from sparsefield.app.tables.read import read_table
-
-        return read_table(data)
     if isinstance(data, Sequence) and not data:
         raise DataError(f"There are no {what}: the list is empty.")
     return as_polars(as_source(data, what=what))

@@ -14,7 +14,7 @@ import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.linked import read_database, read_triples
-from sparsefield.app.tables.read import read_source
+from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational
@@ -152,8 +152,8 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
         options = content["triples"]
         _raise(_problems(options, _TRIPLES, f"{path}, [triples]", "file"))
         places = {name: path.parent / options[name] for name in ("file", "entities") if name in options}
-        options = options | places
         with _prefix_errors(path):
+            options = options | {name: read_table(place) for name, place in places.items()}
             parsed = SchemaFile(read_triples(options.pop("file"), **options), inputs=tuple(places.values()))
     else:
         parsed = _from_tables(content, path)
