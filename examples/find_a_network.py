@@ -10,5 +10,5 @@ true = {frozenset(edge) for edge in made.edges}
 found = {frozenset(edge) for edge in zip(field.edges_["variable_a"], field.edges_["variable_b"], strict=True)}
 print(f"{len(true)} true edges, {len(found)} found, {len(found & true)} of these true.")
 
-plot_network(field).save("network.svg")
+plot_network(field).figure.savefig("network.svg")
 print("Wrote network.svg.")

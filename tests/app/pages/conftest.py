@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import matplotlib.pyplot as plt
 import polars as pl
 import pytest
 from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
 from sparsefield.app.pages.table_rows import InputTable, TableRows
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from sparsefield.app.pages.palette import BLUE, GROUPS, NEUTRAL, ORANGE, contrast, group_color, text_on
+from sparsefield.app.pages.figure import contrast, text_on
+from sparsefield.app.pages.groups import BLUE, GROUP_COLORS, NEUTRAL, ORANGE
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Smallest contrasts of WCAG 2, level AA."""
@@ -47,9 +48,4 @@ def test_the_style_sheet_has_the_colors_of_figures_and_dark_ones_for_each() -> N
 
 
 def test_names_can_be_read_within_nodes_of_every_group() -> None:
-    assert all(contrast(text_on(color), color) >= TEXT for color in (*GROUPS, NEUTRAL))
-
-
-def test_further_groups_are_gray() -> None:
-    assert group_color(len(GROUPS)) == group_color(-1) == NEUTRAL
-    assert len({*GROUPS, NEUTRAL}) == len(GROUPS) + 1
+    assert all(contrast(text_on(color), color) >= TEXT for color in (*GROUP_COLORS, NEUTRAL))

@@ -14,6 +14,8 @@ from sparsefield.app.cli.console import ProgressBar, ResultTable, StatusLine, de
 from sparsefield.app.cli.inputs import linked_inputs
 from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model
 from sparsefield.app.cli.outputs import check_output, check_table_output
+from sparsefield.app.pages.names import list_some
+from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, count
@@ -353,8 +355,6 @@ app.command()(comparison)
 
 def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
     """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
-    from sparsefield.app.pages.groups import read_column_values
-
     if not words:
         return None
     if AUTO in words:
@@ -364,7 +364,7 @@ def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal
     communities: dict[str, str | None] = {}
     for word in words:
         if is_file(Path(word)):
-            communities |= read_column_values(word, "--communities", "community") or {}
+            communities |= _read_community_file(word)
             continue
         if "=" not in word:
             raise DataError(f"--communities {word}: this is no file, no column=community, and not 'auto'.")
@@ -376,6 +376,21 @@ def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal
                 )
             communities[column.strip()] = community.strip()
     return communities
+
+
+def _read_community_file(path: str) -> dict[str, str | None]:
+    """Return {column: community} of a file that has both as columns."""
+    table = read_source(path).table
+    if not {"column", "community"} <= set(table.columns):
+        raise DataError(
+            f"{path}: the table needs the columns column and community, with a row for each column of the data, but "
+            f"has {list_some(table.columns)}: \u201csparsefield analyze centrality MODEL --communities auto -o "
+            "FILE\u201d writes such a table."
+        )
+    names = table["column"].cast(str)
+    if names.null_count() or names.n_unique() < table.height:
+        raise DataError(f"{path}: a column is empty or has several rows: give one row for each column of the data.")
+    return dict(zip(names.to_list(), table["community"].cast(str).to_list(), strict=True))
 
 
 def is_file(path: Path) -> bool:

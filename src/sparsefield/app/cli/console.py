@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.pages.short_names import visible
+from sparsefield.app.pages.names import visible
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.analyze import is_file, read_communities
-from sparsefield.app.cli.console import note, show
+from sparsefield.app.cli.console import show
 from sparsefield.app.cli.models import open_model
-from sparsefield.app.cli.outputs import check_output, check_table_output
-from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
+from sparsefield.app.cli.outputs import check_output
+from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
@@ -25,15 +27,8 @@ GRAPHS, UAI = (".graphml", ".json"), ".uai"
 def plot(
     model: opt.Model,
     output: Annotated[Path, opt.output_option("Write the figure to this file (.svg, .pdf or .png).")],
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Draw a title above the network.")] = None,
     width_mm: Annotated[float | None, typer.Option(metavar="MM", help="Width in print, in millimeters.")] = None,
     dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.")] = 300,
-    layout: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV", help="Take the positions from a table with column, x and y, as --positions writes it."
-        ),
-    ] = None,
     communities: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,25 +38,11 @@ def plot(
             "between. May be repeated.",
         ),
     ] = None,
-    rings: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Fill rings around the columns, from 0 to 1, by a table with column and value, or predictability, as "
-            "'analyze centrality' writes it.",
-        ),
-    ] = None,
-    names: Annotated[
-        Literal["auto", "inside", "beside"], typer.Option(help="Put names inside the circles or beside them.")
-    ] = "auto",
     edge_labels: Annotated[bool, typer.Option("--edge-labels", help="Label edges with their weights.")] = False,
-    max_edges: Annotated[int | None, typer.Option(metavar="N", min=1, help="Draw only the N strongest edges.")] = None,
-    legend: Annotated[bool, typer.Option("--legend/--no-legend", help="Draw a legend.")] = True,
-    seed: opt.Seed = 0,
-    positions: Annotated[
-        Path | None, typer.Option(metavar="CSV", help="Also write the positions of the columns.")
+    min_weight: Annotated[
+        float | None,
+        typer.Option(metavar="W", min=0, help="Draw the edges with at least this strength, instead of the strongest."),
     ] = None,
-    edges: Annotated[Path | None, typer.Option(metavar="CSV", help="Also write the edges, strongest first.")] = None,
 ) -> None:
     """Draw the network of a model as a figure for print.
 
@@ -69,36 +50,24 @@ def plot(
     ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
     'report' writes an interactive page.
     """
-    tables = [positions, edges]
     check_output(output, PICTURES)
-    for path in tables:
-        check_table_output(path)
     files = [Path(word) for word in communities or () if is_file(Path(word))]
-    refuse_overwriting_inputs([output, *tables], [model, layout, *files, rings])
+    refuse_overwriting_inputs([output], [model, *files])
     named = read_communities(communities)
     field = open_model(model).load()
-    from sparsefield import plot_network
-    from sparsefield.app.pages.short_names import list_some
+    import matplotlib as mpl
 
-    drawn = plot_network(
-        field,
-        title=title, layout=layout, communities=named, rings=rings, names=names,
-        edge_labels=edge_labels, width_mm=width_mm, max_edges=max_edges, legend=legend, seed=seed,
-    )  # fmt: skip
-    drawn.save(output, dpi=dpi)
-    absent = [name for name in drawn.network.labels if name not in named] if isinstance(named, dict) else []
-    if absent:
-        note(f"--communities has no community of {list_some(absent)}, drawn in gray.")
-    if len(drawn.part.edges) > drawn.max_legible_edges:
-        what = f"{len(drawn.part.edges):,} edges" + (" with their weights" if edge_labels else "")
-        size = "this size" if width_mm is None else f"{width_mm:g} mm"
-        few = f"--max-edges {drawn.max_legible_edges} draws the strongest"
-        note(f"{what} are crowded at {size}: {few}, --width-mm makes more room.")
-    if positions is not None:
-        write_table(drawn.positions, positions)
-    if edges is not None:
-        write_table(drawn.edges(), edges)
-    show(f"Wrote {', '.join(str(path) for path in (output, *tables) if path is not None)}.")
+    from sparsefield import plot_network
+
+    mpl.use("agg")
+    named = None if named == "auto" else named
+    ax = plot_network(field, communities=named, edge_labels=edge_labels, min_weight=min_weight, width_mm=width_mm)
+    form, content = output.suffix.lower()[1:] or "svg", BytesIO()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}.get(form)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "sparsefield", "pdf.fonttype": 42}):
+        ax.figure.savefig(content, format=form, dpi=dpi, metadata=metadata)
+    write_atomically(output, content.getvalue())
+    show(f"Wrote {output}.")
 
 
 def export(

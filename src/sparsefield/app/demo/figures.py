@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from sparsefield.app.demo.digits import DIGIT, NAMES, PIXELS, SIDE, Array, Digits
-from sparsefield.app.pages.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE
+from sparsefield.app.pages.groups import BLUE, GREY, INK, ORANGE, PALE, WHITE
 from sparsefield.estimators import MarkovField
 
 SHOWN_EDGES = 200

@@ -12,10 +12,9 @@ from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.pages.cell_beliefs import DataShares, group_states, state_labels
 from sparsefield.app.pages.fit_summary import describe_number, describe_states
-from sparsefield.app.pages.groups import Groups
+from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
-from sparsefield.app.pages.palette import GROUPS
-from sparsefield.app.pages.short_names import shorten_all
+from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.schema import Variable
 
@@ -70,7 +69,7 @@ def describe_network(
         "ring": [None if name not in rings else round_number(rings[name]) for name in part.names],
         "group": [groups.of(node) for node in part.nodes],
         "groups": groups.titles[:MAX_BUBBLES],
-        "colors": GROUPS[: len(groups.names)],
+        "colors": GROUP_COLORS[: len(groups.names)],
         "initial": n_initial,
         "total": len(network.strengths),
         "a": part.ends[:, 0].tolist(),

@@ -48,29 +48,19 @@ def shorten(text: str, longest: int) -> str:
 
 
 def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
-    """Return shortened texts, of which two are equal only if the given ones are.
-
-    Where two would be equal after a cut in the middle, what they have in common is cut; where that does not help,
-    they are numbered.
+    """Return shortened texts, of which two are equal only if the given ones are; others that would be are numbered.
 
     Examples
     --------
     >>> shorten_all(["trust in the Norwegian parliament", "trust in the Swedish parliament"], 20)
-    ['…Norwegian p…liament', '…Swedish parliament']
+    ['trust in…iament (1)', 'trust in…iament (2)']
     """
     shown = {text: shorten(text, longest) for text in dict.fromkeys(texts)}
-
-    def collisions() -> list[list[str]]:
-        counts = Counter(shown.values())
-        return [[text for text in shown if shown[text] == short] for short, n in counts.items() if n > 1]
-
-    for same in collisions():
-        start = next((k for k, letters in enumerate(zip(*same, strict=False)) if len(set(letters)) > 1), 0)
-        start = max((k + 1 for k in range(start) if same[0][k] in " _.-"), default=start)
-        shown |= {text: shorten(DOTS + text[start:], longest) for text in same}
-    for same in collisions():
-        for k, text in enumerate(same, start=1):
-            mark = f" ({k})"
+    number = Counter[str]()
+    for short, times in Counter(shown.values()).items():
+        for text in [text for text in shown if shown[text] == short] if times > 1 else ():
+            number[short] += 1
+            mark = f" ({number[short]})"
             shown[text] = shorten(text, max(longest - len(mark), 2)) + mark
     return [shown[text] for text in texts]
 
@@ -85,13 +75,10 @@ def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:
     >>> wrap_name("years_of_education", 10)
     ['years_of_', 'education']
     """
-    if len(text) <= width:
-        return [text]
     words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, width * lines))
-    found = [""]
-    pieces = (word[k : k + width] for word in words for k in range(0, len(word), width))
-    for word in pieces:
-        if found[-1] and len((found[-1] + word).rstrip()) > width and len(found) < lines:
-            found.append("")
-        found[-1] += word
-    return [shorten(line.strip(), width) for line in found if line.strip()]
+    rows = [""]
+    for piece in (word[k : k + width] for word in words for k in range(0, len(word), width)):
+        if rows[-1] and len((rows[-1] + piece).rstrip()) > width and len(rows) < lines:
+            rows.append("")
+        rows[-1] += piece
+    return [shorten(row.strip(), width) for row in rows if row.strip()] or [text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.app.pages.short_names import shorten, shorten_all, wrap_name
+from sparsefield.app.pages.names import shorten, shorten_all, wrap_name
 
 AGREE = ["stimme eher zu", "stimme eher nicht zu", "stimme voll und ganz zu", "stimme ganz und gar nicht zu"]
 
