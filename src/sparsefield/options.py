@@ -16,6 +16,9 @@ MAX_COUNT = 10**9
 
 MAX_INTEGER = 2**63 - 1
 
+LOCAL = ("engine", "callbacks", "checkpoint")
+"""Options that belong to one process, and are not saved."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -235,3 +238,29 @@ def as_expression(value: Any) -> str:
         return repr(value)
     options = ", ".join(f"{name}={as_expression(option)}" for name, option in changed_fields(value).items())
     return f"{type(value).__name__}({options})"
+
+
+def to_plain(value: Any) -> Any:
+    """Return a parameter as values that JSON can express; an option object has the name of its class as ``object``."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LOCAL}
+        return {"object": type(value).__name__, **to_plain(options)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(inner) for inner in value]
+    return value.tolist() if hasattr(value, "tolist") else value  # numbers and arrays of numpy
+
+
+def from_plain(value: Any, kinds: Iterable[Callable[..., Any]]) -> Any:
+    """Return the parameter that `to_plain` described; option objects are of one of some classes."""
+    if not isinstance(value, dict) or "object" not in value:
+        return value
+    options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
+    name = str(options.pop("object"))
+    kind = {kind.__name__: kind for kind in kinds}.get(name)
+    if kind is None:
+        raise ValueError(f"there is no {name} here: install the package that has it")
+    if not options.keys().isdisjoint(LOCAL):
+        raise ValueError(f"{name} in a model file has none of the options {', '.join(LOCAL)}")
+    return kind(**options)

@@ -25,10 +25,22 @@ from sparsefield.compute.threads import Threads
 from sparsefield.data import make_frame
 from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.data.frame_building import Frame
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.data.frames import check_kind
+from sparsefield.errors import DataError
 from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.fit_record import IterationRecord
-from sparsefield.options import COUNT, FLAG, RULES, OptionObject, changed_fields, problems_of, raise_problems
+from sparsefield.model.model_file import damaged
+from sparsefield.options import (
+    COUNT,
+    FLAG,
+    RULES,
+    OptionObject,
+    changed_fields,
+    from_plain,
+    problems_of,
+    raise_problems,
+    to_plain,
+)
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
 PARAMETER_RULES = {**RULES, **dict.fromkeys(("fit_intercept", "all_states", "all_transitions"), FLAG)}
@@ -262,10 +274,7 @@ class ChainCRF(BaseEstimator):
             params["random_state"] = None
         if self.solver is not None:
             params["solver"] = replace(self.solver, callbacks=None)
-        for name, value in params.items():
-            if isinstance(value, OptionObject):
-                params[name] = {"object": type(value).__name__, **value.get_params()}
-        save_chain(self._model, path, params, self.kind_, self.sequence_, self._label_column)
+        save_chain(self._model, path, to_plain(params), self.kind_, self.sequence_, self._label_column)
 
     def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
         """Set the attributes of a fitted chain."""
@@ -328,18 +337,13 @@ class ChainCRF(BaseEstimator):
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     """Return the fitted chain that ``save`` wrote to a file."""
     model, document = load_chain(path)
-    kinds = {kind.__name__: kind for part, _ in PARTS.values() for kind in part}
+    kinds = [kind for part, _ in PARTS.values() for kind in part]
     try:
-        params = dict(document.params)
-        for name in params.keys() & PARTS.keys():
-            if isinstance(params[name], dict):
-                options = dict(params[name])
-                params[name] = kinds[options.pop("object")](**options)
-        chain = ChainCRF(**params)
+        chain = ChainCRF(**{name: from_plain(value, kinds) for name, value in document.params.items()})
         chain._check_parameters()
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: a chain with damaged options ({error}).") from error
-    chain._restore(model, document.kind, document.sequence, document.label_column)
+        chain._restore(model, check_kind(document.kind), document.sequence, document.label_column)
+    except (TypeError, ValueError) as error:
+        raise damaged(path, error) from error
     return chain
 
 

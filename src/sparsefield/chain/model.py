@@ -198,7 +198,11 @@ def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainFileRecor
     """Read a chain that `save_chain` wrote, and what else the file says."""
     record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
-        classes = np.array(record.classes)
+        classes = learn_classes(list(record.classes))
+        if classes.tolist() != list(record.classes):
+            raise ValueError("the labels are not in order")
+        if None in (record.record.l1, record.record.objective, record.record.kkt_violation):
+            raise ValueError("the record of the fit is not complete")
         features = ChainFeatures(**{name: arrays[name] for name in FEATURE_ARRAYS}, n_labels=len(classes))
         model = ChainModel(record.attributes, classes, ChainWeights(features, arrays["weights"]), record.record)
         _check(model)

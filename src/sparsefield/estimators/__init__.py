@@ -10,10 +10,12 @@ from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.options import from_plain
+from sparsefield.estimators.options import option_objects
 from sparsefield.estimators.relational_field import RelationalField
+from sparsefield.estimators.training import check_parameters
 from sparsefield.model import Field
-from sparsefield.model.model_file import is_chain_file, load_field
+from sparsefield.model.model_file import damaged, is_chain_file, load_field
+from sparsefield.options import from_plain
 
 ESTIMATORS: dict[str, type[FieldEstimator]] = {
     kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)
@@ -44,8 +46,10 @@ def restore_estimator(path: str | os.PathLike[str], field: Field, extra: dict[st
     if kind is None:
         raise ModelFileError(f"{path}: holds a {extra.get('estimator')!r}, which this sparsefield does not know.")
     try:
-        estimator = kind(**{name: from_plain(value) for name, value in extra["params"].items()})
+        objects = option_objects()
+        estimator = kind(**{name: from_plain(value, objects) for name, value in extra["params"].items()})
+        check_parameters(estimator)
         estimator._restore(field, extra)
         return estimator
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: a sparsefield model with damaged options ({error}).") from error
+        raise damaged(path, error) from error

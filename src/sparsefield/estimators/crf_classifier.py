@@ -340,6 +340,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _restore(self, field: Field, extra: dict[str, Any]) -> None:
         super()._restore(field, extra)
+        if extra["single"] and len(field.schema.targets) > 1:
+            raise ValueError("several labels, where one is expected")
         self._set_outputs(single=extra["single"])
 
     def _input_names(self, schema: Schema) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""This module prepares a fit with latent variables: initial weights at which their states differ."""
+"""Initial weights of latent variables, at which their states differ."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from sparsefield import config
 from sparsefield.data import DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
@@ -34,25 +37,21 @@ def latent_problems(latent: Any) -> list[str]:
         return []
     if not isinstance(latent, Mapping):
         return [f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}."]
-    problems = [
-        f"latent names a variable {name!r}: names are text." for name in latent if not isinstance(name, str) or not name
-    ]
-    problems += [
-        f"latent variable {name!r} must have 2 states or more, got {count!r}."
+    names = [name for name in latent if not isinstance(name, str) or not name]
+    counts = {
+        name: count
         for name, count in latent.items()
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 2
-    ]
-    return problems or _joint_problems([int(count) for count in latent.values()])
-
-
-def _joint_problems(counts: Sequence[int]) -> list[str]:
-    joint = math.prod(counts)
-    if joint <= config.MAX_LATENT_STATES:
-        return []
-    return [
-        f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
-        "fewer variables, or fewer states."
-    ]
+    }
+    problems = [f"latent names a variable {name!r}: names are text." for name in names]
+    problems += [f"latent variable {name!r} must have 2 states or more, got {n!r}." for name, n in counts.items()]
+    joint = 1 if problems else math.prod(map(int, latent.values()))
+    if joint > config.MAX_LATENT_STATES:
+        problems.append(
+            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
+            "fewer variables, or fewer states."
+        )
+    return problems
 
 
 def latent_training_data(
@@ -62,20 +61,13 @@ def latent_training_data(
     if source.kind == "sparse":
         raise DataError("latent= needs a dense table; X is a sparse matrix: pass X.toarray().")
     table = compile_table(source, schema, sample_weight=weight)
-    schema, start = start_latent(table, latent, seed)
+    with threadpool_limits(1):  # sums over rows have one order then, whatever the number of threads
+        schema, start = _start(table, latent, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownStateWarning)  # the first table has given it already
         extended = compile_table(source, schema, sample_weight=weight)
     without = DenseDataset.single(table)
     return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
-
-
-def start_latent(table: Table, latent: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:
-    """Return the schema with latent variables, and initial weights, the same for any number of threads."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # sums over rows have one order then
-        return _start(table, latent, np.random.default_rng(seed))
 
 
 def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:
@@ -84,9 +76,8 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
     Each further variable gets the clusters of the residuals that the ones before it leave, so that all start different.
     """
     given = table.schema
-    taken = set(given.index_of_name)
     for name in latent:
-        if name in taken:
+        if name in given.index_of_name:
             raise DataError(f"latent names {name!r}, which is a column of X: choose another name.")
     varying = [variable for variable in given.targets if variable.width]
     if not varying:
@@ -126,27 +117,24 @@ def _groups(variable: Variable) -> np.ndarray:
 
 def _draw_rows(table: Table, sizes: Sequence[int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, groups) 0/1 cells, missing ones as frequencies of the groups; and the weights of the rows."""
-    schema, codes = table.schema, table.codes()
-    weight = np.concatenate([block.weight for block in table.blocks])
+    codes = table.codes()
+    weight = table.weight()
     rows = np.flatnonzero(weight > 0)
     if len(rows) > ROWS:
         rows = np.sort(rng.choice(rows, ROWS, replace=False))
     cells, at = np.zeros((len(rows), sum(sizes))), 0
-    for v, variable in enumerate(schema.targets):
-        if not variable.width:
-            continue
-        groups, mine = _groups(variable), codes[v, rows]
-        shares = np.bincount(groups, variable.code_frequencies)
-        for group, share in enumerate(shares):
-            cells[:, at + group] = np.where(mine >= 0, groups[mine] == group, share)
-        at += len(shares)
+    for v, variable in enumerate(table.schema.targets):
+        if variable.width:
+            groups = _groups(variable)
+            for group, share in enumerate(np.bincount(groups, variable.code_frequencies)):
+                cells[:, at] = np.where(codes[v, rows] >= 0, groups[codes[v, rows]] == group, share)
+                at += 1
     return cells, weight[rows]
 
 
 def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return the clusters of the rows, (rows, clusters) 0/1."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.cluster import KMeans  # whose import takes long
 
     if len(cells) < count:
         raise DataError(f"A latent variable of {count} states needs as many rows, or more; there are {len(cells)}.")
@@ -221,15 +209,10 @@ def _as_start(
         # The logits of a number without any weight are its base measure.
         base = np.bincount(_groups(variable), np.exp(variable.log_base))
         biases.append(_column_weights(variable, (part - np.log(base))[None], linear=False)[0])
-    chance = np.ones(members.shape[1])
-    shape = [len(shift) for shift in shifts]
-    share_of = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.latent]
-    for k, share in enumerate(share_of):
-        across = share.reshape([-1 if j == k else 1 for j in range(len(shape))])
-        chance = chance * np.broadcast_to(across, shape).ravel()
-    for k, share in enumerate(share_of):
-        mean = np.moveaxis((chance * inside).reshape(shape), k, 0).reshape(shape[k], -1).sum(axis=1) / share
-        level = np.log(share) - mean
+    shares = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.latent]
+    joint = reduce(np.multiply.outer, shares) * inside.reshape([len(share) for share in shares])
+    for k, share in enumerate(shares):
+        level = np.log(share) - joint.sum(axis=tuple(j for j in range(len(shares)) if j != k)) / share
         biases.append(level[1:] - level[0])
     owner = schema.variable_of_column
     latent, column = np.divmod(np.arange(weights.size), schema.n_columns)
@@ -243,7 +226,7 @@ def _as_start(
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:
     """Return the field with the mean beliefs over the training rows as frequencies of its latent states."""
     schema = field.schema
-    weight = np.concatenate([block.weight for block in table.blocks])
+    weight = table.weight()
     first, variables = len(schema.targets) - len(schema.latent), []
     for k, variable in enumerate(schema.latent, start=first):
         shares = np.average(state_probabilities(schema, k, beliefs), axis=0, weights=weight)

@@ -1,11 +1,11 @@
-"""Parameters of estimators that are option objects, the values that abbreviate them, and their form in model files."""
+"""Parameters of estimators that are option objects, and the values that abbreviate them."""
 
 from __future__ import annotations
 
 import warnings
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from numbers import Integral
@@ -18,9 +18,6 @@ from sparsefield.induction import RULES, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM, OBJECTIVES, Objective
 from sparsefield.solver import SELECTIONS, Features, SelectionCriterion, Solver
-
-LOCAL = ("engine", "callbacks", "checkpoint")
-"""Options that belong to one process, and are not saved."""
 
 
 @cache
@@ -85,33 +82,11 @@ PARTS = {
 """Parameters that are option objects."""
 
 
-def to_plain(value: Any) -> Any:
-    """Return a parameter as values that JSON can express."""
-    if is_dataclass(value) and not isinstance(value, type):
-        options = {option.name: getattr(value, option.name) for option in fields(value) if option.name not in LOCAL}
-        return {"object": type(value).__name__, **to_plain(options)}
-    if isinstance(value, Mapping):
-        return {key: to_plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(inner) for inner in value]
-    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
-
-
-def from_plain(value: Any) -> Any:
-    """Return the parameter that `to_plain` described."""
-    if not isinstance(value, dict) or "object" not in value:
-        return value
+def option_objects() -> list[Callable[..., Any]]:
+    """Return the classes of option objects that a model file may name."""
     load_plugins()
     registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
-    kinds = [*(kind for registry in registries for kind in registry.values()), Features, EM, Solver]
-    options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    name = str(options.pop("object"))
-    kind = {kind.__name__: kind for kind in kinds}.get(name)
-    if kind is None:
-        raise ValueError(f"there is no {name} here: install the package that has it")
-    if not options.keys().isdisjoint(LOCAL):
-        raise ValueError(f"{name} in a model file has none of the options {', '.join(LOCAL)}")
-    return kind(**options)
+    return [*(kind for registry in registries for kind in registry.values()), Features, EM, Solver]
 
 
 def as_seed(random_state: Any) -> int | None:
