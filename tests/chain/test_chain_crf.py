@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -221,6 +223,15 @@ def test_a_damaged_chain_is_refused(chain, tmp_path) -> None:
     save_file(tensors | {"labels": tensors["labels"] + 5}, path, metadata)
     with pytest.raises(ModelFileError, match="damaged"):
         sparsefield.load(path)
+    document = json.loads(tensors["document"].tobytes())
+    for part in (
+        {"classes": [1, *document["classes"][1:]]},
+        {"params": document["params"] | {"selection": "tea leaves"}},
+    ):
+        changed = np.frombuffer(json.dumps(document | part).encode(), dtype=np.uint8)
+        save_file(tensors | {"document": changed}, path, metadata)
+        with pytest.raises(ModelFileError, match=re.escape(str(path))):
+            sparsefield.load(path)
     path.write_bytes(b"nothing")
     with pytest.raises(ModelFileError):
         sparsefield.load(path)
