@@ -165,7 +165,6 @@ class Setting:
             table,
             method=cast(Method, method),
             n=resamples,
-            selections=0,
             level=level,
             seed=seed,
             imputations=imputations,

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any
 
@@ -192,7 +192,7 @@ def _analyze(source: Population, method: str, table: Array, shown: Array, task: 
     results = [source.analyze(np.asarray(one)) for one in completed]
     degrees = len(completed[0]) - len(source.kinds)
     values, variances = ([list(result[k].values()) for result in results] for k in (0, 1))
-    return pool(values, variances=variances, complete_df=degrees, names=list(results[0][0]))
+    return replace(pool(values, np.sqrt(variances), complete_df=degrees), names=tuple(results[0][0]))
 
 
 def _impute(source: Population, shown: Array, task: Repetition) -> Any:
@@ -203,8 +203,9 @@ def _impute(source: Population, shown: Array, task: Repetition) -> Any:
 
 
 def _intervals(pooled: PooledEstimates, truth: dict[str, float], method: str, seconds: float) -> Iterator[Interval]:
+    low, high = pooled.interval()
     for k, name in enumerate(pooled.names):
-        covers = bool(pooled.low[k] <= truth[name] <= pooled.high[k])
+        covers = bool(low[k] <= truth[name] <= high[k])
         yield Interval(method, name, float(pooled.estimate[k]), float(pooled.standard_error[k]), covers, seconds)
 
 

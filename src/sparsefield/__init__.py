@@ -12,14 +12,13 @@ from sparsefield.lazy_imports import lazy_names
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.case_dropping import centrality_stability
+    from sparsefield.analysis.bootstrap import centrality_stability
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.hidden_cells import conditional_log_likelihood
-    from sparsefield.analysis.imputations import Imputations
+    from sparsefield.analysis.imputation import Imputations, impute
     from sparsefield.analysis.label_evaluation import evaluate_labels
-    from sparsefield.analysis.multiple_imputation import impute
     from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
@@ -99,11 +98,10 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
-    "analysis.case_dropping": ("centrality_stability",),
+    "analysis.bootstrap": ("centrality_stability",),
     "analysis.centrality": ("centrality",),
     "analysis.hidden_cells": ("conditional_log_likelihood",),
     "analysis.label_evaluation": ("evaluate_labels",),
-    "analysis.multiple_imputation": ("impute",),
     "analysis.predictability": ("predictability",),
     "analysis.stability": ("regularization_path", "stability"),
     "analysis.confidence_intervals": ("confidence_intervals",),
@@ -111,7 +109,7 @@ _NAMES_OF_MODULE = {
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
     "app.tables.export": ("to_networkx", "to_pgmpy", "write_uai"),
-    "analysis.imputations": ("Imputations",),
+    "analysis.imputation": ("Imputations", "impute"),
     "analysis.pooling": ("PooledEstimates", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),
     "chain.crf": ("ChainCRF",),

@@ -1,16 +1,14 @@
-"""The bootstrap is the same for any number of threads and after an interruption, and agrees with the sandwich."""
+"""The bootstrap is the same for any number of threads, and agrees with the sandwich."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import MarkovField, confidence_intervals
-from sparsefield.analysis import bootstrap
 from sparsefield.analysis.bootstrap import Resampling, dropped_rows, resampled_rows
 from sparsefield.analysis.refit import compile_refit, minimize
 from sparsefield.kernels.elementary import exp_nonpositive_narrow
@@ -24,7 +22,7 @@ def mixed() -> MarkovField:
 
 
 def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
-    _, problem, _ = compile_refit(mixed, several_kinds(), None, None)
+    problem, _ = compile_refit(mixed, several_kinds(), None, None)
     estimate = minimize(problem, mixed.field_.theta, problem.rows.weight)
     draw = resampled_rows(problem.n_rows, 3)
     found = Resampling(problem, estimate, draw).draw(5, 1)
@@ -55,7 +53,7 @@ def collinear() -> np.ndarray:
 def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable[[], np.ndarray], l1: float) -> None:
     X, count = make(), 32
     field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)
-    _, problem, _ = compile_refit(field, X, None, None)
+    problem, _ = compile_refit(field, X, None, None)
     estimate, draw = minimize(problem, field.field_.theta, problem.rows.weight), resampled_rows(problem.n_rows, 5)
     found = Resampling(problem, estimate, draw).draw(count, 1)
     exact = np.array([minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(count)])
@@ -76,62 +74,24 @@ def test_exponentials_in_single_precision_are_exact_to_rounding() -> None:
 def test_draws_spread_as_the_standard_errors_say() -> None:
     X, counts = two_by_two()
     field = MarkovField(l1=1.0, l2=0.0).fit(X)
-    found = confidence_intervals(field, X, method="bootstrap", n=400, selections=5)
+    found = confidence_intervals(field, X, method="bootstrap", n=400)
     assert found.standard_errors[0] == pytest.approx(np.sqrt((1.0 / counts).sum()), rel=0.12)
     row = found.weights.row(0, named=True)
     assert row["low"] < row["estimate"] < row["high"]
-    assert row["frequency"] == 1.0
 
 
 def test_threads_change_no_bit(mixed: MarkovField) -> None:
     table, results = several_kinds(), []
     for n_jobs in (1, 3):
         mixed.n_jobs = n_jobs
-        results.append(confidence_intervals(mixed, table, method="bootstrap", n=70, selections=3, seed=2))
+        results.append(confidence_intervals(mixed, table, method="bootstrap", n=70, seed=2))
     one, three = results
     assert np.array_equal(one.draws, three.draws)
-    assert np.array_equal(one.frequencies, three.frequencies)
-
-
-def test_an_interrupted_bootstrap_continues_with_the_same_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bootstrap, "BATCHES_BETWEEN_SAVES", 1)
-    monkeypatch.setattr(bootstrap, "BATCH", 8)
-    monkeypatch.setattr(bootstrap, "FITS_BETWEEN_SAVES", 2)
-    X = two_by_two()[0]
-    field = MarkovField(l1=1.0, n_jobs=1).fit(X)
-    options = {"method": "bootstrap", "n": 20, "selections": 5, "checkpoint": tmp_path}
-    whole = confidence_intervals(field, X, **options)
-    assert list(tmp_path.iterdir()) == []
-
-    def interrupt_at(limit: int):
-        def progress(done: int, total: int) -> None:
-            assert total == 25
-            if done >= limit:
-                raise KeyboardInterrupt
-
-        return progress
-
-    for limit, files in ((16, 1), (23, 2)):
-        with pytest.raises(KeyboardInterrupt):
-            confidence_intervals(field, X, **options, progress=interrupt_at(limit))
-        assert len(list(tmp_path.iterdir())) == files
-    seen = []
-    again = confidence_intervals(field, X, **options, progress=lambda done, _: seen.append(done))
-    assert seen == [23, 24, 25]
-    assert np.array_equal(again.draws, whole.draws)
-    assert np.array_equal(again.frequencies, whole.frequencies)
-    with pytest.raises(KeyboardInterrupt):
-        confidence_intervals(field, X, **options, progress=interrupt_at(16))
-    with pytest.raises(ValueError, match="belongs to a fit of other data or options"):
-        confidence_intervals(field, X, **options, seed=1)
 
 
 def test_a_model_without_features_has_empty_frames() -> None:
     X = np.random.default_rng(0).integers(0, 2, (60, 3))
-    found = confidence_intervals(MarkovField(l1=1e4, n_jobs=1).fit(X), X, method="bootstrap", n=3, selections=2)
+    found = confidence_intervals(MarkovField(l1=1e4, n_jobs=1).fit(X), X, method="bootstrap", n=3)
     assert found.draws is not None
     assert found.draws.shape == (3, 0)
     assert [len(frame) for frame in (found.weights, found.edges, found.differences())] == [0, 0, 0]
-    assert "frequency" in found.weights.columns

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField, centrality_stability, confidence_intervals
 from sparsefield.analysis import refit
-from sparsefield.analysis.case_dropping import CentralityStability, EdgeCentrality, correlate
+from sparsefield.analysis.bootstrap import CentralityStability, centrality_indices, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.app.datasets import make_markov_field
-from sparsefield.errors import DataError, OtherTableWarning, PenaltyWarning
+from sparsefield.errors import OtherTableWarning, PenaltyWarning
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_p_values_of_all_states_are_uniform_under_independence_and_tiny_under_de
     field = MarkovField(l1=0.05, penalty="group", n_jobs=1).fit(table)
     assert len(field.field_.weights) == 9
     assert confidence_intervals(field, table).edges["p_value"][0] < 1e-12
-    few = confidence_intervals(field, table, method="bootstrap", n=3, selections=0)
+    few = confidence_intervals(field, table, method="bootstrap", n=3)
     assert few.edges["p_value"][0] < 1e-12
     found = []
     for _ in range(25):
@@ -78,7 +78,7 @@ def test_columns_of_a_frame_are_found_by_name() -> None:
     field = MarkovField(l1=4.0).fit(table)
     wider = table.select(reversed(table.columns)).with_columns(extra=0.0)
     assert confidence_intervals(field, wider).weights.equals(confidence_intervals(field, table).weights)
-    one, two = (centrality_stability(field, each, n=2, shares=[0.1]).correlations for each in (wider, table))
+    one, two = (centrality_stability(field, each, n=2, shares=[0.1]).to_frame() for each in (wider, table))
     assert np.array_equal(one, two)
     classifier = CRFClassifier(l1=4.0).fit(table.drop("yes"), table["yes"])
     intervals = [confidence_intervals(classifier, each, table["yes"]).weights for each in (wider, table.drop("yes"))]
@@ -86,33 +86,27 @@ def test_columns_of_a_frame_are_found_by_name() -> None:
 
 
 def test_a_difference_takes_the_covariance_of_both_edges_into_account(found: ConfidenceIntervals) -> None:
-    names = [(row["variable_a"], row["variable_b"]) for row in found.weights.iter_rows(named=True)][:2]
-    (row,) = found.differences(names).iter_rows(named=True)
-    order = np.argsort(-np.abs(found.field.weights), kind="stable")[:2]
-    sides = np.sign(found.estimates[order]) * [1, -1]
-    if abs(found.estimates[order[0]]) < abs(found.estimates[order[1]]):
-        sides = -sides
-    assert row["difference"] == pytest.approx(sides @ found.estimates[order])
-    assert row["difference"] >= 0.0
-    assert row["standard_error"] == pytest.approx(np.sqrt(sides @ found.covariance[np.ix_(order, order)] @ sides))
-    count = len(found.edges)
-    assert len(found.differences()) == count * (count - 1) // 2
-    signed = found.differences(signed=True)
-    assert (signed["difference"] >= 0).all()
-    with pytest.raises(DataError, match="has no edge x0 - nothing"):
-        found.differences([("x0", "nothing")])
+    rows, count = found.differences(), len(found.edges)
+    assert len(rows) == count * (count - 1) // 2
+    assert (rows["difference"] >= 0.0).all()
+    first, second = np.argsort(-np.abs(found.estimates))[:2]  # every edge has one weight
+    row = rows.row(0, named=True)
+    sides = np.sign(found.estimates[[first, second]]) * [1, -1]
+    covariance = found.covariance[np.ix_([first, second], [first, second])]
+    assert row["difference"] == pytest.approx(sides @ found.estimates[[first, second]])
+    assert row["standard_error"] == pytest.approx(np.sqrt(sides @ covariance @ sides))
 
 
 def test_bootstrap_draws_give_the_limits_of_differences(field: MarkovField, samples: np.ndarray) -> None:
-    found = confidence_intervals(field, samples, method="bootstrap", n=100, selections=0, level=0.8)
-    assert "frequency" not in found.weights.columns
+    found = confidence_intervals(field, samples, method="bootstrap", n=100, level=0.8)
     rows = found.differences()
     inside = (rows["low"] <= rows["difference"]) & (rows["difference"] <= rows["high"])
     assert inside.mean() > 0.8
 
 
 def test_centrality_of_the_estimates_is_the_sum_over_edges(field: MarkovField) -> None:
-    strength, influence = EdgeCentrality(field.field_).indices(field.field_.weights[None])[:, 0]
+    weights = field.field_.weights
+    strength, influence = centrality_indices(field.field_, weights)(weights[None])[:, 0]
     rows = list(field.features_.iter_rows(named=True))
     for k in range(5):
         mine = [row["weight"] for row in rows if f"x{k}" in (row["variable_a"], row["variable_b"])]
@@ -125,14 +119,14 @@ def test_the_coefficient_is_the_largest_share_up_to_which_correlations_are_kept(
     kept = np.array([[1.0] * 20, [0.8] * 20, [0.8] * 18 + [0.1] * 2, [0.9] * 20])
     found = CentralityStability(np.array([0.2, 0.4, 0.6, 0.8]), np.stack([kept, 0.0 * kept]))
     assert found.coefficients == {"strength": 0.4, "expected_influence": 0.0}
-    assert found.correlations["mean"][0] == 1.0
+    assert found.to_frame()["mean"][0] == 1.0
 
 
 def test_weights_that_the_penalty_determines_are_named() -> None:
     column = np.random.default_rng(0).integers(0, 2, 200)
     X = np.column_stack([column, column])
     field = MarkovField(l1=1.0, n_jobs=1).fit(X)
-    with pytest.warns(PenaltyWarning, match="l2 = 1 determines the weights of x0=1 & x1=1 more than the rows do"):
+    with pytest.warns(PenaltyWarning, match="l2 = 1 determines the weights of 'x0=1 & x1=1' more than the rows do"):
         confidence_intervals(field, X)
 
 
@@ -151,34 +145,15 @@ def test_a_constant_reference_has_no_correlation() -> None:
     table = pl.DataFrame({"a": letters, "b": np.where(rng.random(100) < 0.5, letters, "x")})
     found = centrality_stability(MarkovField(l1=2.0, n_jobs=1).fit(table), table, n=3, shares=[0.2])
     assert np.isnan(list(found.coefficients.values())).all()
-    assert found.undefined == {
-        "strength": "it is the same for all columns",
-        "expected_influence": "no edge has a sign",
-    }
-    assert np.isnan(found.correlations["mean"].to_numpy()).all()
+    assert np.isnan(found.to_frame()["mean"].to_numpy()).all()
 
 
 def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.ndarray) -> None:
     few = centrality_stability(field, samples, n=10, shares=[0.05, 0.9])
     assert few.values[:, 0].min() > 0.9
     assert few.values[0, 1].mean() < few.values[0, 0].mean()
-    again = centrality_stability(field, samples, n=3, shares=[0.05], select=True)
-    assert again.values.min() > 0.7
-    with pytest.raises(ValueError, match=r"shares must be ascending .* probability must be"):
-        centrality_stability(field, samples, shares=[0.5, 0.2], probability=95)
-
-
-def test_an_edge_is_selected_if_any_of_its_features_is(field: MarkovField, samples: np.ndarray) -> None:
-    table = pl.DataFrame(samples[:150], schema=[f"x{k}" for k in range(5)]).with_columns(
-        three=pl.Series(np.random.default_rng(0).integers(0, 3, 150)).cast(pl.String)
-    )
-    own = MarkovField(l1=0.5).fit(table)
-    found = confidence_intervals(own, table, method="bootstrap", n=4, selections=4)
-    assert found.selected is not None
-    for row, mine in zip(found.edges.iter_rows(named=True), found._members, strict=True):
-        assert row["frequency"] == np.mean([any(draw[k] for k in mine) for draw in found.selected])
-        assert row["frequency"] >= max(found.selected[:, mine].mean(axis=0))
-    assert max(map(len, found._members)) > 1
+    with pytest.raises(ValueError, match=r"n must be .* shares must be ascending"):
+        centrality_stability(field, samples, n=1, shares=[0.5, 0.2])
 
 
 def test_another_table_is_noticed(field: MarkovField, samples: np.ndarray) -> None:

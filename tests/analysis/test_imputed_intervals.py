@@ -7,11 +7,8 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse as sp
-from scipy.stats import f
 
 from sparsefield import CRFClassifier, FixedGraph, MarkovField, centrality_stability, confidence_intervals, impute, pool
-from sparsefield.analysis.pooling import ImputedEstimates
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.errors import DataError, PenaltyWarning, UnknownStateWarning
 
@@ -36,43 +33,26 @@ def field(table: pl.DataFrame) -> MarkovField:
 
 def test_intervals_are_pooled_as_those_of_each_imputed_table(table: pl.DataFrame, field: MarkovField) -> None:
     found = confidence_intervals(field, table, imputations=4, level=0.9, seed=3)
-    each = [confidence_intervals(field, one).weights for one in impute(field, table, 4, seed=3)]
-    estimates, errors = (np.array([one[name].to_numpy() for one in each]) for name in ("estimate", "standard_error"))
-    expected = pool(estimates, errors, confidence=0.9)
-    names = {"estimate": "estimate", "standard_error": "standard_error", "low": "low", "high": "high"}
-    for name, own in (names | {"missing_information": "missing_information"}).items():
-        assert np.allclose(found.weights[name].to_numpy(), getattr(expected, own), rtol=1e-6)
-    assert found.imputed is not None
-    assert found.imputed.n_rows == table.filter(pl.any_horizontal(pl.all().is_null())).height
+    expected = pool([confidence_intervals(field, each).weights for each in impute(field, table, 4, seed=3)])
+    low, high = expected.interval(0.9)
+    values = {"estimate": expected.estimate, "standard_error": expected.standard_error, "low": low, "high": high}
+    for name, expected_values in values.items():
+        assert np.allclose(found.weights[name].to_numpy(), expected_values, rtol=1e-6)
+    assert found.n_incomplete == table.filter(pl.any_horizontal(pl.all().is_null())).height
     assert "4 imputations" in repr(found)
 
 
 def test_edges_and_differences_have_the_variance_between_imputations(table: pl.DataFrame, field: MarkovField) -> None:
     found = confidence_intervals(field, table, imputations=5)
-    assert found.imputed is not None
-    assert (found.covariance.diagonal() > found.imputed.within.diagonal()).all()
-    edges = {frozenset(row[:2]): row for row in found.edges.rows()}
+    assert (np.square(found.standard_errors) > found.covariance.diagonal()).all()
+    edges = {(row["variable_a"], row["variable_b"]): row for row in found.edges.iter_rows(named=True)}
     for row in found.weights.iter_rows(named=True):  # an edge of two binary columns has one weight
-        edge = dict(zip(found.edges.columns, edges[frozenset((row["variable_a"], row["variable_b"]))], strict=True))
+        edge = edges[row["variable_a"], row["variable_b"]]
         assert edge["low"] == pytest.approx(row["low"])
-        assert edge["missing_information"] == pytest.approx(row["missing_information"])
+        assert (edge["p_value"] < 0.05) == (row["low"] * row["high"] > 0.0)
     first = found.differences().row(0, named=True)
     assert first["low"] < first["difference"] < first["high"]
     assert (first["p_value"] < 0.05) == (first["low"] > 0.0)
-
-
-def test_several_weights_are_tested_by_the_statistic_of_li_raghunathan_and_rubin() -> None:
-    rng = np.random.default_rng(0)
-    m, k, within = 6, 3, np.array([[1.0, 0.2, 0.0], [0.2, 2.0, 0.1], [0.0, 0.1, 0.5]])
-    estimates = rng.normal(1.0, 0.5, (m, 4))
-    padded = np.eye(4)
-    padded[:3, :3] = within
-    mean, between = estimates[:, :3].mean(axis=0), np.cov(estimates[:, :3].T)
-    r = (1 + 1 / m) * np.trace(between @ np.linalg.inv(within)) / k
-    statistic = mean @ np.linalg.inv(within) @ mean / (k * (1 + r))
-    t = k * (m - 1)
-    degrees = 4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2
-    assert ImputedEstimates(estimates, padded).test([0, 1, 2]) == pytest.approx(f.sf(statistic, k, degrees))
 
 
 def test_a_complete_table_has_the_usual_intervals(table: pl.DataFrame) -> None:
@@ -81,17 +61,6 @@ def test_a_complete_table_has_the_usual_intervals(table: pl.DataFrame) -> None:
     found = confidence_intervals(field, complete, imputations=5)
     assert found.imputed is None
     assert found.weights.equals(confidence_intervals(field, complete).weights)
-
-
-def test_an_edge_of_one_weight_is_significant_where_its_interval_excludes_0() -> None:
-    rng = np.random.default_rng(0)
-    for level in (0.5, 0.9, 0.95):
-        found = ImputedEstimates(rng.normal(1.0, 1.0, (6, 300)), np.diag(rng.uniform(0.01, 0.5, 300)))
-        pooled = found.pool(sp.eye_array(300, format="csr"), level)
-        significant = np.array([found.test([k]) < 1.0 - level for k in range(300)])
-        assert np.array_equal(significant, (pooled.low > 0.0) | (pooled.high < 0.0))
-        assert 0 < significant.sum() < 300
-    assert ImputedEstimates(np.zeros((3, 1)), np.zeros((1, 1))).test([0]) == 1.0
 
 
 def equal_columns() -> np.ndarray:
@@ -128,23 +97,19 @@ def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
     with pytest.raises(DataError, match=r"399 rows, .* learned from 400.*drop_incomplete=True") as refused:
         confidence_intervals(field, table[:-1], imputations=3)
     assert "learn_from" not in str(refused.value)
-    assert "proper" not in str(refused.value)
     unknown = table.with_columns(b=pl.when(pl.int_range(400) == 7).then(5.0).otherwise("b"))
     with (
-        pytest.raises(DataError, match=r"'b'.*\(such as 5.* in 'b'\).*correct or empty"),
+        pytest.raises(DataError, match=r"'b'.*correct or empty"),
         pytest.warns(UnknownStateWarning),
     ):
         confidence_intervals(field, unknown, imputations=3)
 
 
 def test_refusals_name_the_ways_that_there_are(table: pl.DataFrame, field: MarkovField) -> None:
-    with pytest.raises(DataError, match=r"rows have missing cells \(columns .*imputations=20 .*drop_incomplete=True"):
+    with pytest.raises(DataError, match=r"rows have missing cells \(columns .*drop_incomplete=True.*imputations=20"):
         confidence_intervals(field, table)
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match="drop_incomplete=True"):
         centrality_stability(field, table)
-    assert "drop_incomplete=True" in str(refused.value)
-    assert "tables of impute" in str(refused.value)
-    assert "interval" not in str(refused.value)
     for options, what in (
         ({"imputations": 1}, "from 2"),
         ({"imputations": 5, "method": "bootstrap"}, "'godambe'"),

@@ -1,4 +1,4 @@
-"""Resampled rows: weights of fixed features that are estimated again, many resamples at a time, and new selections.
+"""Weights of fixed features from resampled rows, many resamples at a time; case dropping.
 
 A resample is a weighting of the rows. Its optimum is near that of all rows, so steps that use the Hessian of all rows
 converge fast, and a batch of resamples shares its matrix products. A resample that converges slowly gets Newton steps
@@ -7,22 +7,39 @@ with its own Hessian.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.refit import Estimate, RefitProblem, minimize, pseudo_inverse
+from sparsefield.analysis.network import Network
+from sparsefield.analysis.refit import Estimate, RefitProblem, compile_refit, minimize, pseudo_inverse, refit_field
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, weigh_rows
+from sparsefield.data import make_frame
+from sparsefield.data.frame_building import Frame
 from sparsefield.estimators import FieldEstimator
-from sparsefield.estimators.training import make_path, training_options
-from sparsefield.model import Field, pad_features
-from sparsefield.solver import WarmStart
-from sparsefield.solver.checkpoint import CheckpointFile
+from sparsefield.model import Field
+from sparsefield.options import raise_problems
+
+INDICES = ("strength", "expected_influence")
+"""The sum of the strengths of the edges of a column, and the sum of their signed weights."""
+
+SHARES = tuple(np.round(np.arange(0.05, 0.951, 0.05), 2).tolist())
+"""Shares of the rows that case dropping drops."""
+
+CORRELATION, PROBABILITY = 0.7, 0.95
+"""The correlation that an index has to keep, and with which probability (Epskamp, Borsboom and Fried, 2018)."""
+
+CONSTANT = 1e-12
+"""Values whose deviation from their mean is a smaller share of them than this are constant but for rounding."""
 
 BATCH = 128
 """Resamples that share matrix products. Results depend on it by rounding errors, so it is always the same."""
@@ -47,8 +64,6 @@ MEMORY = 4
 
 RIDGE = 1e-8
 """Added to the least squares over remembered steps, as a share of their size."""
-
-BATCHES_BETWEEN_SAVES, FITS_BETWEEN_SAVES = 8, 10
 
 Weighting = Callable[[int], np.ndarray]
 """Returns the factors (rows,) of the weights of the rows in the resample with a given number."""
@@ -125,32 +140,23 @@ class Resampling:
     share: float = 1.0
     """Weight of the rows of a resample as a share of that of all rows."""
 
-    def draw(
-        self, count: int, n_jobs: int | None, progress: Progress | None = None, saved: CheckpointFile | None = None
-    ) -> np.ndarray:
-        """Return the estimated weights (count, features) of resamples 0, 1, ...; results do not depend on threads.
-
-        ``saved`` keeps the finished resamples, so that an interrupted run can be continued.
-        """
-        done = None if saved is None else saved.load()
-        found = np.empty((0, len(self.estimate.theta) - self.problem.n_biases)) if done is None else done[0]["draws"]
-        starts = range(len(found), count, self.batch_size)
+    def draw(self, count: int, n_jobs: int | None, progress: Progress | None = None) -> np.ndarray:
+        """Return the estimated weights (count, features) of resamples 0, 1, ...; results do not depend on threads."""
+        draws, unfinished, starts = [], 0, range(0, count, self.batch_size)
         with Threads(n_jobs) as engine:
             batches = engine.stream(lambda start: self._solve(start, min(start + self.batch_size, count)), starts)
-            unfinished = 0
-            for number, (batch, converged) in enumerate(batches, start=1):
-                found, unfinished = np.concatenate([found, batch]), unfinished + int((~converged).sum())
+            for start, (batch, converged) in zip(starts, batches, strict=True):
+                draws.append(batch)
+                unfinished += int((~converged).sum())
                 if progress is not None:
-                    progress(len(found), count)
-                if saved is not None and (number % BATCHES_BETWEEN_SAVES == 0 or len(found) == count):
-                    saved.save({"draws": found}, {})
+                    progress(start + len(batch), count)
         if unfinished:
             warnings.warn(
                 f"The estimates from {unfinished:,} of {count:,} resamples did not converge: raise l2 or l1.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return found
+        return np.concatenate(draws)
 
     @property
     def batch_size(self) -> int:
@@ -216,46 +222,137 @@ def count_from(progress: Progress | None, before: int, total: int) -> Progress |
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
-def learn_again(
-    estimator: FieldEstimator, rows: DenseDataset, l1: float, weighting: Weighting, numbers: range
-) -> Iterator[Field]:
-    """Yield the fields that are learned from resamples with some numbers, each from the fitted one.
+@dataclass(frozen=True, eq=False)
+class CentralityStability:
+    """Correlations of the centrality of columns in parts of the rows with that in all rows."""
 
-    Results do not depend on threads.
-    """
-    options, start = training_options(estimator, l1), WarmStart.from_field(estimator.field_)
+    shares: np.ndarray
+    """(shares,): shares of the rows that were dropped, ascending."""
+    values: np.ndarray
+    """(indices, shares, resamples): correlations of `INDICES`; NaN for an index that is the same for all columns."""
+    n_complete: int = 0
+    """Number of complete rows, of which shares were dropped."""
+    n_incomplete: int = 0
+    """Number of rows with missing cells, which were left out."""
+    kind: str = "polars"
 
-    def learn(number: int) -> Field:
-        factors = weighting(number)
-        drawn = np.flatnonzero(factors)
-        resample = weigh_rows(rows.subset(drawn), factors[drawn])
-        with Threads(1) as engine:
-            return make_path(estimator, resample, options, engine, start=start).run().field
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The correlation stability coefficient of each index.
 
-    with Threads(estimator.n_jobs) as engine:
-        yield from engine.stream(learn, numbers)
+        It is the largest share of rows that can be dropped such that the correlation is at least 0.7 with a probability
+        of 95%, also for all smaller shares; 0 if it is for none, and NaN where there are no correlations. Below 0.25,
+        the order of the columns by an index means little, and it should be above 0.5 (Epskamp, Borsboom and Fried,
+        2018).
+        """
+        coefficients = {}
+        for name, values in zip(INDICES, self.values, strict=True):
+            stable = np.mean(values >= CORRELATION, axis=1) >= PROBABILITY
+            count = len(stable) if stable.all() else int(np.argmin(stable))
+            share = float(self.shares[count - 1]) if count else 0.0
+            coefficients[name] = math.nan if np.isnan(values).all() else share
+        return coefficients
+
+    def to_frame(self) -> Frame:
+        """Return index, share of dropped rows, mean correlation, and the limits between which 95% of them are."""
+        low, high = np.quantile(self.values, [0.025, 0.975], axis=2)
+        columns = {
+            "index": np.repeat(INDICES, len(self.shares)).tolist(),
+            "dropped": np.tile(self.shares, len(INDICES)),
+            "mean": self.values.mean(axis=2).ravel(),
+            "low": low.ravel(),
+            "high": high.ravel(),
+        }
+        return make_frame(columns, self.kind)
 
 
-def select_again(
-    estimator: FieldEstimator,
-    rows: DenseDataset,
-    weighting: Weighting,
-    count: int,
+def centrality_stability(
+    field: FieldEstimator,
+    X: Any,
+    y: Any = None,
+    *,
+    n: int = 100,
+    shares: Sequence[float] = SHARES,
+    seed: int = 0,
+    sample_weight: Any = None,
+    drop_incomplete: bool = False,
     progress: Progress | None = None,
-    saved: CheckpointFile | None = None,
-) -> np.ndarray:
-    """Return which features of a field resamples 0, 1, ... select at the same l1, bool, (count, features).
+) -> CentralityStability:
+    """Drop shares of the rows, and compare the centrality of the columns with that from all rows (case dropping).
 
-    ``saved`` keeps the finished resamples, so that an interrupted run can be continued.
+    The weights of the selected features are estimated again, without L1, from the remaining rows. The indices are
+    strength, the sum of the strengths of the edges of a column, and expected influence, the sum of their signed
+    weights; the latter has no correlations where no edge has a sign.
+
+    Parameters
+    ----------
+    field : fitted `MarkovField` or `CRFClassifier`
+    X : the table that the field was learned from
+    y : labels, for a `CRFClassifier`
+    n : number of resamples for each share
+    shares : shares of the rows that are dropped, ascending
+    seed : seed of the resamples
+    sample_weight : (rows,) weights, if the fit had some
+    drop_incomplete : whether rows with missing cells are left out instead of refused
+    progress : function that is called with the number of resamples that are done and their total number
+
+    Examples
+    --------
+    >>> from sparsefield import MarkovField, centrality_stability
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> X = make_markov_field(6, 500, weights=(-2.0, 2.0), burn_in=100, thin=5, seed=1).samples
+    >>> stability = centrality_stability(MarkovField(l1=10.0).fit(X), X, n=20, shares=[0.1, 0.5])
+    >>> sorted(stability.coefficients)
+    ['expected_influence', 'strength']
     """
-    field, done = estimator.field_, None if saved is None else saved.load()
-    selected = [] if done is None else list(done[0]["selected"].astype(bool))
-    for learned in learn_again(estimator, rows, estimator.l1_, weighting, range(len(selected), count)):
-        width = max(field.features.shape[1], learned.features.shape[1])
-        own, others = (field.layout.keys(pad_features(each.features, width)) for each in (field, learned))
-        selected.append(np.isin(own, others))
-        if progress is not None:
-            progress(len(selected), count)
-        if saved is not None and (len(selected) % FITS_BETWEEN_SAVES == 0 or len(selected) == count):
-            saved.save({"selected": np.array(selected, dtype=np.uint8)}, {})
-    return np.array(selected, dtype=bool).reshape(len(selected), len(field.features))
+    check_is_fitted(field)
+    problems, ascending = [], list(shares)
+    if not isinstance(n, Integral) or n < 2:
+        problems.append(f"n must be a whole number from 2, got {n!r}.")
+    if not ascending or sorted(set(ascending)) != ascending or not 0.0 < ascending[0] <= ascending[-1] < 1.0:
+        problems.append(f"shares must be ascending numbers between 0 and 1, got {shares!r}.")
+    raise_problems(problems)
+    problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
+    estimate = refit_field(field, problem)
+    weights = estimate.theta[problem.n_biases :]
+    indices = centrality_indices(field.field_, weights)
+    reference = indices(weights[None])[:, 0]
+    correlations = []
+    for k, share in enumerate(ascending):
+        resampling = Resampling(problem, estimate, dropped_rows(problem.n_rows, share, seed), 1.0 - share)
+        values = indices(resampling.draw(n, field.n_jobs, count_from(progress, k * n, len(ascending) * n)))
+        correlations.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
+    values = np.array(correlations).swapaxes(0, 1)
+    return CentralityStability(np.array(ascending, dtype=float), values, problem.n_rows, incomplete, field.kind_)
+
+
+def centrality_indices(field: Field, weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function from weights (draws, features) to `INDICES`, (indices, draws, columns).
+
+    A signed weight has the sign that the edge has with ``weights``, or the other one if weights point away from these.
+    """
+    pairs, higher = np.split(weights, [len(field.weights)])
+    network = Network(replace(field, weights=pairs, conjunction_weights=higher))
+    directions, signs = network.directions().T, network.signs
+    edge = np.repeat(np.arange(len(network.ends)), 2)
+    shape = len(network.ends), network.n_variables
+    ends = sp.csr_array((np.ones(len(edge)), (edge, network.ends.ravel())), shape=shape)
+
+    def indices(drawn: np.ndarray) -> np.ndarray:
+        strengths = np.sqrt(np.square(drawn) @ (directions != 0.0).astype(float))
+        return np.stack([strengths @ ends, (signs * np.sign(drawn @ directions) * strengths) @ ends])
+
+    return indices
+
+
+def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Return the correlation of each row of values (draws, columns) with a reference (columns,).
+
+    It is NaN where the reference is constant, since nothing could correlate with it, and 0 for constant rows.
+    """
+    a, b = values - values.mean(axis=1, keepdims=True), reference - reference.mean()
+    if np.linalg.norm(b) <= CONSTANT * np.linalg.norm(reference):
+        return np.full(len(values), np.nan)
+    norms = np.linalg.norm(a, axis=1)
+    varying = norms > CONSTANT * np.linalg.norm(values, axis=1)
+    return np.divide(a @ b, norms * np.linalg.norm(b), out=np.zeros(len(values)), where=varying)

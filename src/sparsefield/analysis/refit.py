@@ -7,18 +7,20 @@ covariance of the weights; the covariance of the scores of the rows stands betwe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
 
+from sparsefield.compute import Threads
 from sparsefield.data import Arcs, Block, DenseDataset, Layout, SparseDataset, Table, compile_table
 from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError, OtherTableWarning
-from sparsefield.estimators import FieldEstimator, MarkovField
+from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows, read_by_name
 from sparsefield.estimators.training import refit_l2
 from sparsefield.kernels import coded_regressions as kernels
@@ -220,7 +222,7 @@ def minimize(
     theta, (value, gradient) = start, problem.evaluate(start, weight)
     for _ in range(MAX_STEPS):
         hessian = problem.hessian(theta, weight)
-        step = solve(hessian + np.diag(problem.l2), gradient)
+        step = newton_solver(hessian + np.diag(problem.l2))(gradient)
         slope = float(gradient @ step)
         if slope <= tolerance**2:
             return Estimate(theta, hessian, True)
@@ -235,15 +237,20 @@ def minimize(
     return Estimate(theta, problem.hessian(theta, weight), False)
 
 
-def solve(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Return the Newton step; it is small, but arbitrary, for combinations of parameters that are not determined."""
+def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function from a gradient to its Newton step.
+
+    The step is small, but arbitrary, for combinations of parameters that are not determined.
+    """
     scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
     scaled = hessian * np.outer(scale, scale)
     scaled.flat[:: len(scaled) + 1] += MIN_CURVATURE
     try:
-        return scale * cho_solve(cho_factor(scaled), scale * gradient)
+        factor = cho_factor(scaled)
     except LinAlgError:  # a state has nearly all of the probability: rounding errors exceed its curvature
-        return pseudo_inverse(hessian) @ gradient
+        inverse = pseudo_inverse(hessian)
+        return lambda gradient: inverse @ gradient
+    return lambda gradient: scale * cho_solve(factor, scale * gradient)
 
 
 def pseudo_inverse(matrix: np.ndarray) -> np.ndarray:
@@ -272,82 +279,72 @@ def sandwich(problem: RefitProblem, estimate: Estimate) -> np.ndarray:
     return inverse @ between @ inverse
 
 
-def compile_refit(
-    estimator: FieldEstimator,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    drop_incomplete: bool = False,
-    *,
-    intervals: bool = False,
-) -> tuple[DenseDataset, RefitProblem, int]:
-    """Return the rows, the refit of the features to them, and the number of incomplete rows that were left out.
-
-    What has no uncertainty is refused; ``intervals`` is whether that of weights is wanted, not that of centrality.
-    """
-    rows = rows_without_missing(estimator, X, y, sample_weight, drop_incomplete, intervals=intervals)
-    (table,) = rows.tables
-    warn_of_other_table(estimator.field_, table)
-    if table.has_missing:
-        rows = rows.subset(np.flatnonzero((table.codes() >= 0).all(axis=0)))
-    return rows, RefitProblem.of(estimator, rows.tables[0]), table.n_rows - rows.n_rows
-
-
-def rows_without_missing(
-    estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool, *, intervals: bool
-) -> DenseDataset:
-    """Return the compiled rows, and refuse missing cells unless their rows are dropped."""
-    rows = dense_rows(estimator, X, y, sample_weight)
-    (table,) = rows.tables
-    if table.has_missing and not drop_incomplete:
-        codes = table.codes()
-        names = [variable.name for variable, own in zip(table.schema.targets, codes, strict=True) if (own < 0).any()]
-        ways = "drop_incomplete=True (--drop-incomplete) uses the complete rows alone"
-        if isinstance(estimator, MarkovField):
-            ways = (
-                f"imputations=20 (--imputations 20) imputes them and pools godambe intervals, and {ways}"
-                if intervals
-                else f"{ways}, and the tables of impute can be passed one by one to compare their coefficients"
-            )
-        raise DataError(
-            f"{int((codes < 0).any(axis=0).sum()):,} of {table.n_rows:,} rows have missing cells (columns "
-            f"{list_names(names)}): {ways}."
+def refit_field(field: FieldEstimator, problem: RefitProblem) -> Estimate:
+    """Return the refit of a field to all rows of a problem; warn if it does not converge."""
+    with Threads(1):  # products of matrices that run on several threads differ in their last bits
+        estimate = minimize(problem, field.field_.theta, problem.rows.weight)
+    if not estimate.converged:
+        warnings.warn(
+            "The estimates without L1 did not converge, so their intervals are not reliable: raise l2 or l1.",
+            ConvergenceWarning,
+            stacklevel=3,
         )
-    return rows
+    return estimate
+
+
+def compile_refit(
+    estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any, drop_incomplete: bool = False
+) -> tuple[RefitProblem, int]:
+    """Return the refit of the features to the rows, and the number of incomplete rows that were left out.
+
+    What has no uncertainty is refused, and so are missing cells unless their rows are dropped.
+    """
+    dataset = dense_rows(estimator, X, y, sample_weight)
+    (table,) = dataset.tables
+    complete = (table.codes() >= 0).all(axis=0)
+    if not complete.all() and not drop_incomplete:
+        names = [
+            variable.name
+            for variable, codes in zip(table.schema.targets, table.codes(), strict=True)
+            if (codes < 0).any()
+        ]
+        raise DataError(
+            f"{int((~complete).sum()):,} of {table.n_rows:,} rows have missing cells (columns {list_names(names)}): "
+            "drop_incomplete=True (--drop-incomplete) uses the complete rows alone, and intervals of a MarkovField "
+            "can be pooled over imputed tables with imputations=20 (--imputations 20)."
+        )
+    warn_of_other_table(estimator.field_, table)
+    if not complete.all():
+        (table,) = dataset.subset(np.flatnonzero(complete)).tables
+    return RefitProblem.of(estimator, table), int((~complete).sum())
 
 
 def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
-    """Return the compiled rows; what the intervals are not valid for is refused."""
-    problems = list(_refusals(estimator))
-    if problems:
-        raise DataError(" ".join(problems))
-    rows = compile_rows(estimator, X, y, sample_weight=sample_weight)
-    if isinstance(rows, SparseDataset):  # a field with few parameters has few columns
-        source, schema = read_by_name(estimator, X), estimator.field_.schema
-        rows = DenseDataset.single(compile_table(source, schema, sample_weight=rows.table.weight))
-    if not isinstance(rows, DenseDataset):
-        raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
-    return rows
-
-
-def _refusals(estimator: FieldEstimator) -> Iterator[str]:
-    """Yield a sentence for each reason why the field has no intervals."""
-    field = estimator.field_
-    size = len(field.theta)
+    """Return the compiled rows; fields for which the intervals are not valid are refused, with all reasons."""
+    field, problems = estimator.field_, []
     if not field.record.is_learned:
-        yield "The field was given, not learned: fit it to the table."
+        problems.append("The field was given, not learned: fit it to the table.")
     if field.layout.has_latent:
-        yield "The field has latent variables, whose uncertainty is not known: fit without latent=."
+        problems.append("The field has latent variables, whose uncertainty is not known: fit without latent=.")
     if estimator.resolve("objective").name != "pl" or estimator.refit == "ml":
-        yield (
+        problems.append(
             "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
             "objective='pl', and refit=True or False."
         )
-    if size > MAX_PARAMETERS:
-        yield (
-            f"The field has {size:,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
+    if len(field.theta) > MAX_PARAMETERS:
+        problems.append(
+            f"The field has {len(field.theta):,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
             "computed: use fewer columns, or a larger l1."
         )
+    if problems:
+        raise DataError(" ".join(problems))
+    dataset = compile_rows(estimator, X, y, sample_weight=sample_weight)
+    if isinstance(dataset, SparseDataset):  # a field with few parameters has few columns
+        source = read_by_name(estimator, X)
+        dataset = DenseDataset.single(compile_table(source, field.schema, sample_weight=dataset.table.weight))
+    if not isinstance(dataset, DenseDataset):
+        raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
+    return dataset
 
 
 def warn_of_other_table(field: Field, table: Table) -> None:

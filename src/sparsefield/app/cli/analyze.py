@@ -23,8 +23,8 @@ from sparsefield.errors import DataError, count
 if TYPE_CHECKING:
     import polars as pl
 
-    from sparsefield import ConfidenceIntervals
-    from sparsefield.analysis.case_dropping import CentralityStability
+    from sparsefield.analysis.bootstrap import CentralityStability
+    from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
     from sparsefield.model import Field
 
 SHOWN_FEATURES = 10
@@ -159,9 +159,6 @@ def intervals(
         int | None,
         typer.Option(min=2, help="Number of resamples: of a bootstrap, 1000 by default; of --centrality, 100 a share."),
     ] = None,
-    selections: Annotated[
-        int, typer.Option(min=0, help="Resamples, of these, whose features are selected again, at the same l1.")
-    ] = 100,
     imputations: Annotated[
         int | None,
         typer.Option(
@@ -178,7 +175,6 @@ def intervals(
     weight: opt.Weight = None,
     missing: opt.Missing = None,
     settings: opt.ReadSet = None,
-    checkpoint: opt.CheckpointFolder = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -192,11 +188,21 @@ def intervals(
 
     A table with missing cells is refused without --imputations or --drop-incomplete.
     """
-    if imputations is not None and (centrality or drop_incomplete or method == "bootstrap"):
-        raise DataError(
-            "--imputations is for intervals of --method godambe: remove it, or --centrality, --drop-incomplete and "
-            "--method bootstrap."
-        )
+    if imputations is not None and (drop_incomplete or method == "bootstrap"):
+        raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
+    if centrality:
+        options = {
+            "--method": method != "godambe",
+            "--of": of != "weights",
+            "--differences": differences,
+            "--level": level != 0.95,
+            "--imputations": imputations is not None,
+        }
+        unused = [name for name, is_set in options.items() if is_set]
+        if unused:
+            raise DataError(f"--centrality has no intervals: remove {', '.join(unused)}.")
+    elif resamples is not None and method != "bootstrap":
+        raise DataError("--resamples is for --method bootstrap and --centrality: add one of them, or remove it.")
     check_table_output(output)
     refuse_overwriting_inputs([output], [model, data])
     reading = opt.reading_options(missing, settings)
@@ -206,22 +212,18 @@ def intervals(
     weights = read_weights_for_model(data, reading, saved, weight)
     field = saved.load(jobs)
     from sparsefield import centrality_stability, confidence_intervals
-    from sparsefield.analysis.refit import rows_without_missing
 
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
-    if imputations is None:  # refuses missing cells before it says that anything is estimated
-        rows_without_missing(field, X, y, weights, drop_incomplete, intervals=not centrality)
     drawn = centrality or method == "bootstrap"
     with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
             dropped = centrality_stability(field, X, y, n=resamples or 100, **shared)
-            frame, summary = as_polars(dropped.correlations), _describe_case_dropping(dropped)
+            frame, summary = as_polars(dropped.to_frame()), _describe_case_dropping(dropped)
         else:
-            ways = {"n": resamples or 1000, "selections": selections, "checkpoint": checkpoint}
-            ways["imputations"] = imputations
-            result = confidence_intervals(field, X, y, method=method, level=level, **ways, **shared)
+            ways = {"method": method, "level": level, "n": resamples or 1000, "imputations": imputations}
+            result = confidence_intervals(field, X, y, **ways, **shared)
             frame = as_polars(result.differences() if differences else getattr(result, of))
             summary = _describe_intervals(result, differences)
 
@@ -262,8 +264,8 @@ def _describe_rows(result: ConfidenceIntervals | CentralityStability) -> list[st
     total, imputed = result.n_complete + result.n_incomplete, getattr(result, "imputed", None)
     if imputed is not None:
         return [
-            f"Missing cells of {imputed.n_rows:,} of {total:,} rows were imputed {imputed.m:,} times, and estimates "
-            "were pooled by Rubin's rules."
+            f"Missing cells of {result.n_incomplete:,} of {total:,} rows were imputed {len(imputed):,} times, and "
+            "estimates were pooled by Rubin's rules."
         ]
     return [f"Estimated from the {result.n_complete:,} complete rows of {total:,}."] if result.n_incomplete else []
 
@@ -273,12 +275,14 @@ def _describe_case_dropping(result: CentralityStability) -> list[str]:
     lines = _describe_rows(result)
     for index, share in result.coefficients.items():
         name = index.replace("_", " ")
-        if index in result.undefined:
-            lines.append(f"The stability of the {name} of columns is not defined: {result.undefined[index]}.")
+        if share != share:
+            lines.append(
+                f"The stability of the {name} is not defined: it is the same for all columns, or no edge has a sign."
+            )
         else:
             lines.append(
-                f"Of the rows, {share:.0%} can be dropped such that the {name} of columns keeps a correlation "
-                f"of {result.correlation:g} with a probability of {result.probability:.0%}."
+                f"Of the rows, {share:.0%} can be dropped such that the {name} of columns keeps a correlation of 0.7 "
+                "with a probability of 95%."
             )
     return lines
 

@@ -169,7 +169,7 @@ def _impute_several_times(
     others = None if learn_from is None else read_to_fill(learn_from, reading, model).table
     weights = read_weights_for_model(learn_from or data, reading, model)
     field = model.load(jobs)
-    from sparsefield.analysis.multiple_imputation import impute
+    from sparsefield.analysis.imputation import impute
 
     missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
     with ProgressBar(f"Imputing {missing}, {imputations:,} times") as meter:

@@ -1,0 +1,390 @@
+"""Multiple imputation of the missing cells of one table by a fitted field.
+
+Each imputation is a chain that alternates two steps (data augmentation, Tanner and Wong 1987): missing cells are drawn
+from the field, and its weights are estimated from the completed rows under the weights of a Bayesian bootstrap. That is
+an approximate draw from the posterior distribution of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, code_rows, minimize, newton_solver
+from sparsefield.compute import Threads
+from sparsefield.data import Block, Label, Schema, Source, Table, compile_table, make_frame
+from sparsefield.data.cell_values import is_missing
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.data.frame_building import Frame, fill_cells
+from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
+from sparsefield.errors import DataError
+from sparsefield.estimators import MarkovField
+from sparsefield.estimators.answers import labels_of_codes
+from sparsefield.estimators.compiled_rows import check_weights, learned_source, read_by_name
+from sparsefield.estimators.training import refit_l2
+from sparsefield.induction import FixedGraph
+from sparsefield.kernels import row_draws as kernels
+from sparsefield.model import Field
+from sparsefield.objectives import EM
+from sparsefield.options import raise_problems
+
+IMPUTATIONS, ITERATIONS = 20, 10
+"""Default numbers of imputations, and of iterations of each."""
+
+LINEAR = (ColumnClass.PLAIN, ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
+"""Classes of the columns of a linear model: indicators of states without an order, and scores."""
+
+ROWS_PER_COLUMN = 20
+"""Rows that a table needs for each column of a linear model, so that all pairs of them can have weights."""
+
+MAX_FEATURES = 2000
+"""Features of such a field, at most."""
+
+WARM_UP = 2
+"""The common start of all chains takes as many times their iterations: it begins at weights that L1 has shrunk."""
+
+SWEEPS, LAST_SWEEPS = 1, 10
+"""Gibbs sweeps over the missing cells in an iteration, and before the first and after the last estimate."""
+
+BIAS_RIDGE = 1e-3
+"""L2 penalty of a bias, which keeps those of absent states finite: it is far below the weight of one row."""
+
+TOLERANCE, MAX_STEPS = 0.05, 10
+"""Distance from the optimum in standard errors, in the mean over weights, at which these are near enough: it is far
+below the uncertainty that they are drawn from. And steps with the Hessian of all chains, before Newton steps follow."""
+
+NAMES = ("imputation", "row")
+"""The first columns of the long form."""
+
+
+@dataclass(frozen=True, eq=False)
+class Imputations:
+    """Several completed copies of one table, which differ only in the cells that were missing.
+
+    An object of this class is a sequence of tables of the kind that was imputed: ``for table in imputations``,
+    ``imputations[0]``, ``len(imputations)``. Analyze each of them, and `pool` the results.
+    """
+
+    table: Any
+    """The incomplete table."""
+    source: Source
+    cells: Mapping[str, tuple[np.ndarray, tuple[list[Label], ...]]]
+    """{column: (rows of its missing cells, for each imputation a value for each of them)}."""
+    m: int
+    """Number of imputations."""
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(self.m))
+
+    def __getitem__(self, number: int) -> Any:
+        """Return the completed table of an imputation, counted from 0, of the same kind as the incomplete one."""
+        if not -self.m <= number < self.m:
+            raise IndexError(f"There are {self.m} imputations, numbered from 0; there is none of number {number}.")
+        filled = {name: (rows, list(drawn[number])) for name, (rows, drawn) in self.cells.items()}
+        return fill_cells(self.table, self.source, filled)
+
+    def __repr__(self) -> str:
+        missing = sum(len(rows) for rows, _ in self.cells.values())
+        rows = f"{self.source.n_rows:,} rows x {len(self.source.names):,} columns"
+        return f"Imputations({self.m} of {rows}, {missing:,} missing cells)"
+
+    def to_frame(self) -> Frame:
+        """Return all completed tables below each other, as mice's ``complete(action = "long")``.
+
+        The first columns, ``imputation`` and ``row``, are the numbers of the imputation and the row, counted from 1.
+        """
+        clash = [name for name in NAMES if name in self.source.names]
+        if clash:
+            raise DataError(f"The table has a column {clash[0]!r}, which the long form needs for itself: rename it.")
+        parts = []
+        for number, table in enumerate(self, start=1):
+            if self.source.kind == "array":
+                cells = [[None if is_missing(value) else value for value in column] for column in table.T.tolist()]
+                table = make_frame(dict(zip(self.source.names, cells, strict=True)), "polars")
+            elif self.source.kind == "pandas":  # row labels would occur several times
+                table = table.reset_index(drop=True)
+            frame: nw.DataFrame = nw.from_native(table, eager_only=True)
+            keys = zip(NAMES, ([number] * len(frame), range(1, len(frame) + 1)), strict=True)
+            series = [nw.new_series(name, list(key), nw.Int64, backend=frame.implementation) for name, key in keys]
+            parts.append(frame.with_columns(*series).select(*NAMES, *frame.columns))
+        long = nw.to_native(nw.concat(parts))
+        return long.reset_index(drop=True) if self.source.kind == "pandas" else long
+
+
+def impute(
+    field: MarkovField,
+    X: Any,
+    m: int = IMPUTATIONS,
+    *,
+    seed: int = 0,
+    iterations: int = ITERATIONS,
+    learn_from: Any = None,
+    sample_weight: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Imputations:
+    """Impute the missing cells of a table ``m`` times, for analyses that have to know how uncertain they are.
+
+    The cells of a row are drawn jointly given its observed cells. For each imputation the weights of the field are
+    drawn, too: they are estimated again from rows whose weights are drawn at random (the Bayesian bootstrap), so
+    that imputations differ by as much as the data leave open (proper imputation). Observed cells never change.
+
+    An analysis finds little of a dependence that the imputations lack. So where the table has at least 20 rows for
+    each of its columns, all pairs of columns have weights in them, as in a linear model of each column, and else
+    those that the field has. A graph that was given (`FixedGraph`) stays as it is.
+
+    Parameters
+    ----------
+    field : fitted `MarkovField`
+    X : table with missing cells, usually that of `fit`
+        A frame may have further columns, which stay as they are, and another order of columns.
+    m : number of imputations, at least 2
+    seed : seed of all draws; the result does not depend on the number of threads
+    iterations : how often weights and cells are drawn in turn, for each imputation
+        More are necessary only where most of the information about some columns is missing.
+    learn_from : the table of `fit`, if ``X`` has other rows
+        The uncertainty of the weights is that of these rows; None takes the rows of ``X``.
+    sample_weight : (rows,) weights of ``learn_from`` or ``X``, if the fit had some
+    progress : function that is called with the number of iterations done and their total number
+
+    Returns
+    -------
+    Imputations
+        A sequence of ``m`` completed tables of the kind of ``X``, with `Imputations.to_frame`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsefield import MarkovField, impute
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> X[:, 1] += X[:, 0]
+    >>> X[::3, 1] = np.nan
+    >>> imputations = impute(MarkovField(l1=5.0).fit(X), X, m=5)
+    >>> len(imputations), bool(np.isnan(imputations[0]).any())
+    (5, False)
+    """
+    check_is_fitted(field)
+    raise_problems(
+        f"{name} must be a whole number of at least {least}, got {value!r}."
+        for name, value, least in (("m", m, 2), ("iterations", iterations, 1), ("seed", seed, 0))
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least
+    )
+    if field.field_.layout.has_latent:
+        raise DataError("The field has latent variables, with which cells cannot be imputed: fit without latent=.")
+    if not field.field_.record.is_learned:
+        raise DataError("The field was given, not learned: its weights have no uncertainty. Fit it to the table.")
+    table = compile_table(read_by_name(field, X), field.field_.schema)
+    cells = _missing_cells(table)
+    if not cells:
+        raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
+    rows = _rows_to_learn_from(field, table, learn_from, sample_weight)
+    missing = field.resolve("missing")
+    shifts = missing.bias_shifts(field.field_.layout) if isinstance(missing, EM) else None
+    drawn_from = _field_to_draw_from(field, rows.n_rows)
+    with Threads(field.n_jobs) as engine:
+        chains = _Chains(drawn_from, join_blocks(rows.blocks), refit_l2(field), int(seed), shifts)
+        total = iterations * (WARM_UP + 1)
+        for done in range(WARM_UP * iterations):
+            chains.warm_up()
+            if progress is not None:
+                progress(done + 1, total)
+        chains.branch(int(m))
+        for done in range(WARM_UP * iterations, total):
+            engine.map(chains.advance, range(1, m + 1))
+            if progress is not None:
+                progress(done + 1, total)
+        codes = engine.map(lambda number: chains.finish(number)[:, -table.n_rows :], range(1, m + 1))
+    return Imputations(X, learned_source(field, X), _label_cells(table.schema, cells, codes, int(seed)), int(m))
+
+
+def _field_to_draw_from(field: MarkovField, n_rows: int) -> Field:
+    """Return the field, with a feature of weight 0 for each pair of scores and states that it does not have.
+
+    Where that would be too many for the rows, or the graph was given, the field stays as it is.
+    """
+    known, layout = field.field_, field.field_.layout
+    columns = np.flatnonzero(np.isin(layout.column_classes, LINEAR))
+    a, b = (columns[k] for k in np.triu_indices(len(columns), 1))
+    too_many = len(columns) * ROWS_PER_COLUMN > n_rows or len(a) > MAX_FEATURES
+    if not too_many and not isinstance(field.resolve("induction"), FixedGraph):
+        variable, classes = layout.variable_of_own_column, layout.column_classes
+        allowed = (variable[a] != variable[b]) & (layout.target_of_column[a] >= 0)
+        allowed &= np.isfinite(PENALTY_FACTORS[classes[a], classes[b]])
+        pairs = np.column_stack([a, b])[allowed]
+        pairs = pairs[~np.isin(layout.keys(pairs), layout.keys(known.pairs))]
+        weights = np.concatenate([known.weights, np.zeros(len(pairs))])
+        known = replace(known, pairs=np.concatenate([known.pairs, pairs]), weights=weights)
+    if len(known.theta) > MAX_PARAMETERS:
+        raise DataError(
+            f"The field has {len(known.theta):,} parameters, and at most {MAX_PARAMETERS:,} can be drawn jointly: use "
+            "fewer columns, or a larger l1."
+        )
+    return known
+
+
+def _rows_to_learn_from(field: MarkovField, table: Table, learn_from: Any, sample_weight: Any) -> Table:
+    """Return the rows that determine the uncertainty of the weights, followed by those to impute.
+
+    The latter have weight 0, unless both are the same.
+    """
+    learned, schema = field.field_.record.n_rows, table.schema
+    if learn_from is None and table.n_rows < learned:
+        raise DataError(
+            f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, which determine how "
+            "uncertain its weights are: pass the table of the fit as learn_from= (--learn-from)."
+        )
+    others = table if learn_from is None else compile_table(read_by_name(field, learn_from), schema)
+    weight = check_weights(sample_weight, others.n_rows)
+    if weight is None:
+        weight = np.ones(others.n_rows)
+    codes, covariates = others.codes(), others.covariates()
+    if learn_from is not None:
+        codes, covariates = (
+            np.concatenate(parts, axis=1) for parts in ((codes, table.codes()), (covariates, table.covariates()))
+        )
+        weight = np.concatenate([weight, np.zeros(table.n_rows)])
+    return Table(schema, tuple(cut_into_blocks(schema, codes, covariates, weight, schema.n_columns)), codes.shape[1])
+
+
+def _missing_cells(table: Table) -> dict[int, np.ndarray]:
+    """Return {target: rows} of the missing cells, without values that training never saw."""
+    cells = {}
+    for k, (variable, codes) in enumerate(zip(table.schema.targets, table.codes(), strict=True)):
+        rows = np.setdiff1d(np.flatnonzero(codes < 0), table.unknown_rows.get(variable.name, []))
+        if len(rows):
+            cells[k] = rows
+    return cells
+
+
+def _label_cells(
+    schema: Schema, cells: Mapping[int, np.ndarray], codes: Sequence[np.ndarray], seed: int
+) -> dict[str, tuple[np.ndarray, tuple[list[Label], ...]]]:
+    """Return what was drawn for the missing cells of each column; numbers are drawn from their levels."""
+    labeled = {}
+    for k, rows in cells.items():
+        variable = schema.targets[k]
+        drawn = (
+            labels_of_codes(variable, part[k, rows], np.random.default_rng([seed, number, k]))
+            for number, part in enumerate(codes)
+        )
+        labeled[variable.name] = rows, tuple(drawn)
+    return labeled
+
+
+class _Chain:
+    """The state of a chain: the weights and cells that were drawn last, and its random numbers."""
+
+    def __init__(self, theta: np.ndarray, n_cells: int, seed: int, number: int) -> None:
+        self.theta = theta
+        self.drawn = np.zeros((n_cells, 1), dtype=np.int32)
+        self.rng = np.random.default_rng([seed, number])
+        self.key = int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint32)[0])
+        self.draws = 0
+
+
+class _Chains:
+    """The chains of all imputations; number 0 is their common start, near the optimum without L1."""
+
+    def __init__(self, field: Field, block: Block, l2: float, seed: int, shifts: np.ndarray | None) -> None:
+        self._layout, self._graph, self._block, self._seed = field.layout, field.graphs[0], block, seed
+        self._arcs = field.layout.arcs(field.features)
+        self._l2 = np.full(len(field.theta), l2)
+        self._l2[: field.layout.n_target_columns] = BIAS_RIDGE
+        self._shifts = np.zeros(len(field.theta))
+        if shifts is not None:
+            self._shifts[: len(shifts)] = shifts
+        self._rows = np.flatnonzero((block.codes < 0).any(axis=0))
+        self._offsets, self._missing_rows = missing_cells(np.ascontiguousarray(block.codes[:, self._rows]))
+        self._chains = [self._start(field.theta, 0)]
+        self._factorize()
+
+    def warm_up(self) -> None:
+        """Estimate the weights of the common start from its completed rows, and draw its cells."""
+        self._step(self._chains[0], self._block.weight)
+
+    def branch(self, m: int) -> None:
+        """Let chains 1 to ``m`` begin at the weights of the common start."""
+        self._factorize()
+        theta = self._chains[0].theta
+        self._chains += [self._start(theta, number) for number in range(1, m + 1)]
+
+    def advance(self, number: int) -> None:
+        """Draw the weights of a chain by a Bayesian bootstrap (Rubin 1981), and its missing cells."""
+        chain = self._chains[number]
+        factors = chain.rng.standard_exponential(self._block.n_rows)
+        self._step(chain, self._block.weight * factors * (len(factors) / factors.sum()))
+
+    def finish(self, number: int) -> np.ndarray:
+        """Return the codes of all cells of a chain, (targets, rows), after further sweeps."""
+        self._draw(self._chains[number], LAST_SWEEPS)
+        return self._codes(self._chains[number])
+
+    def _start(self, theta: np.ndarray, number: int) -> _Chain:
+        chain = _Chain(theta, len(self._missing_rows), self._seed, number)
+        keys = self._row_keys(chain)
+        kernels.draw_frequencies(self._graph.coding, self._offsets, self._missing_rows, keys, chain.drawn)
+        self._draw(chain, LAST_SWEEPS)
+        return chain
+
+    def _factorize(self) -> None:
+        """Factorize the Hessian at the common start, with which all chains take their steps."""
+        start = self._chains[0]
+        hessian = self._problem(start).hessian(start.theta, self._block.weight)
+        self._solve = newton_solver(hessian + np.diag(self._l2))
+
+    def _step(self, chain: _Chain, weight: np.ndarray) -> None:
+        chain.theta = self._estimate(self._problem(chain), chain.theta, weight)
+        self._draw(chain, SWEEPS)
+
+    def _estimate(self, problem: RefitProblem, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the weights that minimize the penalized pseudo-likelihood of completed, weighted rows, from theta."""
+        tolerance = TOLERANCE * float(np.sqrt(len(theta)))
+        value, gradient = problem.evaluate(theta, weight)
+        for _ in range(MAX_STEPS):
+            step = self._solve(gradient)
+            slope = float(gradient @ step)
+            if slope <= tolerance**2:
+                return theta
+            new, new_gradient = problem.evaluate(theta - step, weight)
+            if new > value - 1e-4 * slope:
+                break
+            theta, value, gradient = theta - step, new, new_gradient
+        return minimize(problem, theta, weight, tolerance).theta
+
+    def _problem(self, chain: _Chain) -> RefitProblem:
+        """Return the refit of the features to the completed rows."""
+        beliefs = self._block.beliefs.copy()
+        beliefs[:, self._rows] = self._columns(chain)
+        block = self._block._replace(codes=self._codes(chain), beliefs=beliefs)
+        return RefitProblem(self._layout, *code_rows(self._layout, self._arcs, block), self._l2)
+
+    def _draw(self, chain: _Chain, sweeps: int) -> None:
+        """Draw the missing cells by Gibbs sampling, from those that were drawn last."""
+        chain.draws += 1
+        kernels.draw_rows(
+            self._graph, chain.theta + self._shifts, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
+            self._columns(chain), chain.drawn,
+        )  # fmt: skip
+
+    def _row_keys(self, chain: _Chain) -> np.ndarray:
+        return kernels.row_keys(chain.key, chain.draws, np.zeros(len(self._rows), dtype=np.int64), self._rows)
+
+    def _columns(self, chain: _Chain) -> np.ndarray:
+        """Return the columns of the incomplete rows with the drawn cells, (columns, incomplete rows)."""
+        columns = np.ascontiguousarray(self._block.beliefs[:, self._rows])
+        kernels.set_columns(self._graph, self._offsets, self._missing_rows, chain.drawn, columns)
+        return columns
+
+    def _codes(self, chain: _Chain) -> np.ndarray:
+        codes = self._block.codes.copy()
+        variable = np.repeat(np.arange(len(codes)), np.diff(self._offsets))
+        codes[variable, self._rows[self._missing_rows]] = chain.drawn[:, 0]
+        return codes
