@@ -14,7 +14,8 @@ from safetensors.numpy import save_file
 from sparsefield import Features, MarkovField
 from sparsefield.data import Layout, as_source
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.model import Field, bias_table, edge_table, feature_table
+from sparsefield.model import Field
+from sparsefield.model.feature_tables import bias_table, edge_table, feature_table
 from sparsefield.model.model_file import check_field, load_field, save_field
 
 

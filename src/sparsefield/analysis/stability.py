@@ -21,7 +21,8 @@ from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.estimators.options import as_seed
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.induction import FixedGraph
-from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, path_table, selection_table
+from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features
+from sparsefield.model.feature_tables import path_table, selection_table
 from sparsefield.solver.folds import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 

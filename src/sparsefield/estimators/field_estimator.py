@@ -37,7 +37,8 @@ from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import states_of
 from sparsefield.estimators.options import PARTS
-from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table, path_table
+from sparsefield.model import Field, FitRecord, IterationRecord
+from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, path_table
 from sparsefield.model.model_file import save_field
 from sparsefield.options import to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment

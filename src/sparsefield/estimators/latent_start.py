@@ -20,7 +20,7 @@ from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators.field_estimator import TrainingData
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
-from sparsefield.model.latent_features import joint_states
+from sparsefield.model.field import joint_states
 from sparsefield.solver import WarmStart
 
 ROWS = 20_000

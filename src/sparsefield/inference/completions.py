@@ -15,7 +15,7 @@ from sparsefield.inference.factor_graph import cell_positions
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
-from sparsefield.model.latent_features import LatentSplit, split_latent
+from sparsefield.model.field import LatentSplit, split_latent
 
 MIN_PROBABILITY = 1e-9
 """Completions that are less probable are left out."""

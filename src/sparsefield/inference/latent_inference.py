@@ -13,7 +13,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, DenseDataset
 from sparsefield.inference.method import Filled, InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
-from sparsefield.model.latent_features import LatentSplit
+from sparsefield.model.field import LatentSplit
 
 
 class LatentSums(NamedTuple):

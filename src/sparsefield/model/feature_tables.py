@@ -1,4 +1,4 @@
-"""This module builds the tables of features and of edges of a field."""
+"""Tables of a field: its features, biases and edges, and the regularization path of its fit."""
 
 from __future__ import annotations
 

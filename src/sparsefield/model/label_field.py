@@ -1,4 +1,4 @@
-"""This module conditions a field on sparse covariates: what remains is a field of labels with a logit per row.
+"""A field conditioned on sparse covariates: what remains is a field of labels with a logit per row.
 
 The covariates of a row enter the field only through the sum of covariate x weight for each label state. So inference
 needs no more than a dense table of the labels with one covariate per label state, which has this sum and the weight 1.
@@ -49,12 +49,9 @@ def covariate_weights(field: Field) -> CovariateWeights:
 
 def _label_schema(schema: Schema) -> Schema:
     """Return the labels, and a covariate for each of their columns."""
-    taken = set(schema.labels.order)
-    names = []
-    for k in range(schema.n_target_columns):
-        name = f"covariates of column {k}"
-        while name in taken:
-            name += "'"
-        names.append(name)
+    stem = "covariates"
+    while any(name.startswith(stem) for name in schema.labels.order):
+        stem += "'"
+    names = [f"{stem} {k}" for k in range(schema.n_target_columns)]
     variables = (*schema.targets, *(Variable(name, "observed", kind="numeric") for name in names))
     return Schema(variables, tuple(variable.name for variable in variables))

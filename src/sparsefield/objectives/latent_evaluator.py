@@ -10,7 +10,7 @@ from sparsefield.data import Arcs, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.model.latent_features import LatentSplit, split_latent
+from sparsefield.model.field import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 

@@ -22,7 +22,8 @@ from sparsefield.data import (
 )
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
-from sparsefield.model import Field, condition_on_covariates
+from sparsefield.model import Field
+from sparsefield.model.label_field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.solver.path import BatchScores, Path, Scorer
 from sparsefield.solver.penalty import NonsmoothPenalty

@@ -16,7 +16,8 @@ from mixed_kinds import TARGETS, mixed_field
 from sparsefield.app.tables.export import to_networkx, write_graph
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.model import Field, edge_table
+from sparsefield.model import Field
+from sparsefield.model.feature_tables import edge_table
 
 nx = pytest.importorskip("networkx")
 
