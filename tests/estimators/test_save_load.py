@@ -239,7 +239,7 @@ def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["11", "new"])
+@pytest.mark.parametrize("version", ["12", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "upgrade it" in refused(tmp_path / "new")
@@ -256,7 +256,7 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
         {"document": lambda d: d.pop("tables") and None},
         {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
         {"document": lambda d: d["templates"][0].update(ends=[0, 1])},
-        {"document": lambda d: d["templates"][0].update(kind="beside")},
+        {"document": lambda d: d["templates"][0]["template"].update(kind="beside")},
         {"document": lambda d: d["extra"].pop("params") and None},
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
         {"document": lambda d: d["extra"]["params"].update(solver={"object": "System"})},

@@ -81,7 +81,6 @@ def test_a_change_without_damage_is_accepted(path: Path) -> None:
         ("income", {"limits": [9.0, 0.5]}),
         ("income", {"scale": 0.0}),
         ("income", {"states": [], "frequencies": [], "scores": [], "cuts": [], "bins": []}),
-        ("age", {"surprise": 1}),
     ],
 )
 def test_damaged_columns_are_refused(path: Path, column: str, entries: dict[str, Any]) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ from sparsefield.model.fit_record import FitRecord, Record
 
 FORMAT = "sparsefield"
 CHAIN_FORMAT = "sparsefield-chain"
-VERSION = 10
+VERSION = 11
 DTYPES = {"BOOL", "U8", "I32", "I64", "F64"}
 """Types of arrays in model files; NumPy has no float8 and the like."""
 MAX_WEIGHT = 1e100
@@ -42,37 +41,23 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 Arrays = Mapping[str, np.ndarray]
 Names = tuple[str, ...]
 
-if TYPE_CHECKING:
-    VariableRecord = Variable
-else:  # msgspec ignores unknown entries of dataclasses, and refuses those of its structs
-    _HINTS = get_type_hints(Variable)
-    VariableRecord = msgspec.defstruct(
-        "VariableRecord",
-        [(f.name, _HINTS[f.name], *([] if f.default is MISSING else [f.default])) for f in fields(Variable)],
-        bases=(Record,),
-    )
-
 
 class TableRecord(Record, frozen=True):
     """A table of a field. Names of columns that may number millions are in arrays of their own."""
 
     name: str
-    variables: tuple[VariableRecord, ...] = ()
+    variables: tuple[Variable, ...] = ()
     order: Names = ()
-    binary: bool = False
     covariates: bool = False
+    binary: bool = False
 
 
 class TemplateRecord(Record, frozen=True):
     """A template between two tables, given by their numbers, and whether rows at either end count neighbors."""
 
-    kind: str
-    names: Names
+    template: Template
     ends: tuple[int, int]
     has_neighbor_count: tuple[bool, bool]
-    symmetric: bool = False
-    left: Names | None = None
-    right: Names | None = None
 
 
 class EstimatorRecord(Record, frozen=True):
@@ -197,12 +182,14 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: Mapping[str, A
     ``extra`` has the entries of `EstimatorRecord` that `load_field` returns with the field.
     """
     layout = field.layout
-    templates = zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
     record = FieldRecord(
-        tables=tuple(_table_record(name, schema) for name, schema in zip(layout.tables, layout.schemas, strict=True)),
-        templates=tuple(
-            TemplateRecord(t.kind, t.names, ends, counts, t.symmetric, t.left, t.right) for t, ends, counts in templates
+        tables=tuple(
+            TableRecord(name, binary=True)
+            if schema.is_binary
+            else TableRecord(name, tuple(schema.labels.variables), schema.labels.order, schema.has_sparse_covariates)
+            for name, schema in zip(layout.tables, layout.schemas, strict=True)
         ),
+        templates=tuple(map(TemplateRecord, layout.templates, layout.ends, layout.has_neighbor_count)),
         record=field.record,
         extra=None if extra is None else EstimatorRecord(**extra),
     )
@@ -243,32 +230,21 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
     return field, {name: value for name, value in extra.items() if value is not None}
 
 
-def _table_record(name: str, schema: Schema) -> TableRecord:
-    if schema.is_binary:
-        return TableRecord(name, binary=True)
-    labels = schema.labels
-    names = [field.name for field in fields(Variable)]
-    variables = tuple(VariableRecord(*(getattr(variable, n) for n in names)) for variable in labels.variables)
-    return TableRecord(name, variables, tuple(labels.order), covariates=labels is not schema)
-
-
 def _layout(record: FieldRecord, arrays: Arrays) -> Layout:
-    templates = []
     for entry in record.templates:
-        template = Template(entry.kind, entry.names, entry.symmetric, entry.left, entry.right)  # pyright: ignore[reportArgumentType]
-        within, (left, right) = template.kind == "within", entry.ends
+        template, (left, right) = entry.template, entry.ends
+        within = template.kind == "within"
         if not (0 <= left < len(record.tables) and 0 <= right < len(record.tables)):
             raise ValueError("a template refers to a table that does not exist")
         if ((template.symmetric or within) and left != right) or (within and any(entry.has_neighbor_count)):
             raise ValueError(f"the ends of {template.label!r} are inconsistent")
-        templates.append(template)
     schemas = tuple(_schema(table, arrays, k) for k, table in enumerate(record.tables))
     if len(schemas) > 1 and any(len(schema.latent) for schema in schemas):
         raise ValueError("linked tables have latent variables")
     return Layout(
         tuple(table.name for table in record.tables),
         schemas,
-        tuple(templates),
+        tuple(entry.template for entry in record.templates),
         tuple(entry.ends for entry in record.templates),
         tuple(entry.has_neighbor_count for entry in record.templates),
     )
@@ -278,28 +254,22 @@ def _schema(record: TableRecord, arrays: Arrays, table: int) -> Schema:
     if record.binary:
         targets, observed, order = _decode(arrays[f"names.{table}"], tuple[Names, Names, Names])
         return _binary_schema(targets, observed, order, [arrays[f"{what}.{table}"] for what in BINARY_ARRAYS])
-    variables = tuple(Variable(*msgspec.structs.astuple(entry)) for entry in record.variables)  # pyright: ignore[reportArgumentType]
-    for variable in variables:
+    for variable in record.variables:
         _check_variable(variable)
-    schema = Schema(variables, record.order)
-    roles = [("target", "latent", "observed").index(variable.role) for variable in variables]
+    schema = Schema(record.variables, record.order)
+    roles = [("target", "latent", "observed").index(variable.role) for variable in record.variables]
     if roles != sorted(roles) or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("the columns are not in order")
-    _check_latent(schema)
+    if schema.order[len(schema.order) - schema.n_latent :] != tuple(variable.name for variable in schema.latent):
+        raise ValueError("the latent variables are not in order")
+    if np.prod([float(len(variable.states)) for variable in schema.latent]) > config.MAX_LATENT_STATES:
+        raise ValueError("latent variables have too many joint states")
     if not record.covariates:
         return schema
     names = _decode(arrays[f"covariates.{table}"], Names)
     if len(schema.observed) or len({*names, *schema.order}) != len(names) + len(schema.order):
         raise ValueError("the covariates are inconsistent")
     return schema.with_covariates(names)
-
-
-def _check_latent(schema: Schema) -> None:
-    """Require that latent variables are the last of the order and have a limited number of joint states."""
-    if schema.order[len(schema.order) - schema.n_latent :] != tuple(variable.name for variable in schema.latent):
-        raise ValueError("the latent variables are not in order")
-    if np.prod([float(len(variable.states)) for variable in schema.latent]) > config.MAX_LATENT_STATES:
-        raise ValueError("latent variables have too many joint states")
 
 
 def _binary_schema(targets: Names, observed: Names, order: Names, arrays: Sequence[np.ndarray]) -> Schema:
@@ -329,13 +299,14 @@ def _check_variable(variable: Variable) -> None:
     nominal, numeric = v.kind == "nominal", v.kind == "numeric"
     no_levels = numeric and v.role == "observed" and v.transform == "linear-scores"
     numbers = all(isinstance(state, (int, float)) and not isinstance(state, bool) for state in v.states)
+    steps = set(np.diff(v.bins).tolist())
     rules = {
         "states": (n > 0 or no_levels) and (numbers and _ascends(v.states) if numeric else len(set(v.states)) == n),
         "reference": 0 <= v.reference < max(n, 1),
         "frequencies": len(v.frequencies) == n and all(f > 0.0 if numeric else f >= 0.0 for f in v.frequencies),
         "scores": len(v.scores) == (0 if nominal else n),
         "cuts": len(v.cuts) == (max(n - 1, 0) if numeric else 0) and _ascends(v.cuts),
-        "bins": not v.bins or (numeric and _are_bins(v.bins, n)),
+        "bins": not v.bins or (numeric and len(v.bins) == n and v.bins[0] == 0 < v.bins[-1] and steps <= {0, 1}),
         "limits": not v.limits or (numeric and len(v.limits) == 2 and _ascends(v.limits)),
         "scale": v.scale > 0.0 or not numeric,
         "symmetric": nominal or not v.symmetric,
@@ -346,12 +317,6 @@ def _check_variable(variable: Variable) -> None:
     wrong = [name for name, fits in rules.items() if not fits]
     if wrong:
         raise ValueError(f"column {v.name!r} has inconsistent {', '.join(wrong)}")
-
-
-def _are_bins(bins: Sequence[int], n_levels: int) -> bool:
-    """Return whether bins are 0, 1, ..., each of consecutive levels, and at least two."""
-    steps = np.diff(np.asarray(bins, dtype=float))
-    return len(bins) == n_levels and bins[0] == 0 and bins[-1] > 0 and bool(np.isin(steps, (0.0, 1.0)).all())
 
 
 def _ascends(values: Sequence[Any]) -> bool:
