@@ -15,7 +15,7 @@ from sparsefield.analysis.hold_out import evaluate
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_dataset
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
+from sparsefield.data import Dataset, Table, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI
@@ -55,7 +55,7 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
         started = time.perf_counter()
         with Threads() as engine:
             learned = Path(
-                DenseDataset.single(table),
+                Dataset.single(table),
                 rule=CFI(batch_size=batch_size),
                 objective=PseudoLikelihood(),
                 missing=MeanField(),

@@ -16,7 +16,7 @@ from sparsefield.analysis.hidden_cells import log_belief
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, as_source, compile_table
+from sparsefield.data import Dataset, Table, as_source, compile_table
 from sparsefield.estimators import MarkovField
 from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer
 
@@ -134,9 +134,9 @@ def _measure(made: SyntheticField, incomplete: Array, method: InferenceMethod) -
     field = made.field.field_
     table, truth = (compile_table(as_source(X), field.schema) for X in (incomplete, made.samples))
     with Threads(1) as engine:
-        infer(field, DenseDataset.single(compile_table(as_source(incomplete[:2]), field.schema)), method, engine)
+        infer(field, Dataset.single(compile_table(as_source(incomplete[:2]), field.schema)), method, engine)
         start = time.perf_counter()
-        answers = infer(field, DenseDataset.single(table), method, engine)
+        answers = infer(field, Dataset.single(table), method, engine)
         seconds = time.perf_counter() - start
     total, count = log_belief(table, truth, answers.marginals[0])
     return {

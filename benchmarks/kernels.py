@@ -30,8 +30,8 @@ from benchmarks.scale import default_l1
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.compute import Threads
 from sparsefield.data import (
-    DenseDataset,
-    SparseTable,
+    Dataset,
+    Table,
     as_source,
     compile_sparse,
     compile_table,
@@ -217,15 +217,16 @@ class Walk(NamedTuple):
     """Those of them that lead to a state that the row touches."""
 
 
-def count_walk(table: SparseTable, arcs: ArcsBySource, watched: ArcsBySource) -> Walk:
+def count_walk(table: Table, arcs: ArcsBySource, watched: ArcsBySource) -> Walk:
     """Count what a pass over 0/1 columns visits: a row touches its nonzero cells and the targets of their arcs."""
-    columns = table.schema.n_columns
-    on = _ones(table.columns, table.offsets, columns)
+    columns, cells = table.schema.n_columns, table.cells
+    assert cells is not None
+    on = _ones(cells.columns, cells.offsets, columns)
     touched = on + on @ _ones(arcs.target, arcs.offsets, columns)
     touched.data[:] = 1
-    walked, seen = np.diff(arcs.offsets)[table.columns].sum(), np.diff(watched.offsets)[table.columns].sum()
+    walked, seen = np.diff(arcs.offsets)[cells.columns].sum(), np.diff(watched.offsets)[cells.columns].sum()
     met = (on @ _ones(watched.target, watched.offsets, columns)).multiply(touched).sum()
-    return Walk(table.n_nonzero, int(walked), int(touched.nnz), int(seen), int(met))
+    return Walk(len(cells.columns), int(walked), int(touched.nnz), int(seen), int(met))
 
 
 def _ones(columns: Array, offsets: Array, width: int) -> Any:
@@ -335,7 +336,7 @@ class Planted:
     """Planted data are sparse rows with their true field, and arcs to watch: pairs that are both 1 in some row."""
 
     name: str
-    table: SparseTable
+    table: Table
     pairs: Array
     arcs: ArcsBySource
     watched: ArcsBySource
@@ -349,16 +350,16 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     source = as_source(data.matrix)
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
-    if table is None or not schema.is_binary:
+    if table is None or table.cells is None:
         raise ValueError(f"{on:g} cells on in a row of {columns:,} columns are too many for a sparse table.")
     place = schema.column_of_input
     kept = (place[data.pairs] >= 0).all(axis=1)
     pairs = place[data.pairs[kept]]
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
-    evaluator = SparseEvaluator(DenseDataset.single(table), engine)
+    evaluator = SparseEvaluator(Dataset.single(table), engine)
     evaluator.evaluate(evaluator.compile(evaluator.layout.arcs(pairs)), theta)
     factors = evaluator.gradient_factors()
-    beside = np.column_stack([table.columns[:-1], table.columns[1:]]).astype(np.int64)
+    beside = np.column_stack([table.cells.columns[:-1], table.cells.columns[1:]]).astype(np.int64)
     beside = np.unique(beside[beside[:, 0] < beside[:, 1]], axis=0)
     some = np.random.default_rng(seed).permutation(len(beside))[: len(pairs)]
     watched = evaluator.compile(evaluator.layout.arcs(beside[np.sort(some)]))
@@ -369,7 +370,7 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
 
 def row_cases(data: Planted) -> Iterator[Case]:
     """Yield the kernels over sparse rows, block by block as the evaluator calls them."""
-    arcs, baseline, blocks, watched = data.arcs, data.factors.baseline, data.table.blocks, data.watched
+    arcs, baseline, blocks, watched = data.arcs, data.factors.baseline, data.table.sparse_blocks, data.watched
     walk = count_walk(data.table, arcs, watched)
     states, n_arcs = len(baseline), len(arcs.target)
     per_arc, per_state, out = np.zeros((n_arcs, 2)), np.zeros((states, 2)), np.zeros(len(watched.target))
@@ -393,7 +394,7 @@ def row_cases(data: Planted) -> Iterator[Case]:
 
 def pair_score_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Yield the kernels of induction: errors by column, and scores of all pairs with threshold 0."""
-    layout = DenseDataset.single(data.table).layout
+    layout = Dataset.single(data.table).layout
     column, traits = sparse_scores._order_columns(data.factors, layout, data.cut)
     number = np.full(len(data.factors.on_weight), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
@@ -414,7 +415,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     data = draw_ising(nodes, rows, seed=seed)
     source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
-    sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
+    sample, objective, blocks = Dataset.single(table), PseudoLikelihood(), table.blocks
     layout, errors = sample.layout, [np.empty((block.n_target_columns, block.n_rows)) for block in blocks]
     states, name = layout.n_target_columns, f"{nodes:,} x {rows:,}"
     everyone = np.column_stack(np.triu_indices(states, k=1))

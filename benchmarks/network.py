@@ -17,7 +17,7 @@ from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import (
     NEIGHBOR_COUNT,
-    DenseDataset,
+    Dataset,
     Layout,
     Relational,
     Schema,
@@ -83,7 +83,7 @@ def draw_network(
     empty = Source(tuple(names), entities, "array", np.full((entities, attributes), np.nan))
     table = compile_table(empty, field.layout.schemas[0], width=int(field.layout.widths[0]))
     nothing = np.empty(0, dtype=np.int64)
-    sample = DenseDataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
+    sample = Dataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
     with Threads() as engine:
         (codes,) = draw(field, sample, sweeps=sweeps, seed=seed, engine=engine)
     cells = {name: pl.Series(codes[k].astype(np.int8)) for k, name in enumerate(names)}

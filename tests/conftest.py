@@ -12,7 +12,7 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, rows_of
 from plain import graphs_of
 
-from sparsefield.data import DenseDataset, Layout, Schema, Table, as_source, compile_table, learn_schema
+from sparsefield.data import Dataset, Layout, Schema, Table, as_source, compile_table, learn_schema
 from sparsefield.model import Adjacency
 
 
@@ -53,8 +53,8 @@ class Problem:
         return Layout.single(self.schema)
 
     @property
-    def sample(self) -> DenseDataset:
-        return DenseDataset.single(self.table)
+    def sample(self) -> Dataset:
+        return Dataset.single(self.table)
 
     @property
     def graphs(self) -> tuple[Adjacency, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from oracle import SlowField, candidate_features
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Schema
+from sparsefield.data import Dataset, Layout, Schema
 from sparsefield.model import Adjacency, Field, compile_adjacency, pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -32,7 +32,7 @@ class HigherProblem:
         return self.field.layout
 
     @property
-    def sample(self) -> DenseDataset:
+    def sample(self) -> Dataset:
         return self.plain.sample
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, learn_schema
+from sparsefield.data import Block, Dataset, Layout, Schema, Table, learn_schema
 from sparsefield.data.column_summaries import ColumnTraits
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
@@ -22,7 +22,7 @@ def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Adjacency, ...]:
 
 def fill(schema: Schema, blocks: list[Block], method: InferenceMethod, graphs, theta: np.ndarray) -> int:
     """Infer the missing cells of ``blocks`` in place and return how many rows did not converge."""
-    sample = DenseDataset.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
+    sample = Dataset.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
     with Threads(1) as engine:
         return fill_blocks(sample, [blocks], method, graphs, theta, engine).unconverged
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data import DenseDataset, SparseTable, Table
+from sparsefield.data import Dataset, Table
 
 
-def sparse_of(table: Table) -> SparseTable:
+def sparse_of(table: Table) -> Table:
     """The same rows, under the same schema: what is on, column by column of the flat numbering."""
     on = np.concatenate([block.beliefs for block in table.blocks], axis=1).T
     assert set(np.unique(on)) <= {0.0, 1.0}
     offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(on, axis=1))]).astype(np.int64)
     weight = np.concatenate([block.weight for block in table.blocks])
-    return SparseTable(table.schema, offsets, np.nonzero(on)[1].astype(np.int32), weight)
+    return Table.of_cells(table.schema, offsets, np.nonzero(on)[1].astype(np.int32), weight)
 
 
-def sparse_sample(problem) -> DenseDataset:
+def sparse_sample(problem) -> Dataset:
     """The sample of a problem without missing cells and numbers, sparse."""
-    return DenseDataset.single(sparse_of(problem.table))
+    return Dataset.single(sparse_of(problem.table))
 
 
 def switches(seed: int, n_rows: int = 300, n_columns: int = 25, density: float = 0.06) -> sp.csr_matrix:

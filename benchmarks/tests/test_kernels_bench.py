@@ -34,7 +34,7 @@ def test_a_walk_is_what_rows_visit(planted) -> None:
     table, arcs, watched = planted.table, planted.arcs, planted.watched
     cells = visits = touched = seen = met = 0
     for row in range(table.n_rows):
-        on = table.columns[table.offsets[row] : table.offsets[row + 1]].tolist()
+        on = table.cells.columns[table.cells.offsets[row] : table.cells.offsets[row + 1]].tolist()
         reached = set(on)
         for column in on:
             cells += 1

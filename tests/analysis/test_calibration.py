@@ -20,7 +20,7 @@ from sparsefield.analysis.calibration import (
     score_columns,
     shows_dependence,
 )
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.estimators.compiled_rows import infer_cells
 
 
@@ -35,7 +35,7 @@ def asked():
         pl.when(pl.Series(rng.random(150) < 0.15)).then(None).otherwise(pl.col(name)).alias(name) for name in "ab"
     )
     model = MarkovField(l1=0.5).fit(data)
-    sample = DenseDataset.single(compile_table(as_source(data), model.field_.schema))
+    sample = Dataset.single(compile_table(as_source(data), model.field_.schema))
     return data, model, sample, infer_cells(model, sample), model.predict_proba(data)
 
 
@@ -100,7 +100,7 @@ def test_numbers_count_by_their_quarters() -> None:
     field = MarkovField(l1=10.0).fit(table)
     errors = []
     for rows in (table, table.with_columns(c=~pl.col("c"))):
-        sample = DenseDataset.single(compile_table(as_source(rows), field.field_.schema))
+        sample = Dataset.single(compile_table(as_source(rows), field.field_.schema))
         found = calibrate(sample, infer_cells(field, sample))
         assert found.count.sum() == 600 * (4 + 4 + 2)
         errors.append(found.error)

@@ -20,7 +20,7 @@ from sparsefield import (
     stability,
 )
 from sparsefield.analysis.network import selection_frequencies
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.solver.stability_selection import draw_halves, halved_by
@@ -173,7 +173,7 @@ def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> Non
 def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     rows = make_rows(101)
     field = MarkovField(l1=3.0).fit(rows)
-    sample = DenseDataset.single(compile_table(as_source(rows), field.field_.schema))
+    sample = Dataset.single(compile_table(as_source(rows), field.field_.schema))
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100

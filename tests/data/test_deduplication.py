@@ -9,17 +9,17 @@ import pytest
 from plain import learn_plain_schema
 
 from sparsefield import MarkovField
-from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows
+from sparsefield.data import Dataset, as_source, compile_table, deduplicate_rows
 from sparsefield.data import deduplication as module
 
 
-def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
+def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> Dataset:
     source = as_source(frame)
     schema = learn_plain_schema(source, observed=observed)
-    return DenseDataset.single(compile_table(source, schema, sample_weight=weight))
+    return Dataset.single(compile_table(source, schema, sample_weight=weight))
 
 
-def rows_and_weights(sample: DenseDataset) -> dict[tuple, float]:
+def rows_and_weights(sample: Dataset) -> dict[tuple, float]:
     total: dict[tuple, float] = defaultdict(float)
     for _, block in sample.blocks():
         for row, weight in zip(block.beliefs.T, block.weight, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plain import learn_plain_schema
 
 from sparsefield import config
-from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table
+from sparsefield.data import Table, as_source, compile_sparse, compile_table
 from sparsefield.errors import DataError, UnknownStateWarning
 
 
@@ -23,18 +23,18 @@ def random_on(seed: int, shape=(20, 9), density: float = 0.3) -> np.ndarray:
     return (np.random.default_rng(seed).random(shape) < density).astype(np.int8)
 
 
-def compiled(X, schema=None, weight=None, **roles) -> SparseTable:
+def compiled(X, schema=None, weight=None, **roles) -> Table:
     source = as_source(X)
     table = compile_sparse(source, schema or learn_plain_schema(source, sample_weight=weight, **roles), weight)
     assert table is not None
     return table
 
 
-def dense(table: SparseTable) -> np.ndarray:
+def dense(table: Table) -> np.ndarray:
     """(rows, columns) of what is on."""
     on = np.zeros((table.n_rows, table.schema.n_columns))
     for row in range(table.n_rows):
-        columns = table.columns[table.offsets[row] : table.offsets[row + 1]]
+        columns = table.cells.columns[table.cells.offsets[row] : table.cells.offsets[row + 1]]
         assert (np.diff(columns) > 0).all()
         on[row, columns] = 1.0
     return on
@@ -61,14 +61,14 @@ def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
         assert X.nnz > shape[0] * schema.n_columns
         return
     assert np.array_equal(dense(table), beliefs(X, schema))
-    assert (table.offsets.dtype, table.columns.dtype) == (np.int64, np.int32)
-    assert table.n_nonzero == len(table.columns) == dense(table).sum()
-    assert table.weight.tolist() == [1.0] * shape[0]
+    assert (table.cells.offsets.dtype, table.cells.columns.dtype) == (np.int64, np.int32)
+    assert len(table.cells.columns) == dense(table).sum()
+    assert table.weight().tolist() == [1.0] * shape[0]
 
 
 def test_a_matrix_without_anything_on_has_one_block() -> None:
     table = compiled(sp.csr_matrix((7, 3), dtype=np.int8))
-    (block,) = table.blocks
+    (block,) = table.sparse_blocks
     assert (block.n_rows, len(block.columns), table.schema.n_columns) == (7, 0, 0)
 
 
@@ -115,8 +115,8 @@ def test_matrices_of_any_kind_make_the_same_table_and_stay_as_they_were(kind) ->
     stored = [array.copy() for array in (X.data, X.indices, X.indptr)] if X.format == "csr" else []
     plain, found = compiled(sp.csr_matrix(on)), compiled(X)
     assert found.schema == plain.schema
-    assert np.array_equal(found.offsets, plain.offsets)
-    assert np.array_equal(found.columns, plain.columns)
+    assert np.array_equal(found.cells.offsets, plain.cells.offsets)
+    assert np.array_equal(found.cells.columns, plain.cells.columns)
     if stored:
         for before, after in zip(stored, (X.data, X.indices, X.indptr), strict=True):
             assert np.array_equal(before, after)

@@ -13,7 +13,7 @@ from oracle import SlowField, candidate_pairs
 from plain import graphs_of, learn_plain_schema
 from rule_variants import cfi_with
 
-from sparsefield.data import DenseDataset, Layout, as_source, compile_table
+from sparsefield.data import Dataset, Layout, as_source, compile_table
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -60,7 +60,7 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     gradient is the rank-one term alone. It is there as long as biases have not converged."""
     source = as_source([[0, 0], [0, 1], [1, 0], [1, 1]])
     schema = learn_plain_schema(source)
-    evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
+    evaluator = DenseEvaluator(Dataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     factors, layout = evaluator.gradient_factors(), Layout.single(schema)
     exact = Grafting().score(factors, layout, 0.0, NOTHING)

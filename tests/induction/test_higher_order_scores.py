@@ -14,7 +14,7 @@ from oracle import candidate_features, columns_of
 
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Relational
+from sparsefield.data import Dataset, Layout, Relational
 from sparsefield.data.feature_validity import are_valid_conjunctions
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import (
@@ -178,7 +178,7 @@ def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
-def linked(templates: list[str] | None) -> DenseDataset:
+def linked(templates: list[str] | None) -> Dataset:
     rng = np.random.default_rng(0)
     people = pl.DataFrame(rng.integers(0, 2, (20, 3)), schema=["a", "b", "c"]).with_columns(id=pl.int_range(20))
     visits = pl.DataFrame(rng.integers(0, 2, (30, 3)), schema=["d", "e", "f"])

@@ -10,7 +10,7 @@ from sparse_tables import sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, SparseTable
+from sparsefield.data import Dataset, Table
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs, unit_for
 from sparsefield.objectives import PseudoLikelihood, SparseEvaluator
@@ -54,7 +54,7 @@ def test_threads_and_rounds_give_the_same_bits(
 ) -> None:
     problem = make_problem(seed, missing=0.0, numbers=0, n_rows=40, share=share, weighted=weighted, **SHAPES[shape])
     sample, known = sparse_sample(problem), np.sort(problem.layout.keys(problem.pairs))
-    assert len(sample.table.blocks) > 2
+    assert len(sample.tables[0].sparse_blocks) > 2
     outcomes = []
     for engine, entries in ((Threads(1), 10**9), (Threads(3), 10**9), (Threads(2), 40)):
         with engine, pytest.MonkeyPatch.context() as patch:
@@ -82,11 +82,11 @@ def test_at_the_cut_the_last_bit_decides(make_problem) -> None:
 def test_weights_of_any_size_give_the_same_scores(make_problem, power) -> None:
     """Errors are multiples of a unit that goes with the total weight: sums neither overflow nor lose digits."""
     problem = make_problem(3, missing=0.0, numbers=0, n_rows=40, **SHAPES["observed"])
-    table, outcomes = sparse_sample(problem).table, []
+    table, outcomes = sparse_sample(problem).tables[0], []
     for scale in (1.0, 2.0**power):
-        weighed = SparseTable(table.schema, table.offsets, table.columns, table.weight * scale)
+        weighed = Table.of_cells(table.schema, table.cells.offsets, table.cells.columns, table.weight() * scale)
         with Threads(1) as engine:
-            factors = factors_at(DenseDataset.single(weighed), engine, problem.pairs, problem.theta)
+            factors = factors_at(Dataset.single(weighed), engine, problem.pairs, problem.theta)
             found = score_sparse_pairs(factors, problem.layout, 0.0, 0.5 * scale, NOTHING)
             outcomes.append((found.features.tolist(), (found.gradient / scale).tolist()))
     assert outcomes[0][0]

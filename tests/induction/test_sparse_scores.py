@@ -12,7 +12,7 @@ from sparse_tables import sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table
+from sparsefield.data import Dataset, as_source, compile_sparse, compile_table
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors
@@ -82,14 +82,14 @@ def test_without_a_threshold_scores_are_those_of_grafting(
         assert_same_scores(*exact(*parts, cut, NOTHING, engine), cut)
 
 
-def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[DenseDataset, DenseDataset]:
+def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[Dataset, Dataset]:
     import scipy.sparse as sp
 
     source = as_source(sp.csr_matrix(on))
     schema = learn_plain_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_sparse(source, schema, weight)
     assert table is not None
-    return DenseDataset.single(table), DenseDataset.single(compile_table(source, schema, sample_weight=weight))
+    return Dataset.single(table), Dataset.single(compile_table(source, schema, sample_weight=weight))
 
 
 def memory_for(entries: int):

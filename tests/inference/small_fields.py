@@ -10,7 +10,7 @@ import numpy as np
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable, as_source, compile_table
+from sparsefield.data import Block, Dataset, Layout, Schema, Table, Variable, as_source, compile_table
 from sparsefield.inference import CellProbabilities, InferenceMethod, infer
 from sparsefield.model import Field
 
@@ -29,8 +29,8 @@ class Small:
     slow: SlowField
 
     @property
-    def sample(self) -> DenseDataset:
-        return DenseDataset.single(self.table)
+    def sample(self) -> Dataset:
+        return Dataset.single(self.table)
 
     @property
     def block(self) -> Block:

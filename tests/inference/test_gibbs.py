@@ -9,7 +9,7 @@ from plain import learn_plain_schema
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table
+from sparsefield.data import Dataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.inference import draw, draw_often, gibbs
 from sparsefield.model import Field
@@ -47,7 +47,7 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:
-        (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
+        (codes,) = draw(field, Dataset.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
     joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_target_columns :, 0].tolist())
     counts = {}
@@ -78,9 +78,9 @@ def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
         field.sample(0, given=given)
 
 
-def sample_of_chains(field: Field, count: int) -> DenseDataset:
+def sample_of_chains(field: Field, count: int) -> Dataset:
     """Return rows without values, each an independent chain; more than 256 rows are several blocks."""
-    return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
+    return Dataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
 
 
 def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:

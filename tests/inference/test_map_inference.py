@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_fields import Small, slow_of, small_field
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset
+from sparsefield.data import Dataset
 from sparsefield.inference.map_inference import MAPResult, complete
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -87,4 +87,4 @@ def test_rows_without_missing_cells_are_certain() -> None:
     assert np.array_equal(found.codes[0], small.table.codes())
     assert found.exact[0].all()
     assert not found.log_probability[0].any()
-    assert not DenseDataset.single(small.table).has_missing
+    assert not Dataset.single(small.table).has_missing

@@ -12,7 +12,7 @@ from small_fields import Small, latent_field, small_field
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset
+from sparsefield.data import Dataset
 from sparsefield.inference import predict_observed
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -78,7 +78,7 @@ def test_a_row_does_not_depend_on_other_rows() -> None:
 
 
 def rows_alone(small: Small, rows) -> object:
-    return DenseDataset.single(small.table).subset(np.asarray(rows)).tables[0]
+    return Dataset.single(small.table).subset(np.asarray(rows)).tables[0]
 
 
 def test_weights_of_rows_count_in_the_log_likelihood() -> None:

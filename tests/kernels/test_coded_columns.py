@@ -11,7 +11,7 @@ import pytest
 from oracle import Row, SlowField, candidate_pairs, column_values, rows_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable
+from sparsefield.data import Block, Dataset, Layout, Schema, Table, Variable
 from sparsefield.data.number_levels import standardize
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference import INFERENCE, infer, predict_observed
@@ -104,7 +104,7 @@ class Problem:
     def fill(self, name: str, **options) -> tuple[Block, Filled]:
         block = self.block._replace(beliefs=self.block.beliefs.copy())
         with Threads(1) as engine:
-            sample = DenseDataset.single(self.table)
+            sample = Dataset.single(self.table)
             graphs, theta = self.field.graphs, self.field.theta
             return block, fill_blocks(sample, [[block]], INFERENCE[name](**options), graphs, theta, engine)
 
@@ -171,7 +171,7 @@ def test_columns_are_those_of_the_oracle(kind) -> None:
 def test_loss_and_gradient_of_pl_are_those_of_the_oracle(kind, missing, engine) -> None:
     problem = make(kind, 1, missing=missing, triples=1)
     field, rows = problem.field, problem.rows
-    evaluator = DenseEvaluator(DenseDataset.single(problem.table), PseudoLikelihood(), engine)
+    evaluator = DenseEvaluator(Dataset.single(problem.table), PseudoLikelihood(), engine)
     loss, gradient = evaluator.evaluate(field.graphs, field.theta)
     assert loss == pytest.approx(problem.slow.pl_loss(rows), rel=1e-12)
     features = [*field.pairs.tolist(), *field.conjunctions.tolist()]
@@ -182,7 +182,7 @@ def test_loss_and_gradient_of_pl_are_those_of_the_oracle(kind, missing, engine) 
 def test_the_gradient_of_pl_is_the_derivative_of_its_loss(kind, engine) -> None:
     problem = make(kind, 2)
     field = problem.field
-    evaluator = DenseEvaluator(DenseDataset.single(problem.table), PseudoLikelihood(), engine)
+    evaluator = DenseEvaluator(Dataset.single(problem.table), PseudoLikelihood(), engine)
     _, gradient = evaluator.evaluate(field.graphs, field.theta)
     for k in range(len(field.theta)):
         step = np.zeros(len(field.theta))
@@ -195,7 +195,7 @@ def test_the_gradient_of_pl_is_the_derivative_of_its_loss(kind, engine) -> None:
 def test_the_gradient_of_cd_is_that_of_the_oracle(kind, engine) -> None:
     problem = make(kind, 3)
     field = problem.field
-    evaluator = DenseEvaluator(DenseDataset.single(problem.table), ContrastiveDivergence(), engine)
+    evaluator = DenseEvaluator(Dataset.single(problem.table), ContrastiveDivergence(), engine)
     _, gradient = evaluator.evaluate(field.graphs, field.theta)
     np.testing.assert_allclose(
         gradient, problem.slow.cd_gradient(problem.rows, field.pairs.tolist()), rtol=0, atol=1e-11
@@ -245,7 +245,7 @@ def test_mean_field_reaches_the_fixed_point_of_the_oracle(kind) -> None:
 def test_observed_cells_are_predicted_with_missing_ones_summed_out(kind) -> None:
     problem = make(kind, 7, missing=0.5)
     with Threads(1) as engine:
-        found = predict_observed(problem.field, DenseDataset.single(problem.table), engine)
+        found = predict_observed(problem.field, Dataset.single(problem.table), engine)
     total = 0.0
     for row in range(problem.block.n_rows):
         codes = problem.block.codes[:, row].tolist()
@@ -304,7 +304,7 @@ def test_latent_variables_are_summed_out_as_enumeration_does(kind, engine) -> No
     wanted = 0.0
     for v, row in itertools.product(range(n_visible), range(problem.block.n_rows)):
         wanted -= problem.block.weight[row] * math.log(latent_conditional(problem, v, row)[codes[v, row]])
-    sample = DenseDataset.single(problem.table)
+    sample = Dataset.single(problem.table)
     evaluator = LatentEvaluator(sample, PseudoLikelihood(), engine)
     loss, _ = evaluator.evaluate(evaluator.compile(sample.layout.arcs(field.pairs)), field.theta)
     assert loss == pytest.approx(wanted, rel=1e-10)
@@ -322,7 +322,7 @@ def test_latent_variables_are_summed_out_as_enumeration_does(kind, engine) -> No
 @pytest.mark.parametrize("kind", TARGETS)
 def test_the_gradient_with_latent_variables_is_the_derivative_of_the_loss(kind, engine) -> None:
     problem = make(kind, 10, missing=0.0, latent=(3,))
-    field, sample = problem.field, DenseDataset.single(problem.table)
+    field, sample = problem.field, Dataset.single(problem.table)
     evaluator = LatentEvaluator(sample, PseudoLikelihood(), engine)
     graphs = evaluator.compile(sample.layout.arcs(field.pairs))
     _, gradient = evaluator.evaluate(graphs, field.theta)
@@ -343,7 +343,7 @@ def test_missing_cells_beside_latent_variables(kind, name, engine) -> None:
         among = (field.pairs[:, 1] < first) | (field.pairs[:, 0] >= last)
         field = replace(field, weights=np.where(among, 0.0, field.weights))
     slow = SlowField(problem.schema, field.biases, field.pairs, field.weights)
-    (found,) = infer(field, DenseDataset.single(problem.table), INFERENCE[name](), engine).marginals
+    (found,) = infer(field, Dataset.single(problem.table), INFERENCE[name](), engine).marginals
     for v, row in problem.missing_cells():
         exact = slow.marginals(problem.block.codes[:, row].tolist(), problem.given(row))[v]
         assert found[problem.states(v), row] == pytest.approx(exact, abs=1e-6)

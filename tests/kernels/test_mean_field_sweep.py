@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table
+from sparsefield.data import Dataset, Table
 from sparsefield.kernels.mean_field_sweep import bias_hessian
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -38,7 +38,7 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
     graphs = problem.graphs
     with Threads(1) as engine:
         whole = DenseEvaluator(problem.sample, OBJECTIVES[name](), engine)
-        split = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[name](), engine)
+        split = DenseEvaluator(Dataset.single(table), OBJECTIVES[name](), engine)
         one, other = whole.evaluate(graphs, problem.theta), split.evaluate(graphs, problem.theta)
         assert one[0] == pytest.approx(other[0], rel=1e-12)
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)

@@ -7,7 +7,7 @@ import pytest
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
+from sparsefield.data import Block, Dataset, Layout, Schema, Source, Table, Variable, compile_table
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference.completions import Draws, FieldWeights, draw_linked, rows_of_block
 from sparsefield.kernels import row_draws as kernels
@@ -149,7 +149,7 @@ def draw_together(
     table = Table(field.schema, (block,), block.n_rows)
     draws = Draws(copies, copies, sweeps)
     nothing = np.empty((0, 0), dtype=np.int32)
-    weights, sample = FieldWeights.of(field), DenseDataset.single(table)
+    weights, sample = FieldWeights.of(field), Dataset.single(table)
     with Threads(1) as engine:
         blocks, drawn = draw_linked(sample, weights, draws, (0, 1), nothing, engine)
     return np.array([copy[0].beliefs for copy in blocks]), drawn

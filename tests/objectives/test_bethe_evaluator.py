@@ -7,7 +7,7 @@ import pytest
 from test_likelihood_evaluator import Problem
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
+from sparsefield.data import Dataset, as_source, compile_table, learn_schema
 from sparsefield.induction import all_pairs
 from sparsefield.inference import BeliefPropagation
 from sparsefield.objectives import BetheEvaluator, GradientFactors
@@ -17,7 +17,7 @@ EXACT = BeliefPropagation(tolerance=1e-12)
 
 
 def bethe(problem: Problem, engine: Threads) -> BetheEvaluator:
-    return BetheEvaluator(DenseDataset.single(problem.table), engine, EXACT)
+    return BetheEvaluator(Dataset.single(problem.table), engine, EXACT)
 
 
 def make_tree(problem: Problem) -> None:
@@ -64,7 +64,7 @@ def test_errors_and_expectations_give_the_gradients_of_candidates() -> None:
     rng = np.random.default_rng(7)
     source = as_source(rng.integers(0, 2, (20, 6)))
     schema = learn_schema(source)
-    sample = DenseDataset.single(compile_table(source, schema, sample_weight=rng.uniform(0.5, 2.0, 20)))
+    sample = Dataset.single(compile_table(source, schema, sample_weight=rng.uniform(0.5, 2.0, 20)))
     pairs = all_pairs(sample.layout)
     known = rng.random(len(pairs)) < 0.4
     features, candidates = pairs[known], pairs[~known]
@@ -84,7 +84,7 @@ def test_components_without_a_fixed_point_are_counted() -> None:
     problem = Problem(9, observed=False)
     with Threads(1) as engine:
         evaluator = BetheEvaluator(
-            DenseDataset.single(problem.table), engine, BeliefPropagation(max_updates=1, tolerance=1e-14)
+            Dataset.single(problem.table), engine, BeliefPropagation(max_updates=1, tolerance=1e-14)
         )
         loss, _ = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.features)), problem.theta)
         assert evaluator.unconverged > 0

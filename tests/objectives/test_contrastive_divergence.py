@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plain import graphs_of, learn_plain_schema
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, as_source, compile_table
+from sparsefield.data import Dataset, Table, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
@@ -42,7 +42,7 @@ def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() ->
     schema = learn_plain_schema(source)
     pairs = np.array([[0, 1]])
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), ContrastiveDivergence(), engine)
+        evaluator = DenseEvaluator(Dataset.single(compile_table(source, schema)), ContrastiveDivergence(), engine)
         losses = [evaluator.evaluate(graphs_of(schema, pairs), np.array([2.0, 2.0, -w]))[0] for w in (1e2, 1e4, 1e6)]
     assert min(losses) >= 0.0
     assert np.isfinite(losses).all()
@@ -57,9 +57,7 @@ def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_probl
     table = Table(problem.schema, (hidden,), problem.table.n_rows)
     graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(
-            DenseDataset.single(table), ContrastiveDivergence(), engine, MeanField(tolerance=1e-12)
-        )
+        evaluator = DenseEvaluator(Dataset.single(table), ContrastiveDivergence(), engine, MeanField(tolerance=1e-12))
         before, _ = evaluator.evaluate(graphs, problem.theta)
         evaluator.impute_missing(graphs, problem.theta)
         after, gradient = evaluator.evaluate(graphs, problem.theta)

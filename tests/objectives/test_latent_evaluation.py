@@ -11,7 +11,7 @@ from oracle import SlowField
 from plain import learn_plain_schema
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.objectives import LatentEvaluator, PseudoLikelihood
 
@@ -36,7 +36,7 @@ class Problem:
         self.schema = Schema((*known.targets, *extra, *known.observed), names)
         self.weight = rng.uniform(0.5, 2.0, n_rows)
         self.table = compile_table(source, self.schema, sample_weight=self.weight)
-        self.sample = DenseDataset.single(self.table)
+        self.sample = Dataset.single(self.table)
         owner, n = self.schema.variable_of_column, self.schema.n_target_columns
         pairs = itertools.combinations(range(self.schema.n_columns), 2)
         self.pairs = np.array([(a, b) for a, b in pairs if owner[a] != owner[b] and min(a, b) < n])

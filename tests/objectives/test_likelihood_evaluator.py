@@ -10,7 +10,7 @@ from oracle import SlowField
 from scipy.special import logsumexp
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, as_source, compile_table, learn_schema
+from sparsefield.data import Dataset, Layout, as_source, compile_table, learn_schema
 from sparsefield.induction import all_pairs
 from sparsefield.inference import missing_sums
 from sparsefield.objectives import LikelihoodEvaluator
@@ -42,7 +42,7 @@ class Problem:
         self.theta = rng.normal(0.0, 0.7, n + len(self.features))
 
     def evaluator(self, engine) -> LikelihoodEvaluator:
-        return LikelihoodEvaluator(DenseDataset.single(self.table), engine)
+        return LikelihoodEvaluator(Dataset.single(self.table), engine)
 
     def slow_loss(self) -> float:
         n, (block,) = self.schema.n_target_columns, self.table.blocks

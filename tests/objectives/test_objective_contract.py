@@ -10,7 +10,7 @@ from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table
+from sparsefield.data import Dataset, Table
 from sparsefield.objectives import OBJECTIVES, CellObjective, DenseEvaluator
 
 SHAPES = {
@@ -114,7 +114,7 @@ def test_a_row_of_weight_k_is_that_row_k_times(make_problem, name) -> None:
     )
     graphs = problem.graphs
     with Threads(1) as engine:
-        samples = [DenseDataset.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
+        samples = [Dataset.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
         one, other = (DenseEvaluator(s, OBJECTIVES[name](), engine).evaluate(graphs, problem.theta) for s in samples)
     assert one[0] == pytest.approx(other[0], rel=1e-12)
     np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)

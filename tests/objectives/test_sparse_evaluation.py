@@ -13,7 +13,7 @@ from sparse_tables import sparse_of, sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, SparseTable, as_source, compile_sparse, compile_table
+from sparsefield.data import Dataset, Table, as_source, compile_sparse, compile_table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator
 
 SHAPES = {
@@ -102,7 +102,7 @@ def test_rows_that_touch_more_states_than_buffers_hold_at_first(engine, monkeypa
     theta = np.concatenate([np.zeros(n), 1e-3 * rng.normal(size=len(pairs))])
     outcomes = []
     for table in (compile_sparse(source, schema), compile_table(source, schema)):
-        sample = DenseDataset.single(table)
+        sample = Dataset.single(table)
         evaluator = PseudoLikelihood().make_problem(sample, engine)
         outcomes.append(evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta))
     assert outcomes[0][0] == pytest.approx(outcomes[1][0], rel=1e-11)
@@ -186,7 +186,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
     problem = problem_of(make_problem, 8, shape, n_rows=80)
     others = problem.layout.arcs(np.array(candidate_pairs(problem.schema)))
     size = problem.schema.n_target_columns + int(others.feature.max()) + 1
-    assert len(sparse_of(problem.table).blocks) > 10
+    assert len(sparse_of(problem.table).sparse_blocks) > 10
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
@@ -202,15 +202,16 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
 def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
     problem = problem_of(make_problem, 4, n_rows=10)
     table = sparse_of(problem.table)
+    cells = table.cells
     often = np.arange(10) % 3  # some not at all
     rows = np.repeat(np.arange(10), often)
-    parts = [table.columns[table.offsets[i] : table.offsets[i + 1]] for i in rows]
+    parts = [cells.columns[cells.offsets[i] : cells.offsets[i + 1]] for i in rows]
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    repeated = SparseTable(table.schema, offsets, np.concatenate(parts), np.ones(len(rows)))
-    weighted = SparseTable(table.schema, table.offsets, table.columns, often.astype(float))
+    repeated = Table.of_cells(table.schema, offsets, np.concatenate(parts), np.ones(len(rows)))
+    weighted = Table.of_cells(table.schema, cells.offsets, cells.columns, often.astype(float))
     found = []
     for one in (weighted, repeated):
-        evaluator = SparseEvaluator(DenseDataset.single(one), engine)
+        evaluator = SparseEvaluator(Dataset.single(one), engine)
         arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
         found.append((*evaluator.evaluate(arcs, problem.theta), evaluator.bias_hessian(), evaluator.arc_hessian(arcs)))
     for one, other in zip(*found, strict=True):
@@ -219,8 +220,8 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
 
 def test_rows_with_nothing_on_have_baseline_beliefs(make_problem, engine) -> None:
     problem = problem_of(make_problem, 5, "many states")
-    nothing = SparseTable(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
-    evaluator = SparseEvaluator(DenseDataset.single(nothing), engine)
+    nothing = Table.of_cells(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
+    evaluator = SparseEvaluator(Dataset.single(nothing), engine)
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
     n, q = problem.schema.n_target_columns, [0.0] * problem.schema.n_columns
     beliefs = [problem.slow.update(v, q) for v in range(len(problem.schema.targets))]

@@ -20,7 +20,7 @@ from plain import learn_plain_schema
 
 from sparsefield.data import (
     NEIGHBOR_COUNT,
-    DenseDataset,
+    Dataset,
     ForeignKey,
     Layout,
     OffsetLink,
@@ -460,7 +460,7 @@ class Problem:
     """Linked tables with a random field over them, slow and compiled."""
 
     slow: SlowRelational
-    sample: DenseDataset
+    sample: Dataset
     field: Field
 
     @property
@@ -524,7 +524,7 @@ def slow_over(
     return SlowRelational(data, rows, variables, layout.templates, counted)
 
 
-def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> DenseDataset:
+def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> Dataset:
     """The mega-sample; where ``slow`` is given, with its beliefs in the gaps."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
@@ -536,7 +536,7 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
         tables.append(table)
     nothing = np.empty(0, dtype=np.int64)
     touch = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
-    return DenseDataset.linked(layout, tables, touch)
+    return Dataset.linked(layout, tables, touch)
 
 
 def by_column(schema: Schema, probabilities: np.ndarray) -> list[tuple[str, Any, np.ndarray]]:

@@ -9,13 +9,13 @@ from oracle import Row, SlowField
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood
 
 
-def sample_of(model: MarkovField, X: np.ndarray) -> DenseDataset:
-    return DenseDataset.single(compile_table(as_source(X), model.field_.schema))
+def sample_of(model: MarkovField, X: np.ndarray) -> Dataset:
+    return Dataset.single(compile_table(as_source(X), model.field_.schema))
 
 
 def clamped_loss(model: MarkovField, X: np.ndarray, inference: InferenceMethod) -> float:

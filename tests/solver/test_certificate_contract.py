@@ -16,7 +16,7 @@ from certificate import CodedTable, code_binary, code_table, true_violation
 
 from sparsefield import CRFClassifier, Features, MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.induction import Grafting
 from sparsefield.objectives import EM, PseudoLikelihood
 from sparsefield.solver import Path, TrainingOptions, WarmStart
@@ -104,7 +104,7 @@ def test_edges_that_were_begun_elsewhere_are_completed(penalty) -> None:
     """The weights of another table may hold a part of an edge only, since its other columns were constant there."""
     table = make_table("mixed")
     model = MarkovField(l1=2.0, penalty=penalty, n_jobs=1).fit(table)
-    field, dataset = model.field_, DenseDataset.single(compile_table(as_source(table), model.field_.schema))
+    field, dataset = model.field_, Dataset.single(compile_table(as_source(table), model.field_.schema))
     some = np.arange(len(field.pairs)) % 3 == 0
     options = TrainingOptions(l1=2.0, l2=1.0, penalty=penalty, max_iter=1000)
     with Threads(1) as engine:

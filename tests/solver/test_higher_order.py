@@ -11,7 +11,7 @@ from settled import clamped_loss, completed_loss
 
 from sparsefield import Features, MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
@@ -54,7 +54,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     for feature, weight in zip(field.features.tolist(), field.theta[n:], strict=True):
         theta[n + place[tuple(c for c in feature if c >= 0)]] = weight
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[model.objective](), engine)
+        evaluator = DenseEvaluator(Dataset.single(table), OBJECTIVES[model.objective](), engine)
         _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
     l2 = np.full(len(theta), model.l2)

@@ -11,7 +11,7 @@ from plain import learn_plain_schema
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.induction import RULES
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import Path, SelectionOptions, TrainingOptions
@@ -87,12 +87,12 @@ def draw(n_rows: int, seed: int = 0, columns: int = 12) -> np.ndarray:
 def test_scores_do_not_depend_on_the_weights_that_a_fold_starts_from() -> None:
     """A fit that starts from weights that have seen the held-out rows scores as one that has not."""
     source = as_source(draw(300))
-    whole = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
+    whole = Dataset.single(compile_table(source, learn_plain_schema(source)))
     held_out = np.arange(60)
     options = TrainingOptions(l1=1e12, kkt_tol=0.2, rough=True)
     with Threads(1) as engine:
 
-        def path(sample: DenseDataset) -> Path:
+        def path(sample: Dataset) -> Path:
             return Path(
                 sample,
                 rule=RULES["cfi"](),

@@ -13,7 +13,7 @@ from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import (
-    DenseDataset,
+    Dataset,
     as_source,
     compile_table,
     hold_out_cells,
@@ -34,15 +34,13 @@ def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.
     return random_tables.chain(rows, columns, flip=flip, seed=seed)
 
 
-def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
+def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> Dataset:
     source = as_source(X)
-    return DenseDataset.single(
-        compile_table(source, learn_plain_schema(source, observed=observed), sample_weight=weight)
-    )
+    return Dataset.single(compile_table(source, learn_plain_schema(source, observed=observed), sample_weight=weight))
 
 
 def path_of(
-    sample: DenseDataset, engine: Threads, rule: str = "cfi", missing: EM | MeanField | None = None, **options: Any
+    sample: Dataset, engine: Threads, rule: str = "cfi", missing: EM | MeanField | None = None, **options: Any
 ) -> Path:
     return Path(
         sample,

@@ -12,7 +12,7 @@ from plain import learn_plain_schema
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, row_folds
+from sparsefield.data import Dataset, as_source, compile_table, row_folds
 from sparsefield.errors import SelectionWarning
 from sparsefield.inference import predict_observed, score_rows
 from sparsefield.solver import HeldOut, PathPoint, SelectionOptions, selection
@@ -27,9 +27,9 @@ def make_pairs(n_rows: int, seed: int = 0, copied: float = 0.6) -> pl.DataFrame:
     return pl.DataFrame({"a": a, "b": b, "c": np.where(rng.random(n_rows) < copied, b, c)})
 
 
-def make_sample(table: pl.DataFrame) -> DenseDataset:
+def make_sample(table: pl.DataFrame) -> Dataset:
     source = as_source(table)
-    return DenseDataset.single(compile_table(source, learn_plain_schema(source)))
+    return Dataset.single(compile_table(source, learn_plain_schema(source)))
 
 
 def make_points(scores: Sequence[np.ndarray], weights: np.ndarray | None = None) -> list[PathPoint]:

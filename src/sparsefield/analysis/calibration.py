@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sparsefield.data import DenseDataset, Variable
+from sparsefield.data import Dataset, Variable
 from sparsefield.inference import CellProbabilities, state_probabilities
 
 TINY = np.finfo(float).tiny
@@ -196,7 +196,7 @@ class Calibration:
         return float((self.count[full] * distance).sum() / self.count.sum()) if full.any() else 0.0
 
 
-def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_shares: bool = True) -> list[ColumnScore]:
+def score_columns(sample: Dataset, answers: CellProbabilities, *, known_shares: bool = True) -> list[ColumnScore]:
     """Return the scores of each target column that has known cells, in the order of the schema.
 
     The baseline takes the frequencies of the schema, or without ``known_shares`` those of the rows themselves.
@@ -237,7 +237,7 @@ def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
     return ColumnScore("all columns", cells, *means, gain_deviation=deviation)
 
 
-def calibrate(sample: DenseDataset, answers: CellProbabilities, bins: int = BINS) -> Calibration:
+def calibrate(sample: Dataset, answers: CellProbabilities, bins: int = BINS) -> Calibration:
     """Return the calibration curve over all states of all known cells; those of a number are its quarters."""
     parts = [
         Calibration.of(*_quarters(variable, beliefs, truth), bins)
@@ -259,9 +259,7 @@ def _quarters(variable: Variable, beliefs: np.ndarray, truth: np.ndarray) -> tup
     return beliefs @ np.eye(QUARTERS)[group], group[truth]
 
 
-def known_cells(
-    sample: DenseDataset, answers: CellProbabilities
-) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
+def known_cells(sample: Dataset, answers: CellProbabilities) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
     """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
     for t, table in enumerate(sample.tables):
         codes = table.codes()

@@ -26,7 +26,7 @@ from sparsefield.analysis.permutation_tests import (
     match_missing,
 )
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, Label, Table, as_array, as_source, deduplicate_rows
+from sparsefield.data import Dataset, Label, Table, as_array, as_source, deduplicate_rows
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.frame_building import make_frame
 from sparsefield.data.labels import unify_labels
@@ -143,7 +143,7 @@ def compare(
         pooled = estimator.field_
         facts = np.array([estimator.l1_, estimator.l2, seed, permutations])
         arrays = numbers, facts, problem.pairs, pooled.features, pooled.theta
-        results = _run(tests, permutations, engine, checkpoint, progress, DenseDataset.single(table), arrays)
+        results = _run(tests, permutations, engine, checkpoint, progress, Dataset.single(table), arrays)
     unconverged = sum(result.unconverged for result in results)
     if unconverged:
         warnings.warn(
@@ -187,7 +187,7 @@ def _run(
     engine: Engine,
     checkpoint: str | os.PathLike[str] | None,
     progress: Progress | None,
-    dataset: DenseDataset,
+    dataset: Dataset,
     arrays: Sequence[np.ndarray],
 ) -> tuple[PermutationResult, ...]:
     """Return the results of tests; ``dataset`` and ``arrays`` determine them, and so whether a checkpoint fits."""
@@ -214,7 +214,7 @@ def _match_missing(
         return table, estimator.field_
     matched = rebuild_table(table, np.where(hidden, -1, codes), np.arange(table.n_rows), table.schema.n_columns)
     options = training_options(estimator, estimator.l1_)
-    path = make_path(estimator, deduplicate_rows(DenseDataset.single(matched)), options, engine)
+    path = make_path(estimator, deduplicate_rows(Dataset.single(matched)), options, engine)
     return matched, path.run().field
 
 

@@ -30,7 +30,7 @@ from sparsefield.analysis.refit import (
     warn_of_other_table,
 )
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset
+from sparsefield.data import Dataset
 from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
 from sparsefield.errors import DataError, PenaltyWarning
 from sparsefield.estimators import FieldEstimator, MarkovField
@@ -334,7 +334,7 @@ def _penalized_features(problem: RefitProblem, estimate: Estimate, covariance: n
 def _pooled_intervals(
     field: MarkovField,
     X: Any,
-    dataset: DenseDataset,
+    dataset: Dataset,
     imputations: int,
     level: float,
     seed: int,

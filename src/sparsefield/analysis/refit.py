@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.compute import Threads
-from sparsefield.data import Arcs, Block, DenseDataset, Layout, SparseDataset, Table, compile_table
+from sparsefield.data import Arcs, Block, Dataset, Layout, Table, compile_table
 from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError, OtherTableWarning
 from sparsefield.estimators import FieldEstimator
@@ -319,7 +319,7 @@ def compile_refit(
     return RefitProblem.of(estimator, table), int((~complete).sum())
 
 
-def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) -> Dataset:
     """Return the compiled rows; fields for which the intervals are not valid are refused, with all reasons."""
     field, problems = estimator.field_, []
     if not field.record.is_learned:
@@ -339,10 +339,10 @@ def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) ->
     if problems:
         raise DataError(" ".join(problems))
     dataset = compile_rows(estimator, X, y, sample_weight=sample_weight)
-    if isinstance(dataset, SparseDataset):  # a field with few parameters has few columns
+    if dataset.tables[0].cells is not None:  # a field with few parameters has few columns
         source = read_by_name(estimator, X)
-        dataset = DenseDataset.single(compile_table(source, field.schema, sample_weight=dataset.table.weight))
-    if not isinstance(dataset, DenseDataset):
+        dataset = Dataset.single(compile_table(source, field.schema, sample_weight=dataset.row_weights))
+    if not dataset.is_dense:
         raise DataError("The covariates are a sparse matrix of numbers: pass them as a table or an array.")
     return dataset
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis import calibration
 from sparsefield.analysis.calibration import ColumnScore
 from sparsefield.data import (
-    DenseDataset,
+    Dataset,
     JoinedColumns,
     Relational,
     Schema,
@@ -36,7 +36,7 @@ MOST_CELLS = 10_000_000
 class ScoredRows:
     """Rows that are compared with a field."""
 
-    sample: DenseDataset
+    sample: Dataset
     """The compiled rows."""
     answers: CellProbabilities
     """The posterior of each cell given all others."""
@@ -83,7 +83,7 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
     n_rows = source.n_rows
     if n_rows > most:
         source = learned_source(estimator, _some_rows(data, source, most), "data")
-    sample = DenseDataset.single(compile_table(source, schema))
+    sample = Dataset.single(compile_table(source, schema))
     unknown = tuple(name for name in source.names if name not in schema.index_of_name)
     known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
     has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,56 +16,70 @@ from sparsefield import config
 from sparsefield.compute.block_collection import identity
 from sparsefield.compute.dask_engine import SHARDS_PER_THREAD, DaskBlocks, DaskEngine
 from sparsefield.data.column_summaries import join_summaries
-from sparsefield.data.dataset import DenseDataset, SparseDataset
+from sparsefield.data.dataset import Dataset
 from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_parts
-from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse_piece, join_pieces, prefers_sparse
-from sparsefield.data.table import Block, combine_digests, cut_into_blocks, encode_rows, warn_unknown_values
+from sparsefield.data.sparse_table import compile_sparse_piece, join_pieces, prefers_sparse
+from sparsefield.data.table import (
+    Block,
+    SparseBlock,
+    Table,
+    combine_digests,
+    cut_into_blocks,
+    encode_rows,
+    warn_unknown_values,
+)
 from sparsefield.errors import DataError
 
 JOINED_AT_ONCE = 8
 """Summaries that one task joins; the client receives a single one."""
 
 
-@dataclass(frozen=True)
-class DaskDataset:
-    """A plain dense table whose rows are on the workers of a cluster."""
+class RowFacts(NamedTuple):
+    """What the client knows of rows on a cluster."""
 
-    kind: Literal["dense"] = field(default="dense", init=False, repr=False)
-    is_local: bool = field(default=False, init=False, repr=False)
-    is_plain: bool = field(default=True, init=False, repr=False)
-
-    layout: Layout
-    shards: Sequence[Any]
-    """Futures of `Shard`, in the order of their rows."""
-    counts: Sequence[int]
-    """Number of blocks of each shard."""
     n_rows: int
-    total_weights: list[float]
+    total_weight: float
     has_missing: bool
     digest: str
-    """Digest of the rows."""
+
+
+@dataclass(frozen=True)
+class DaskDataset(Dataset):
+    """A single dense table whose rows are on the workers of a cluster; it has no tables in this process."""
+
+    shards: Sequence[Any] = field(kw_only=True)
+    """Futures of `Shard`, in the order of their rows."""
+    counts: Sequence[int] = field(kw_only=True)
+    """Number of blocks of each shard."""
+    facts: RowFacts = field(kw_only=True)
+
+    @property
+    def n_rows(self) -> int:
+        return self.facts.n_rows
 
     @property
     def n_cells(self) -> int:
         return self.n_rows * int(self.layout.widths[0])
 
-    def local(self) -> DenseDataset:
-        raise TypeError("the rows are on a cluster")
+    @property
+    def total_weights(self) -> list[float]:
+        return [self.facts.total_weight]
 
-    def if_linked(self) -> None:
-        return None
+    @property
+    def has_missing(self) -> bool:
+        return self.facts.has_missing
 
     def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> DaskBlocks:
         blocks = DaskBlocks(engine, self.shards, self.counts)
         return blocks if convert is None else blocks.map_update(convert)[0]
 
     def update_digest(self, digest: Any) -> None:
-        digest.update(self.digest.encode())
+        digest.update(self.facts.digest.encode())
 
 
 class Partitions(NamedTuple):
@@ -123,7 +137,7 @@ def learn_from_partitions(
     symmetric: bool,
     weight: np.ndarray | None,
     sparse: bool,
-) -> DaskDataset | SparseDataset:
+) -> Dataset:
     """Learn the schema of a partitioned table, and encode its rows.
 
     Parameters
@@ -160,7 +174,7 @@ def learn_from_partitions(
         pieces = engine.gather([engine.submit(_encode_sparse, *part, schema_there) for part in rows])
         if all(piece is not None for piece in pieces):
             offsets, columns, summed = join_pieces(pieces)
-            return SparseDataset(Layout.single(plain), SparseTable(plain, offsets, columns, summed))
+            return Dataset.single(Table.of_cells(plain, offsets, columns, summed))
     size, schema_there = config.block_rows(source.n_rows), engine.send(schema)
     starts = zip(rows, [0, *ends[:-1]], strict=True)
     encoded = [engine.submit(_encode, *part, schema_there, start, size) for part, start in starts]
@@ -169,15 +183,9 @@ def learn_from_partitions(
     facts = [fact for some in engine.gather([engine.submit(_facts, part) for part in encoded]) for fact in some]
     _warn_unknown_values([fact.unknown for fact in facts])
     counts = [sum(facts[k].blocks for k in group) for group in groups]
-    return DaskDataset(
-        Layout.single(schema),
-        encoded,
-        counts,
-        source.n_rows,
-        [float(sum(fact.weight for fact in facts))],
-        any(fact.missing for fact in facts),
-        combine_digests(fact.digest for fact in facts),
-    )
+    total, digest = float(sum(fact.weight for fact in facts)), combine_digests(fact.digest for fact in facts)
+    known = RowFacts(source.n_rows, total, any(fact.missing for fact in facts), digest)
+    return DaskDataset(Layout.single(schema), (), shards=encoded, counts=counts, facts=known)
 
 
 def _warn_unknown_values(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:

@@ -9,15 +9,8 @@ from sparsefield.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock
     from sparsefield.data.coding import Coding, ColumnClass
-    from sparsefield.data.covariate_dataset import CovariateDataset
     from sparsefield.data.covariate_matrix import CovariateMatrix, CovariateWeights, read_covariates
-    from sparsefield.data.dataset import (
-        Dataset,
-        DenseDataset,
-        LocalDataset,
-        SparseDataset,
-        update_neighbor_sums,
-    )
+    from sparsefield.data.dataset import Dataset, update_neighbor_sums
     from sparsefield.data.deduplication import deduplicate_rows
     from sparsefield.data.frame_building import fill_cells, make_frame
     from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind
@@ -26,9 +19,9 @@ if TYPE_CHECKING:
     from sparsefield.data.relational import Relational
     from sparsefield.data.schema import Label, Schema, Variable
     from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
-    from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
+    from sparsefield.data.sparse_table import compile_sparse
     from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
-    from sparsefield.data.table import Block, Table, compile_table
+    from sparsefield.data.table import Block, SparseBlock, Table, compile_table
     from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
 __all__ = [
@@ -38,23 +31,18 @@ __all__ = [
     "CandidateBlock",
     "Coding",
     "ColumnClass",
-    "CovariateDataset",
     "CovariateMatrix",
     "CovariateWeights",
     "Dataset",
-    "DenseDataset",
     "ForeignKey",
     "JoinedColumns",
     "Label",
     "Layout",
-    "LocalDataset",
     "OffsetLink",
     "Relational",
     "Schema",
     "Source",
     "SparseBlock",
-    "SparseDataset",
-    "SparseTable",
     "Table",
     "Template",
     "Variable",
@@ -82,13 +70,9 @@ __getattr__ = lazy_names(
     "sparsefield.data",
     {
         "coding": ["Coding", "ColumnClass"],
-        "covariate_dataset": ["CovariateDataset"],
         "covariate_matrix": ["CovariateMatrix", "CovariateWeights", "read_covariates"],
         "dataset": [
             "Dataset",
-            "DenseDataset",
-            "LocalDataset",
-            "SparseDataset",
             "update_neighbor_sums",
         ],
         "deduplication": ["deduplicate_rows"],
@@ -100,9 +84,9 @@ __getattr__ = lazy_names(
         "relational": ["Relational"],
         "schema": ["Label", "Schema", "Variable"],
         "schema_learning": ["learn_schema", "warn_incomplete_covariates"],
-        "sparse_table": ["SparseBlock", "SparseTable", "compile_sparse"],
+        "sparse_table": ["compile_sparse"],
         "splits": ["hold_out_cells", "row_folds", "weigh_rows"],
-        "table": ["Block", "Table", "compile_table"],
+        "table": ["Block", "SparseBlock", "Table", "compile_table"],
         "templates": ["resolve_templates", "row_pairs", "template_ends"],
     },
 )

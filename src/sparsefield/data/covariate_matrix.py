@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,6 @@ import scipy.sparse as sp
 
 from sparsefield.data.frames import Source, default_names, refuse_empty
 from sparsefield.data.sparse_checks import as_checked_csr
-from sparsefield.data.table import digest_arrays
 from sparsefield.data.token_table import even_blocks
 from sparsefield.errors import DataError
 from sparsefield.kernels.chain_scores import feature_sums, large_sums, padded_width, state_scores
@@ -160,3 +160,11 @@ def _refuse_values(matrix: sp.csr_matrix, what: str) -> None:
             f"{LARGEST_VALUE:g}, first {matrix.data[odd[0]]} in row {row}, column {int(matrix.indices[odd[0]])}: "
             "replace them."
         )
+
+
+def digest_arrays(*arrays: np.ndarray) -> bytes:
+    """Return a digest of the data of arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data.dataset import Dataset, DenseDataset
+from sparsefield.data.dataset import Dataset
 from sparsefield.data.table import Table, cut_into_blocks
 
 MAX_DISTINCT_SHARE = 0.8
@@ -28,16 +29,13 @@ class Piece(NamedTuple):
         return len(self.weight)
 
 
-AnyDataset = TypeVar("AnyDataset", bound=Dataset)
-
-
-def deduplicate_rows(dataset: AnyDataset) -> AnyDataset:
+def deduplicate_rows(dataset: Dataset) -> Dataset:
     """Merge equal rows of a dataset, in the order of their first occurrence; return it unchanged if little is gained.
 
     Rows with links or missing cells are never merged, since each has its own samples and beliefs. Latent variables do
     not count as missing, since they are summed over.
     """
-    if not isinstance(dataset, DenseDataset) or not dataset.is_plain or dataset.n_rows < 2 or dataset.has_missing:
+    if not dataset.is_dense or not dataset.is_single or dataset.n_rows < 2 or dataset.has_missing:
         return dataset
     (table,) = dataset.tables
     schema, rows = table.schema, Piece(table.codes(), table.covariates(), table.weight())
@@ -45,7 +43,7 @@ def deduplicate_rows(dataset: AnyDataset) -> AnyDataset:
     if merged is rows:
         return dataset
     blocks = cut_into_blocks(schema, *merged, schema.n_columns)
-    return DenseDataset(dataset.layout, (Table(schema, tuple(blocks), merged.n_rows),))  # pyright: ignore[reportReturnType]
+    return replace(dataset, tables=(Table(schema, tuple(blocks), merged.n_rows),))
 
 
 def merge_equal_rows(rows: Piece) -> Piece:

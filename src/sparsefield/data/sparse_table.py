@@ -1,4 +1,4 @@
-"""This module stores tables in which most cells have their reference state as rows of nonzero columns.
+"""Sparse tables: most cells have their reference state, and rows are lists of nonzero columns.
 
 A cell is nonzero if it has another state than the reference state.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,102 +16,21 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_checks import BYTES_OF_COLUMN, as_checked_csr
-from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
+from sparsefield.data.table import SparseBlock, Table, dense_bytes, encode_column
 from sparsefield.errors import UnknownStateWarning
 
 MANY_COLUMNS = 2_000_000
 """Number of columns of a matrix from which its memory is estimated before it is read."""
 
 
-class SparseBlock(NamedTuple):
-    """Consecutive rows, in the format of kernels."""
-
-    start: int
-    offsets: np.ndarray
-    """Row i has columns[offsets[i]:offsets[i + 1]], int64, (rows + 1,)."""
-    columns: np.ndarray
-    """Nonzero columns of the flat numbering, ascending within a row, int32."""
-    weight: np.ndarray
-    """(rows,)"""
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.weight)
-
-    @property
-    def n_nonzero(self) -> int:
-        """Number of nonzero cells."""
-        return len(self.columns)
-
-    def slice(self, start: int, stop: int) -> SparseBlock:
-        """Return some rows, given by their positions in the block."""
-        offsets = self.offsets[start : stop + 1]
-        cells = self.columns[offsets[0] : offsets[-1]]
-        return SparseBlock(self.start + start, offsets - offsets[0], cells, self.weight[start:stop])
-
-    def cut(self, bounds: Sequence[int]) -> tuple[SparseBlock, ...]:
-        """Cut the block at some rows of its table, the first of which is ``start``."""
-        return tuple(self.slice(first - self.start, stop - self.start) for first, stop in pairwise(bounds))
-
-    def read_only(self) -> SparseBlock:
-        """Return the block with read-only arrays, as those from a network are: kernels are compiled for one type."""
-        views = [array.view() for array in (self.offsets, self.columns, self.weight)]
-        for view in views:
-            view.flags.writeable = False
-        return SparseBlock(self.start, *views)
-
-    def digest(self) -> bytes:
-        return digest_arrays(self.offsets, self.columns, self.weight)
-
-
-@dataclass(frozen=True)
-class SparseTable:
-    """Rows of categorical columns, without missing cells."""
-
-    schema: Schema
-    offsets: np.ndarray
-    """(rows + 1,) int64"""
-    columns: np.ndarray
-    """int32, as in `SparseBlock`."""
-    weight: np.ndarray
-    """(rows,)"""
-    has_missing: ClassVar[bool] = False
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.weight)
-
-    @property
-    def n_nonzero(self) -> int:
-        """Number of nonzero cells."""
-        return len(self.columns)
-
-    @property
-    def total_weight(self) -> float:
-        return float(sum(block.weight.sum() for block in self.blocks))
-
-    @property
-    def blocks(self) -> tuple[SparseBlock, ...]:
-        """Blocks with about equal numbers of nonzero cells; their bounds depend only on the data."""
-        ends = np.searchsorted(self.offsets, block_ends(self.n_nonzero))
-        bounds = np.unique(np.concatenate([[0], ends, [self.n_rows]])).tolist()
-        return SparseBlock(0, self.offsets, self.columns, self.weight).cut(bounds)
-
-
-def block_ends(n_nonzero: int) -> np.ndarray:
-    """Return the number of nonzero cells before each block but the first; a block starts with the next row."""
-    count = int(np.clip(n_nonzero // config.CELLS_OF_SPARSE_BLOCK, 1, config.MAX_SPARSE_BLOCKS))
-    return np.arange(1, count) * (n_nonzero / count)
-
-
 def join_pieces(pieces: Sequence[SparseBlock]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets, columns and weights, as in `SparseTable`, of consecutive pieces of rows."""
+    """Return offsets, columns and weights, as in `SparseBlock`, of consecutive pieces of rows."""
     counts = np.concatenate([np.diff(piece.offsets) for piece in pieces])
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return offsets, np.concatenate([piece.columns for piece in pieces]), np.concatenate([p.weight for p in pieces])
 
 
-def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:
+def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> Table | None:
     """Compile ``source`` to a sparse table; None if it has missing or numeric cells, or too many nonzero ones."""
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     if not isinstance(source, Source) or source.kind != "sparse":
@@ -133,14 +50,14 @@ def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int, memory: float | No
     )
 
 
-def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> SparseTable | None:
+def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Table | None:
     if not prefers_sparse(schema, source.n_rows) or not set(source.names).issuperset(schema.order):
         return None
     cells = read_nonzero_cells(source, schema)
     if cells is None:
         return None
     refuse_too_large(schema, len(cells[1]))
-    return SparseTable(schema, *cells, weight)
+    return Table.of_cells(schema, *cells, weight)
 
 
 def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
@@ -164,7 +81,7 @@ def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | N
 
 
 def read_nonzero_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return offsets and columns of nonzero cells, as in `SparseTable`; None if a cell is missing."""
+    """Return offsets and columns of nonzero cells, as in `SparseBlock`; None if a cell is missing."""
     rows, columns = [], []
     for variable, first in zip((*schema.targets, *schema.observed), schema.offsets.tolist(), strict=False):
         codes = encode_column(source, variable, {})
@@ -203,11 +120,13 @@ def refuse_large_fit(X: Any, what: str) -> None:
     refuse_beyond_available(needed, f"{what}: {named}")
 
 
-def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
+def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Table:
     """Return a sparse table from rows of 0/1 input columns; columns that are constant in training are left out."""
     number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
-        return SparseTable(schema, offsets.astype(np.int64, copy=False), columns.astype(np.int32, copy=False), weight)
+        return Table.of_cells(
+            schema, offsets.astype(np.int64, copy=False), columns.astype(np.int32, copy=False), weight
+        )
     renumbered = number[columns]
     _warn_unknown_values(schema, columns[renumbered < 0])
     keep = renumbered >= 0
@@ -217,7 +136,7 @@ def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, 
         # Targets come first in the flat numbering, so observed columns may have moved.
         rows = np.repeat(np.arange(len(offsets) - 1), np.diff(kept))
         renumbered = renumbered[np.lexsort((renumbered, rows))]
-    return SparseTable(schema, kept.astype(np.int64), renumbered, weight)
+    return Table.of_cells(schema, kept.astype(np.int64), renumbered, weight)
 
 
 def _warn_unknown_values(schema: Schema, columns: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""This module splits datasets: rows or cells that are held out, and rows that are weighted."""
+"""Splits of datasets: rows or cells that are held out, and rows that are weighted."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sparsefield.data.dataset import DenseDataset, LocalDataset, update_neighbor_sums
+from sparsefield.data.dataset import Dataset
 from sparsefield.data.table import rebuild_table
 
 
 def row_folds(
-    sample: LocalDataset, share: float, folds: int, rng: np.random.Generator, groups: np.ndarray | None = None
+    dataset: Dataset, share: float, folds: int, rng: np.random.Generator, groups: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Return the numbers of the rows of a plain table to hold out in each fold, ascending.
+    """Return the numbers of the rows of a single table to hold out in each fold, ascending.
 
     One fold holds out a ``share`` of the rows; several are disjoint and cover all rows, in parts of nearly equal size.
     Rows without weight are never held out, nor rows with a state that no other row would have, since nothing could be
     learned about it. Rows of the same group, (rows,) numbers, are held out together or not at all.
     """
-    rows = np.flatnonzero(sample.row_weights > 0.0)
+    rows = np.flatnonzero(dataset.row_weights > 0.0)
     if groups is None:
         order = rng.permutation(rows)
         parts = [order[: int(share * len(order))]] if folds == 1 else np.array_split(order, folds)
-        return [part[~sample.has_unique_states(part)] for part in map(np.sort, parts)]
-    found = []
+        return [part[~dataset.tables[0].has_unique_states(part)] for part in map(np.sort, parts)]
+    held_out = []
     for part in _group_folds(rows, groups[rows], share, folds, rng):
-        unique = np.isin(groups[part], groups[part[sample.has_unique_states(part)]])
-        found.append(part[~unique])
-    return found
+        unique = np.isin(groups[part], groups[part[dataset.tables[0].has_unique_states(part)]])
+        held_out.append(part[~unique])
+    return held_out
 
 
 def _group_folds(
@@ -47,42 +47,35 @@ def _group_folds(
 
 
 def hold_out_cells(
-    sample: DenseDataset, share: float, folds: int, rng: np.random.Generator
-) -> Iterator[tuple[DenseDataset, list[np.ndarray]]]:
+    dataset: Dataset, share: float, folds: int, rng: np.random.Generator
+) -> Iterator[tuple[Dataset, list[np.ndarray]]]:
     """Yield, for each fold, the rows with the held-out cells missing, and a mask of these, (targets, rows) by table.
 
     One fold holds out a ``share`` of the cells; several are disjoint and cover all of them. Cells without weight are
     never held out, nor cells that are the last example of their state.
     """
-    draws = [rng.random(table.codes().shape) for table in sample.tables]
+    draws = [rng.random(table.codes().shape) for table in dataset.tables]
     for fold in range(folds):
         low, high = fold * share, np.inf if folds > 1 and fold == folds - 1 else (fold + 1) * share
         tables, held_out = [], []
-        for table, width, draw in zip(sample.tables, sample.layout.widths, draws, strict=True):
+        for table, width, draw in zip(dataset.tables, dataset.layout.widths, draws, strict=True):
             codes = table.codes()
             chosen = (codes >= 0) & (draw >= low) & (draw < high) & (table.weight() > 0.0)
             for states, cells in zip(codes, chosen, strict=True):
                 cells &= np.isin(states, states[~cells])
             held_out.append(chosen)
             tables.append(rebuild_table(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
-        yield _with_tables(sample, tables), held_out
+        yield dataset.with_tables(tables), held_out
 
 
-def weigh_rows(sample: DenseDataset, factors: np.ndarray) -> DenseDataset:
+def weigh_rows(dataset: Dataset, factors: np.ndarray) -> Dataset:
     """Return the same rows with their weights times ``factors``, (rows of all tables,).
 
     A row with a factor of 0 is not learned from but still influences its neighbors: this separates linked rows.
     """
-    parts = np.split(factors, sample.row_starts[1:-1])
+    parts = np.split(factors, dataset.row_starts[1:-1])
     tables = [
         rebuild_table(table, table.codes(), np.arange(table.n_rows), int(width), part)
-        for table, width, part in zip(sample.tables, sample.layout.widths, parts, strict=True)
+        for table, width, part in zip(dataset.tables, dataset.layout.widths, parts, strict=True)
     ]
-    return _with_tables(sample, tables)
-
-
-def _with_tables(sample: DenseDataset, tables: list) -> DenseDataset:
-    made = DenseDataset(sample.layout, tuple(tables), sample.neighbors)
-    if made.has_links:
-        update_neighbor_sums(made, [table.blocks for table in tables])
-    return made
+    return dataset.with_tables(tables)

@@ -1,11 +1,13 @@
-"""This module compiles tables to flat, read-only arrays in blocks of rows."""
+"""Tables as flat, read-only arrays: dense codes in blocks of rows, or rows of the cells that are not 0."""
 
 from __future__ import annotations
 
 import hashlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.column_types import family_of
+from sparsefield.data.covariate_matrix import CovariateMatrix, digest_arrays
 from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
@@ -55,56 +58,126 @@ class Block(NamedTuple):
         return digest_arrays(self.codes, self.covariates, self.weight)
 
 
-def digest_arrays(*arrays: np.ndarray) -> bytes:
-    """Return a digest of the data of arrays."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
-
-
 def combine_digests(digests: Iterable[bytes]) -> str:
     """Combine the digests of all blocks of a table, in their order."""
     return hashlib.blake2b(b"".join(digests), digest_size=16).hexdigest()
 
 
+class SparseBlock(NamedTuple):
+    """Consecutive rows without missing cells, most of which have their reference state, in the format of kernels."""
+
+    start: int
+    offsets: np.ndarray
+    """Row i has columns[offsets[i]:offsets[i + 1]], int64, (rows + 1,)."""
+    columns: np.ndarray
+    """Nonzero columns of the flat numbering, ascending within a row, int32."""
+    weight: np.ndarray
+    """(rows,)"""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weight)
+
+    def slice(self, start: int, stop: int) -> SparseBlock:
+        """Return some rows, given by their positions in the block."""
+        offsets = self.offsets[start : stop + 1]
+        cells = self.columns[offsets[0] : offsets[-1]]
+        return SparseBlock(self.start + start, offsets - offsets[0], cells, self.weight[start:stop])
+
+    def take(self, rows: np.ndarray) -> SparseBlock:
+        """Return some rows, in the order of their numbers."""
+        counts = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(self.offsets[rows] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return SparseBlock(0, offsets, self.columns[places], self.weight[rows])
+
+    def read_only(self) -> SparseBlock:
+        """Return the block with read-only arrays, as those from a network are: kernels are compiled for one type."""
+        views = [array.view() for array in (self.offsets, self.columns, self.weight)]
+        for view in views:
+            view.flags.writeable = False
+        return SparseBlock(self.start, *views)
+
+    def digest(self) -> bytes:
+        return digest_arrays(self.offsets, self.columns, self.weight)
+
+
 @dataclass(frozen=True)
 class Table:
-    """Encoded rows with their schema."""
+    """Encoded rows with their schema: dense codes in blocks, or cells that differ from their reference state."""
 
     schema: Schema
+    """Of all columns but sparse covariates."""
     blocks: tuple[Block, ...]
+    """Dense rows; empty if the table has ``cells``."""
     n_rows: int
     unknown_rows: dict[str, np.ndarray] = field(default_factory=dict)
     """Rows of each target column with values that do not occur in training; inference treats them as missing."""
+    cells: SparseBlock | None = None
+    """All rows of a table that is stored sparsely, which has no missing cells."""
+    sparse_covariates: CovariateMatrix | None = None
+    """(rows, covariates), beside dense codes of the targets."""
+
+    @classmethod
+    def of_cells(cls, schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Table:
+        """Return a sparse table of arrays as in `SparseBlock`."""
+        return cls(schema, (), len(weight), cells=SparseBlock(0, offsets, columns, weight))
+
+    @cached_property
+    def sparse_blocks(self) -> tuple[SparseBlock, ...]:
+        """Blocks of a sparse table with about equal numbers of cells; their bounds depend only on the data."""
+        if self.cells is None:
+            return ()
+        n_cells = len(self.cells.columns)
+        count = int(np.clip(n_cells // config.CELLS_OF_SPARSE_BLOCK, 1, config.MAX_SPARSE_BLOCKS))
+        ends = np.searchsorted(self.cells.offsets, np.arange(1, count) * (n_cells / count))
+        bounds = np.unique(np.concatenate([[0], ends, [self.n_rows]])).tolist()
+        return tuple(self.cells.slice(first, last) for first, last in pairwise(bounds))
 
     @property
     def total_weight(self) -> float:
-        return float(sum(block.weight.sum() for block in self.blocks))
+        return float(sum(block.weight.sum() for block in self.blocks or self.sparse_blocks))
 
     @property
     def has_missing(self) -> bool:
         return any(len(block.missing_rows) for block in self.blocks)
 
     def codes(self) -> np.ndarray:
-        """(targets, rows) int32."""
+        """(targets, rows) int32, of a dense table."""
         return np.concatenate([block.codes for block in self.blocks], axis=1)
 
     def weight(self) -> np.ndarray:
         """(rows,)"""
-        return np.concatenate([block.weight for block in self.blocks])
+        return self.cells.weight if self.cells else np.concatenate([block.weight for block in self.blocks])
 
     def covariates(self) -> np.ndarray:
-        """(observed columns, rows)"""
+        """(observed columns, rows), of a dense table."""
         return np.concatenate([block.covariates for block in self.blocks], axis=1)
 
+    def take(self, rows: np.ndarray) -> Table:
+        """Return some rows, in the order of their numbers; neighbor views are left out."""
+        if self.cells is not None:
+            return Table(self.schema, (), len(rows), cells=self.cells.take(rows))
+        table = rebuild_table(self, self.codes()[:, rows], rows, self.schema.n_columns)
+        matrix = self.sparse_covariates
+        return table if matrix is None else replace(table, sparse_covariates=matrix.take(rows))
+
     def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
-        """Return which of some rows have a state that no row outside ``rows`` has, (rows,)."""
+        """Return which of some rows have a state that no row outside ``rows`` has, (rows,).
+
+        Only states with a column count in a sparse table.
+        """
+        if self.cells is not None:
+            columns, owner = self.cells.columns, np.repeat(np.arange(self.n_rows), np.diff(self.cells.offsets))
+            chosen = np.zeros(self.n_rows, dtype=bool)
+            chosen[rows] = True
+            known = np.bincount(columns[~chosen[owner]], minlength=self.schema.n_columns) > 0
+            return np.bincount(owner[~known[columns]], minlength=self.n_rows)[rows] > 0
         others = np.setdiff1d(np.arange(self.n_rows), rows)
-        found = np.zeros(len(rows), dtype=bool)
+        unique = np.zeros(len(rows), dtype=bool)
         for states in self.codes():
-            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
-        return found
+            unique |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
+        return unique
 
 
 def compile_table(

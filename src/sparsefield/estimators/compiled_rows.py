@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import Dataset, DenseDataset, LocalDataset, Source, Table, as_source
+from sparsefield.data import Dataset, Source, Table, as_source
 from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError, EstimateWarning
@@ -37,7 +37,7 @@ from sparsefield.objectives.log_likelihood import log_likelihood_of_links, log_l
 EstimatorT = TypeVar("EstimatorT", bound=FieldEstimator)
 
 
-def compile_rows(estimator: FieldEstimator, X: Any, y: Any = None, *, sample_weight: Any = None) -> LocalDataset:
+def compile_rows(estimator: FieldEstimator, X: Any, y: Any = None, *, sample_weight: Any = None) -> Dataset:
     """Return tables compiled with the schemas of a fitted estimator, as its `fit` compiles them: sparse ones sparsely.
 
     Parameters
@@ -52,7 +52,7 @@ def compile_rows(estimator: FieldEstimator, X: Any, y: Any = None, *, sample_wei
     return estimator._compile_fitted(X, y, sample_weight)
 
 
-def compile_densely(estimator: FieldEstimator, X: Any) -> DenseDataset:
+def compile_densely(estimator: FieldEstimator, X: Any) -> Dataset:
     """Return tables compiled with the schemas of a fitted estimator, whose missing cells are to be inferred.
 
     The table of a `CRFClassifier` has its labels as columns.
@@ -103,7 +103,7 @@ def threads_for(estimator: FieldEstimator, dataset: Dataset) -> Engine:
     return Threads(1 if small and estimator.n_jobs != 0 else estimator.n_jobs)
 
 
-def infer_cells(estimator: FieldEstimator, dataset: DenseDataset) -> CellProbabilities:
+def infer_cells(estimator: FieldEstimator, dataset: Dataset) -> CellProbabilities:
     """Return the distribution of each cell: a missing one given the observed ones, an observed one given all others."""
     method = estimator.resolve("inference")
     with threads_for(estimator, dataset) as engine:
@@ -112,7 +112,7 @@ def infer_cells(estimator: FieldEstimator, dataset: DenseDataset) -> CellProbabi
     return cells
 
 
-def infer_missing(estimator: FieldEstimator, dataset: DenseDataset, field: Field | None = None) -> Marginals:
+def infer_missing(estimator: FieldEstimator, dataset: Dataset, field: Field | None = None) -> Marginals:
     """Return the marginals of missing cells alone, which takes far less time than `infer_cells`.
 
     ``field`` is that of the dataset where it is not the estimator's own.
@@ -124,7 +124,7 @@ def infer_missing(estimator: FieldEstimator, dataset: DenseDataset, field: Field
     return marginals
 
 
-def warn_not_inferred(unconverged: int, dataset: DenseDataset, method: InferenceMethod) -> None:
+def warn_not_inferred(unconverged: int, dataset: Dataset, method: InferenceMethod) -> None:
     """Warn of rows in which inference did not converge."""
     if unconverged:
         warnings.warn(
@@ -135,14 +135,14 @@ def warn_not_inferred(unconverged: int, dataset: DenseDataset, method: Inference
         )
 
 
-def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> float:
+def pseudo_log_likelihood(estimator: FieldEstimator, dataset: Dataset) -> float:
     """Return the sum over rows and observed values of ln p(value | all other observed values).
 
     For a number with more values than levels, p is a density per standard deviation.
     """
     field = estimator.field_
     with threads_for(estimator, dataset) as engine:
-        if isinstance(dataset, DenseDataset):
+        if dataset.is_dense:
             observed = predict_observed(field, dataset, engine, thorough=True)
         else:
             evaluator = PseudoLikelihood().make_problem(dataset, engine)
@@ -152,7 +152,7 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: LocalDataset) -> f
 
 
 def joint_log_likelihood(
-    estimator: FieldEstimator, field: Field, dataset: DenseDataset, ais: AIS | None, *, linked: bool = False
+    estimator: FieldEstimator, field: Field, dataset: Dataset, ais: AIS | None, *, linked: bool = False
 ) -> Any:
     """Return the log-likelihood of the observed targets: (rows,) of one table, or one number of ``linked`` tables.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,11 +13,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import (
-    CovariateDataset,
     CovariateMatrix,
-    DenseDataset,
+    Dataset,
     JoinedColumns,
-    LocalDataset,
     Schema,
     Source,
     Table,
@@ -65,14 +63,11 @@ class _LabelRows(NamedTuple):
     kind: str
     """Kind of the table that the user passed."""
     field: Field
-    dataset: DenseDataset
+    dataset: Dataset
 
     @property
     def table(self) -> Table:
         return self.dataset.tables[0]
-
-
-DatasetT = TypeVar("DatasetT", DenseDataset, CovariateDataset)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -151,22 +146,23 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         groups = read_groups(self, groups, source.n_rows)
         yield TrainingData(self._with_label_penalty(dataset), source.kind, groups=groups)
 
-    def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> DenseDataset:
+    def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> Dataset:
         joined, kinds = JoinedColumns((labels, source)), self._label_kinds(labels, self._kinds(source))
         symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
-        return DenseDataset.single(compile_table(joined, schema, sample_weight=weight))
+        return Dataset.single(compile_table(joined, schema, sample_weight=weight))
 
-    def _compile_sparse(self, source: Source, labels: Source, weight: np.ndarray | None) -> CovariateDataset:
+    def _compile_sparse(self, source: Source, labels: Source, weight: np.ndarray | None) -> Dataset:
         raise_problems(sparse_input_problems(self, labels))
         kinds = self._label_kinds(labels, self.kinds)
         refuse_missing_labels(labels)
         symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         table = compile_table(labels, schema, sample_weight=weight)
-        return CovariateDataset.of(schema.with_covariates(source.names), table, CovariateMatrix.of(source.native))
+        table = replace(table, sparse_covariates=CovariateMatrix.of(source.native))
+        return Dataset.single(table, schema.with_covariates(source.names))
 
-    def _with_label_penalty(self, dataset: DatasetT) -> DatasetT:
+    def _with_label_penalty(self, dataset: Dataset) -> Dataset:
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
@@ -304,7 +300,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             conditioned = condition_on_covariates(self.field_, CovariateMatrix.of(source.native), table)
             return _LabelRows(given, given.kind, *conditioned)
         joined = source if labels is None else JoinedColumns((labels, source))
-        dataset = DenseDataset.single(compile_table(joined, schema, absent_targets=True))
+        dataset = Dataset.single(compile_table(joined, schema, absent_targets=True))
         return _LabelRows(joined, source.kind, self.field_, dataset)
 
     def _infer_rows(self, rows: _LabelRows) -> Posterior:
@@ -315,16 +311,17 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         posterior = self._infer_rows(rows)
         return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
-    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         source, schema = read_by_name(self, X), self.field_.schema
         labels = self._read_known_labels(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         if schema.has_sparse_covariates:
             refuse_missing_labels(labels)
             table = compile_table(labels, schema.labels, sample_weight=weight)
-            return self._with_label_penalty(CovariateDataset.of(schema, table, CovariateMatrix.of(source.native)))
+            table = replace(table, sparse_covariates=CovariateMatrix.of(source.native))
+            return self._with_label_penalty(Dataset.single(table, schema))
         table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
-        return self._with_label_penalty(DenseDataset.single(table))
+        return self._with_label_penalty(Dataset.single(table))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
         if y is None:

@@ -20,9 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparsefield.compute import Engine
 from sparsefield.data import (
     Dataset,
-    DenseDataset,
     Layout,
-    LocalDataset,
     Schema,
     Source,
     as_source,
@@ -239,12 +237,12 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         """Compile what `fit` takes; temporary files and engines stay open inside the context."""
 
     @abstractmethod
-    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         """Compile tables with the schemas of the fitted field, sparsely where a fit does."""
 
-    def _compile_densely(self, X: Any) -> DenseDataset:
+    def _compile_densely(self, X: Any) -> Dataset:
         """Compile a table with the schema of the fitted field, whatever its columns are for."""
-        return DenseDataset.single(compile_table(self._with_learned_names(as_source(X)), self.field_.schema))
+        return Dataset.single(compile_table(self._with_learned_names(as_source(X)), self.field_.schema))
 
     def _own_problems(self) -> list[str]:
         """Return a sentence for each invalid parameter that other estimators do not have."""

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from sparsefield import config
-from sparsefield.data import DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
+from sparsefield.data import Dataset, Layout, Schema, Source, Table, Variable, compile_table
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators.field_estimator import TrainingData
 from sparsefield.inference import state_probabilities
@@ -66,8 +66,8 @@ def latent_training_data(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownStateWarning)  # the first table has given it already
         extended = compile_table(source, schema, sample_weight=weight)
-    without = DenseDataset.single(table)
-    return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
+    without = Dataset.single(table)
+    return TrainingData(Dataset.single(extended), source.kind, start=start, without_latent=without)
 
 
 def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, Layout
+from sparsefield.data import Dataset, Layout
 from sparsefield.errors import DataError, WideComponentWarning
 from sparsefield.induction import InductionRule
 from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
@@ -42,9 +42,9 @@ def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, An
 
 def objective_of_structure(objective: Objective, dataset: Dataset, rule: InductionRule) -> Objective:
     """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
-    if objective.name == "bethe" and not isinstance(dataset, DenseDataset):
+    if objective.name == "bethe" and not dataset.is_dense:
         raise DataError("The Bethe likelihood is for dense tables in memory: use objective='pl'.")
-    if objective.name != "ml" or (isinstance(dataset, DenseDataset) and is_tractable(dataset, rule)):
+    if objective.name != "ml" or (dataset.is_dense and is_tractable(dataset, rule)):
         return objective
     return PseudoLikelihood()
 
@@ -72,7 +72,7 @@ def estimate_by_likelihood(
     dataset: Dataset, result: FitResult, how: Reestimation, engine: Engine, callbacks: FitCallbacks
 ) -> LikelihoodResult:
     """Estimate the weights of a field that another objective selected by the exact likelihood."""
-    if not isinstance(dataset, DenseDataset):
+    if not dataset.is_dense:
         raise DataError("The exact likelihood is for dense tables in memory: use objective='pl' and refit=False.")
     stage = fit_by_likelihood(dataset, result.field, how.options, engine, callbacks)
     layout, fit = dataset.layout, stage.fit

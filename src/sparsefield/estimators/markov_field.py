@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 import sparsefield
 from sparsefield.compute.dask_rows import learn_from_partitions, open_partitions
 from sparsefield.data import (
-    DenseDataset,
+    Dataset,
     Label,
-    LocalDataset,
     Schema,
     Source,
     Table,
@@ -360,13 +359,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
-        (missing,) = infer_missing(self, DenseDataset.single(table)).values
+        (missing,) = infer_missing(self, Dataset.single(table)).values
         return fill_cells(X, source, filled_cells(table, missing, fill))
 
     def infer(self, X: Any) -> Posterior:
         """Return the distribution of every target cell given the observed cells of its row."""
         source, table = self._compile(X)
-        (marginals,) = infer_missing(self, DenseDataset.single(table)).values
+        (marginals,) = infer_missing(self, Dataset.single(table)).values
         return Posterior(source, table, marginals, source.kind)
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
@@ -377,7 +376,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         array follow ``states_[column]``.
         """
         _, table = self._compile(X)
-        (conditionals,) = infer_cells(self, DenseDataset.single(table)).conditionals
+        (conditionals,) = infer_cells(self, Dataset.single(table)).conditionals
         return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -391,7 +390,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
         sparse = None if dense else compile_sparse(source, self.field_.schema, weight)
         table = sparse or compile_table(source, self.field_.schema, sample_weight=weight)
-        total = pseudo_log_likelihood(self, DenseDataset.single(table))
+        total = pseudo_log_likelihood(self, Dataset.single(table))
         return total / (table.n_rows if weight is None else weight.sum())
 
     def log_likelihood(self, X: Any, *, ais: AIS | None = None) -> np.ndarray:
@@ -436,7 +435,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
-        dataset = DenseDataset.single(table)
+        dataset = Dataset.single(table)
         with threads_for(self, dataset) as engine:
             codes = find_completion(self.field_, dataset, engine, max_cells).codes[0]
         return fill_cells(X, source, drawn_cells(table, codes))
@@ -547,19 +546,19 @@ class MarkovField(TransformerMixin, FieldEstimator):
         source = self._read(X)
         return source, compile_table(source, self.field_.schema)
 
-    def _compile_densely(self, X: Any) -> DenseDataset:
-        return DenseDataset.single(self._compile(X)[1])
+    def _compile_densely(self, X: Any) -> Dataset:
+        return Dataset.single(self._compile(X)[1])
 
-    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         source = read_by_name(self, X)
         return self._compile_rows(source, self.field_.schema, check_weights(sample_weight, source.n_rows))
 
-    def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:
+    def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> Dataset:
         """Compile rows to learn from, sparsely where that is possible and faster."""
         # Only states other than a reference state are stored in a sparse table.
         sparse = self._accepts_sparse() and schema.with_reference() is schema
         table = compile_sparse(source, schema, weight) if sparse else None
-        return DenseDataset.single(table or compile_table(source, schema, sample_weight=weight))
+        return Dataset.single(table or compile_table(source, schema, sample_weight=weight))
 
 
 def _name_columns(source: Source, columns: Any) -> Source:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.compute import Engine
-from sparsefield.data import DenseDataset, Schema, Source, Variable, as_source, compile_table, make_frame
+from sparsefield.data import Dataset, Schema, Source, Variable, as_source, compile_table, make_frame
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.frame_building import Frame, make_column
@@ -56,7 +56,7 @@ class Probability:
         return self.value
 
 
-def find_completion(field: Field, dataset: DenseDataset, engine: Engine, max_cells: int) -> MAPResult:
+def find_completion(field: Field, dataset: Dataset, engine: Engine, max_cells: int) -> MAPResult:
     """Return the most probable completion of all rows, with a warning if some were found by a search."""
     result = complete(field, dataset, engine, max_cells=max_cells)
     unsure = sum(int((~exact).sum()) for exact in result.exact)
@@ -96,7 +96,7 @@ def draw_rows(
     chains = n if chains is None else min(chains, n)
     names = tuple(variable.name for variable in schema.targets)
     empty = Source(names, 1, "array", np.full((1, len(names)), np.nan))
-    dataset = DenseDataset.single(compile_table(source or empty, schema, repeat=chains))
+    dataset = Dataset.single(compile_table(source or empty, schema, repeat=chains))
     length = -(-n // chains)
     with threads_for(estimator, dataset) as engine:
         (codes,) = draw_often(
@@ -246,7 +246,7 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
 
 def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph:
     table = compile_table(_make_row(field.schema, given or {}), field.schema)
-    dataset, (block,) = DenseDataset.single(table), table.blocks
+    dataset, (block,) = Dataset.single(table), table.blocks
     if independent_groups(dataset, [[block]]):
         compiled = compile_problem(dataset, field.graphs, [(0, block)])
         graph, targets = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.data import (
-    DenseDataset,
+    Dataset,
     JoinedColumns,
     Label,
     Layout,
@@ -244,7 +244,7 @@ class RelationalField(FieldEstimator):
         seeds = np.random.SeedSequence(seed).spawn(len(dataset.tables))
         return self._fill(given, map(drawn_cells, dataset.tables, codes, seeds))
 
-    def _compile_densely(self, X: Relational) -> DenseDataset:
+    def _compile_densely(self, X: Relational) -> Dataset:
         check_is_fitted(self)
         data, layout = _checked(X), self.field_.layout
         missing = [name for name in layout.tables if name not in data.tables]
@@ -258,7 +258,7 @@ class RelationalField(FieldEstimator):
         columns = {name: data.select_variables(name) for name in layout.tables}
         return _compile(columns, layout, _pairs(data, layout.templates))
 
-    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         if sample_weight is not None:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile_densely(X)
@@ -339,7 +339,7 @@ def _neighbor_counts_differ(
     return left, right
 
 
-def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Pairs]) -> DenseDataset:
+def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Pairs]) -> Dataset:
     """Compile all tables, given by their columns, and the pairs of rows that templates connect."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
@@ -347,4 +347,4 @@ def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequen
             tables.append(compile_table(columns[name], schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
-    return DenseDataset.linked(layout, tables, pairs)
+    return Dataset.linked(layout, tables, pairs)

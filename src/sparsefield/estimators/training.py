@@ -317,7 +317,7 @@ def _selection_options(estimator: FieldEstimator, dataset: Dataset) -> Selection
     selection, solver = estimator.resolve("selection"), estimator.resolve("solver")
     between = config.CELLS_FOR_FOLD_THREADS <= dataset.n_cells < config.CELLS_FOR_BLOCK_THREADS
     several_folds = isinstance(selection, HeldOut) and selection.folds != 1
-    share_folds = several_folds and between and dataset.is_plain and solver.engine is None
+    share_folds = several_folds and between and dataset.is_single and solver.engine is None
     return SelectionOptions(
         criterion=selection,
         kkt_tol=solver.kkt_tol,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Schema
+from sparsefield.data import Block, Dataset, Schema
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.latent_inference import impute_for_each_latent_state
 from sparsefield.inference.mean_field import MeanField
@@ -44,7 +44,7 @@ class CellProbabilities:
     """Names of the methods that computed the marginals, as in `FillResult`; empty where no cell is missing."""
 
 
-def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Marginals:
+def infer_marginals(field: Field, sample: Dataset, inference: InferenceMethod, engine: Engine) -> Marginals:
     """Infer the missing cells; latent variables, too."""
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     weights = FieldWeights.of(field)
@@ -71,7 +71,7 @@ class Conditionals:
     """Number of cells whose inference did not converge."""
 
 
-def predict_observed(field: Field, sample: DenseDataset, engine: Engine, *, thorough: bool = False) -> Conditionals:
+def predict_observed(field: Field, sample: Dataset, engine: Engine, *, thorough: bool = False) -> Conditionals:
     """Predict every observed cell from all other observed ones.
 
     A cell that depends strongly on many missing ones is inferred by itself where that is cheap or if ``thorough``, and
@@ -91,7 +91,7 @@ def predict_observed(field: Field, sample: DenseDataset, engine: Engine, *, thor
     return Conditionals(values, float(sum(one.log_likelihood for one in found)), sum(one.unconverged for one in found))
 
 
-def score_rows(field: Field, sample: DenseDataset, engine: Engine) -> np.ndarray:
+def score_rows(field: Field, sample: Dataset, engine: Engine) -> np.ndarray:
     """Return the log-likelihood of the observed cells of each row of a plain table, (rows,).
 
     Missing cells are averaged out by few draws, which is precise enough to compare fields.
@@ -109,7 +109,7 @@ def _score_block(weights: FieldWeights, table: int, block: Block) -> np.ndarray:
     return np.where(known, logs, 0.0)[:n_visible].sum(axis=0)
 
 
-def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> CellProbabilities:
+def infer(field: Field, sample: Dataset, inference: InferenceMethod, engine: Engine) -> CellProbabilities:
     """Infer the missing cells, and predict every observed cell from all other observed ones."""
     marginals = infer_marginals(field, sample, inference, engine)
     observed = predict_observed(field, sample, engine)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Layout, update_neighbor_sums
+from sparsefield.data import Block, Dataset, Layout, update_neighbor_sums
 from sparsefield.data.table import missing_cells
 from sparsefield.inference.factor_graph import cell_positions
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
@@ -164,7 +164,7 @@ def drawn_block(block: Block, drawn: Drawn) -> Block:
 
 
 def draw_linked(
-    sample: DenseDataset,
+    sample: Dataset,
     field: FieldWeights,
     draws: Draws,
     counter: tuple[int, int],

@@ -9,7 +9,7 @@ from threading import Event, Lock
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import DenseDataset
+from sparsefield.data import Dataset
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
@@ -33,7 +33,7 @@ CELLS_PER_CALL = 5_000_000
 
 def draw(
     field: Field,
-    sample: DenseDataset,
+    sample: Dataset,
     *,
     sweeps: int,
     seed: int | None,
@@ -47,7 +47,7 @@ def draw(
 
 def draw_often(
     field: Field,
-    sample: DenseDataset,
+    sample: Dataset,
     *,
     count: int,
     sweeps: int,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, Coding, DenseDataset
+from sparsefield.data import Block, Coding, Dataset
 from sparsefield.inference.method import Filled, InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.field import LatentSplit
@@ -61,7 +61,7 @@ def sum_out_latent(
 
 
 def impute_for_each_latent_state(
-    sample: DenseDataset,
+    sample: Dataset,
     blocks: Sequence[Block],
     parts: LatentSplit,
     inference: InferenceMethod,

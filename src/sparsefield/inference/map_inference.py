@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset
+from sparsefield.data import Block, Dataset
 from sparsefield.inference.belief_propagation import BeliefPropagation, propagate_messages
 from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, log_partition, most_probable
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, entity_of_cell
@@ -32,7 +32,7 @@ class MAPResult:
     ``exact`` is false."""
 
 
-def complete(field: Field, sample: DenseDataset, engine: Engine, *, max_cells: int = MAX_CELLS) -> MAPResult:
+def complete(field: Field, sample: Dataset, engine: Engine, *, max_cells: int = MAX_CELLS) -> MAPResult:
     """Find the most probable joint states of all missing cells.
 
     Connected components that need no table of more than ``max_cells`` entries are solved exactly by max-product

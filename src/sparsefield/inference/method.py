@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset
+from sparsefield.data import Block, Dataset
 from sparsefield.inference.missing_problem import (
     MissingProblem,
     compile_problem,
@@ -59,7 +59,7 @@ class Filled(NamedTuple):
 
 
 def fill_blocks(
-    sample: DenseDataset,
+    sample: Dataset,
     blocks: Sequence[Sequence[Block]],
     inference: InferenceMethod,
     graphs: Sequence[Adjacency],
@@ -89,7 +89,7 @@ def fill_blocks(
 
 
 def fill_group(
-    sample: DenseDataset,
+    sample: Dataset,
     members: Sequence[tuple[int, Block]],
     inference: InferenceMethod,
     graphs: Sequence[Adjacency],

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data import Block, Coding, DenseDataset, Layout
+from sparsefield.data import Block, Coding, Dataset, Layout
 from sparsefield.model import Adjacency
 
 
@@ -170,7 +170,7 @@ def offsets_of(counts: np.ndarray) -> np.ndarray:
 
 
 def compile_problem(
-    sample: DenseDataset, graphs: Sequence[Adjacency], members: Sequence[tuple[int, Block]]
+    sample: Dataset, graphs: Sequence[Adjacency], members: Sequence[tuple[int, Block]]
 ) -> CompiledProblem:
     """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
     layout, linked = sample.layout, sample.has_links
@@ -230,7 +230,7 @@ def _missing_columns(
     return tuple(MissingColumns(*part) for part in zip(*(np.split(part, ends) for part in parts), strict=True))
 
 
-def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
+def independent_groups(sample: Dataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
     """Return the groups of blocks that must be inferred together: all blocks when rows are linked, else each alone."""
     members = [(t, block) for t, part in enumerate(blocks) for block in part]
     if sample.has_links:
@@ -249,7 +249,7 @@ def _missing_cells(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np
     return member, variable, row
 
 
-def _components(sample: DenseDataset, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
+def _components(sample: Dataset, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
     """Return the number of connected components of some entities, and the component of each."""
     if not sample.has_links:
         return len(row), np.arange(len(row))
@@ -291,7 +291,7 @@ def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
 
 
 def _neighbors(
-    sample: DenseDataset, members: Sequence[tuple[int, Block]], row_starts: Sequence[np.ndarray]
+    sample: Dataset, members: Sequence[tuple[int, Block]], row_starts: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Concatenate the neighbors of all views, as positions of their first beliefs."""
     nothing = np.empty(0, dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data import Block, DenseDataset, Layout, Schema, update_neighbor_sums
+from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, missing_cells
 from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages
@@ -41,7 +41,7 @@ NOT_ZERO = 1e-300
 class RowGroup(NamedTuple):
     """Rows with missing cells that are compiled together; the beliefs of missing cells are 0."""
 
-    sample: DenseDataset
+    sample: Dataset
     members: list[tuple[int, Block]]
     """Blocks with their tables."""
 
@@ -50,9 +50,9 @@ class RowGroup(NamedTuple):
         return sum(len(block.missing_rows) for _, block in self.members)
 
 
-def free_rows(sample: DenseDataset) -> list[RowGroup]:
+def free_rows(sample: Dataset) -> list[RowGroup]:
     """Return the rows with all targets missing; those of a plain table with equal covariates are merged."""
-    if sample.is_plain:
+    if sample.is_single:
         (table,) = sample.tables
         nothing = np.full((len(table.schema.targets), table.n_rows), -1)
         piece = merge_rows(Piece(nothing, table.covariates(), table.weight()))
@@ -61,9 +61,9 @@ def free_rows(sample: DenseDataset) -> list[RowGroup]:
     return [_linked_group(sample, blocks)]
 
 
-def incomplete_rows(sample: DenseDataset) -> list[RowGroup]:
+def incomplete_rows(sample: Dataset) -> list[RowGroup]:
     """Return the rows with missing cells, given their other cells; equal rows of a plain table are merged."""
-    if sample.is_plain:
+    if sample.is_single:
         (table,) = sample.tables
         codes, weight, covariates = table.codes(), table.weight(), table.covariates()
         rows = np.flatnonzero((codes < 0).any(axis=0))
@@ -85,10 +85,10 @@ def cut_rows(layout: Layout, piece: Piece) -> list[RowGroup]:
     if not piece.n_rows:
         return []
     blocks = cut_into_blocks(schema, piece.codes.astype(np.int32), *piece[1:], schema.n_columns, size=CHUNK_ROWS)
-    return [RowGroup(DenseDataset(layout, ()), [(0, without_missing(block, schema))]) for block in blocks]
+    return [RowGroup(Dataset(layout, ()), [(0, without_missing(block, schema))]) for block in blocks]
 
 
-def _linked_group(sample: DenseDataset, members: Sequence[tuple[int, Block]]) -> RowGroup:
+def _linked_group(sample: Dataset, members: Sequence[tuple[int, Block]]) -> RowGroup:
     """Return linked rows; neighbor sums are those over observed cells."""
     blocks = [(t, without_missing(block, sample.layout.schemas[t])) for t, block in members]
     by_table = [[block for t, block in blocks if t == table] for table in range(len(sample.tables))]

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Schema
+from sparsefield.data import Block, Dataset, Schema
 from sparsefield.data.deduplication import hash_rows
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference.automatic import MAX_ENUMERATED_IF_UNSURE, AutomaticInference
@@ -93,7 +93,7 @@ def predict_block(
     field: FieldWeights,
     table: int,
     block: Block,
-    sample: DenseDataset | None = None,
+    sample: Dataset | None = None,
     *,
     thorough: bool = False,
     draws: int = DRAWS,
@@ -124,7 +124,7 @@ def predict_block(
     return ObservedCells(found, log_likelihood, unconverged)
 
 
-def predict_linked(field: FieldWeights, sample: DenseDataset, engine: Engine) -> tuple[list[list[np.ndarray]], float]:
+def predict_linked(field: FieldWeights, sample: Dataset, engine: Engine) -> tuple[list[list[np.ndarray]], float]:
     """Predict the observed cells of linked tables, from draws of all missing cells.
 
     Returns the probabilities (states, rows) table by table and block by block, and the log-likelihood.
@@ -202,7 +202,7 @@ def _normalize(ratios: np.ndarray, codes: np.ndarray, schema: Schema) -> _Cells:
 
 
 def _predict_rows(
-    field: FieldWeights, table: int, block: Block, sample: DenseDataset | None, thorough: bool, n_draws: int
+    field: FieldWeights, table: int, block: Block, sample: Dataset | None, thorough: bool, n_draws: int
 ) -> ObservedCells:
     """Predict the observed cells of incomplete rows."""
     schema, rows = field.layout.schemas[table], np.arange(block.n_rows)
@@ -327,7 +327,7 @@ def _infer_hidden(
     field: FieldWeights,
     table: int,
     block: Block,
-    sample: DenseDataset,
+    sample: Dataset,
     hidden: np.ndarray,
     labels: np.ndarray,
     influence: sp.csr_array,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import CovariateMatrix, CovariateWeights, DenseDataset, Layout, Schema, Table, Variable
+from sparsefield.data import CovariateMatrix, CovariateWeights, Dataset, Layout, Schema, Table, Variable
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.model.field import Field
 
 
-def condition_on_covariates(field: Field, covariates: CovariateMatrix, labels: Table) -> tuple[Field, DenseDataset]:
+def condition_on_covariates(field: Field, covariates: CovariateMatrix, labels: Table) -> tuple[Field, Dataset]:
     """Return a field of labels alone, and the dataset on which it is the given field.
 
     Parameters
@@ -34,7 +34,7 @@ def condition_on_covariates(field: Field, covariates: CovariateMatrix, labels: T
     conditioned = Field(Layout.single(reduced), field.biases, pairs[order], weights[order])
     blocks = cut_into_blocks(reduced, labels.codes(), logits, labels.weight(), reduced.n_columns)
     table = Table(reduced, tuple(blocks), labels.n_rows, labels.unknown_rows)
-    return conditioned, DenseDataset.single(table)
+    return conditioned, Dataset.single(table)
 
 
 def covariate_weights(field: Field) -> CovariateWeights:

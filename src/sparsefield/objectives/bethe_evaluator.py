@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, Layout
+from sparsefield.data import Dataset, Layout
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import BetheMissingSums, MissingSums, RowGroup
@@ -44,10 +44,10 @@ class BetheLikelihood(Objective):
 class BetheEvaluator(LikelihoodEvaluator):
     """An evaluator of the Bethe likelihood of dense rows in this process."""
 
-    def __init__(self, sample: DenseDataset, engine: Engine, options: BeliefPropagation | None = None) -> None:
+    def __init__(self, sample: Dataset, engine: Engine, options: BeliefPropagation | None = None) -> None:
         super().__init__(sample, engine)
         self._options = options or BeliefPropagation()
-        self._scores_by_rows = sample.is_plain and not sample.has_missing and _has_one_candidate_per_edge(self.layout)
+        self._scores_by_rows = sample.is_single and not sample.has_missing and _has_one_candidate_per_edge(self.layout)
 
     @property
     def unconverged(self) -> int:

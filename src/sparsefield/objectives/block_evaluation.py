@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from sparsefield.compute import PiecewiseUpdate
-from sparsefield.data import Block, DenseDataset, Layout
+from sparsefield.data import Block, Dataset, Layout
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
@@ -154,7 +154,7 @@ def impute_missing(
         return part, 0.0
     before, block = block, block._replace(beliefs=block.beliefs.copy())
     if part.compiled is None:
-        compiled = compile_problem(DenseDataset(layout, ()), graphs, [(part.table, block)])
+        compiled = compile_problem(Dataset(layout, ()), graphs, [(part.table, block)])
     else:
         compiled = part.compiled.renewed(layout, graphs, [block])
     inference.fill(compiled.problem, theta)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, CovariateDataset, CovariateMatrix, CovariateWeights, Layout
+from sparsefield.data import Arcs, CovariateMatrix, CovariateWeights, Dataset, Layout
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.chain_scores import padded_width
 from sparsefield.model import Adjacency, compile_adjacency
@@ -81,7 +81,7 @@ class CovariateEvaluator:
     keeps_errors, has_exact_scores = True, False
     has_single_precision = single_precision = False
 
-    def __init__(self, sample: CovariateDataset, engine: Engine) -> None:
+    def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout, self.label_layout = sample.layout, sample.label_layout
         self.total_weights = sample.total_weights
         self.source = TrainingRows(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))

@@ -84,7 +84,7 @@ class CellObjective(Objective):
         """
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
-        if dataset.kind != "dense":
+        if dataset.is_sparse:
             raise ValueError(f"a sparse table is for the objective 'pl', not {self.name!r}")
         return DenseEvaluator(dataset, self, engine, missing)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout
+from sparsefield.data import Arcs, Block, Dataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.inference import elimination
 from sparsefield.inference.completions import rows_of_block
@@ -47,12 +47,11 @@ class ExactLikelihood(Objective):
         return LikelihoodEvaluator(dense_tables(dataset), engine)
 
 
-def dense_tables(dataset: Dataset) -> DenseDataset:
+def dense_tables(dataset: Dataset) -> Dataset:
     """Return dense tables in this process, and refuse others."""
-    local = dataset.local()
-    if local.kind != "dense":
-        raise ValueError("the likelihood is for dense tables")
-    return local
+    if not dataset.is_dense:
+        raise ValueError("the likelihood is for dense tables in this process")
+    return dataset
 
 
 class CompiledLikelihood:
@@ -83,7 +82,7 @@ class LikelihoodEvaluator:
     keeps_errors = has_exact_scores = True
     has_single_precision = single_precision = False
 
-    def __init__(self, sample: DenseDataset, engine: Engine) -> None:
+    def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout, self.total_weights = sample.layout, sample.total_weights
         self.source = TrainingRows(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
         self._engine = engine
@@ -218,9 +217,9 @@ def largest_training_table(free: Sequence[RowGroup]) -> int:
     return int(max(min(MAX_CELLS, MAX_TRAINING_CELLS // max(rows, 1)), 2))
 
 
-def observed_parts(sample: DenseDataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
+def observed_parts(sample: Dataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
     """Return blocks whose errors are the values of observed targets, times weights, and 0 for missing cells."""
-    if sample.is_plain or not incomplete:
+    if sample.is_single or not incomplete:
         blocks = [(t, without_missing(block, sample.layout.schemas[t])) for t, block in sample.blocks()]
     else:
         blocks = incomplete[0].members

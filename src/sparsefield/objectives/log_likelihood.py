@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset
+from sparsefield.data import Block, Dataset
 from sparsefield.data.deduplication import Piece
 from sparsefield.inference.log_partition import AIS, LogEstimate, Value, largest_table, sum_components
 from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
@@ -36,14 +36,14 @@ def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, optio
     return LogEstimate(found.value, np.sqrt(found.variance), found.method)
 
 
-def log_likelihood_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
+def log_likelihood_of_rows(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return the log-likelihood of the observed targets of each row of a plain table, given its covariates."""
     (table,) = sample.tables
     free = log_partition_of_rows(field, table.covariates(), engine, options)
     return difference_of(log_potential_of_rows(field, sample, engine, options), free)
 
 
-def log_potential_of_rows(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
+def log_potential_of_rows(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return the log-likelihood of the observed targets of each row of a plain table plus ln Z of the row.
 
     In the difference between rows with more and with fewer observed cells, ln Z cancels: only missing cells are summed.
@@ -54,13 +54,13 @@ def log_potential_of_rows(field: Field, sample: DenseDataset, engine: Engine, op
     return LogEstimate(own + given.value, np.sqrt(given.variance), given.method)
 
 
-def log_likelihood_of_links(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[float]:
+def log_likelihood_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
     """Return the log-likelihood of all observed targets of linked tables, given their covariates."""
     free = _sum_links(field, sample, free_rows(sample), engine, options)
     return difference_of(log_potential_of_links(field, sample, engine, options), free)
 
 
-def log_potential_of_links(field: Field, sample: DenseDataset, engine: Engine, options: AIS) -> LogEstimate[float]:
+def log_potential_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
     """Return the log-likelihood of all observed targets of linked tables plus ln Z; see `log_potential_of_rows`."""
     incomplete, layout = incomplete_rows(sample), field.layout
     given = _sum_links(field, sample, incomplete, engine, options)
@@ -77,7 +77,7 @@ def difference_of(first: LogEstimate[Value], second: LogEstimate[Value]) -> LogE
 
 
 def _sum_links(
-    field: Field, sample: DenseDataset, groups: Sequence[RowGroup], engine: Engine, options: AIS
+    field: Field, sample: Dataset, groups: Sequence[RowGroup], engine: Engine, options: AIS
 ) -> LogEstimate[float]:
     """Return ln Z over the missing cells of linked rows."""
     limit = largest_table(int(sample.components.max(initial=0)) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, CovariateDataset, Dataset, SparseDataset
+from sparsefield.data import Block, Dataset
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency
@@ -34,10 +34,10 @@ class PseudoLikelihood(CellObjective):
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
         """Return the problem of a table that is dense, with or without latent variables, sparse, or of covariates."""
-        if isinstance(dataset, CovariateDataset):
+        if dataset.layout.schemas[0].has_sparse_covariates:
             return CovariateEvaluator(dataset, engine)
-        if isinstance(dataset, SparseDataset):
+        if any(table.cells is not None for table in dataset.tables):
             return SparseEvaluator(dataset, engine)
-        if dataset.is_local and dataset.layout.has_latent:
-            return LatentEvaluator(dataset.local(), self, engine, missing)
+        if dataset.is_dense and dataset.layout.has_latent:
+            return LatentEvaluator(dataset, self, engine, missing)
         return DenseEvaluator(dataset, self, engine, missing)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Layout, Schema, SparseBlock, SparseDataset
+from sparsefield.data import Arcs, Dataset, Layout, Schema, SparseBlock
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,
     BIAS,
@@ -100,9 +100,9 @@ class SparseEvaluator:
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
     has_single_precision = single_precision = has_exact_scores = False
 
-    def __init__(self, sample: SparseDataset, engine: Engine) -> None:
+    def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout
-        self._blocks, self._engine = sample.table.blocks, engine
+        self._blocks, self._engine = sample.tables[0].sparse_blocks, engine
         self._schema: Schema = sample.layout.schemas[0]
         self.source = TrainingRows(sample.layout, sample.hold_blocks(engine))
         self.total_weights = sample.total_weights

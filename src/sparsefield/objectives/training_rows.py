@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
-from sparsefield.data import Block, Dataset, DenseDataset, Layout, Schema, update_neighbor_sums
+from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
 from sparsefield.inference.completions import (
@@ -53,7 +53,7 @@ class ClampedRows(TrainingRows):
     def __init__(self, sample: Dataset, engine: Engine, inference: InferenceMethod) -> None:
         super().__init__(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
         self._inference, self._engine = inference, engine
-        self._linked = sample.if_linked()
+        self._linked = sample if sample.has_links else None
         """Linked rows are imputed together, in this process."""
         self._members = [] if self._linked is None else list(self._linked.blocks())
         """Their blocks, with the beliefs that the engine received last."""
@@ -69,7 +69,7 @@ class ClampedRows(TrainingRows):
         )
         return change
 
-    def _impute_linked(self, sample: DenseDataset, field: FieldWeights) -> float:
+    def _impute_linked(self, sample: Dataset, field: FieldWeights) -> float:
         members = _with_own_beliefs(self._members)
         if self._compiled is None:
             self._compiled = compile_problem(sample, field.graphs, members)
@@ -83,7 +83,7 @@ class ClampedRows(TrainingRows):
         self._send(sample, members)
         return change
 
-    def _send(self, sample: DenseDataset, members: list[tuple[int, Block]]) -> None:
+    def _send(self, sample: Dataset, members: list[tuple[int, Block]]) -> None:
         """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
         tables = range(len(self.layout.tables))
         by_table = [[block for t, block in members if t == table] for table in tables]
@@ -119,7 +119,8 @@ class CompletedRows(TrainingRows):
     has_missing = True
 
     def __init__(self, sample: Dataset, engine: Engine, options: EM) -> None:
-        self._engine, self._linked, self._seed = engine, sample.if_linked(), options.seed
+        self._engine, self._seed = engine, options.seed
+        self._linked = sample if sample.has_links else None
         self._shifts = options.bias_shifts(sample.layout)
         """Added to the biases of missing cells."""
         self._number = 0

@@ -11,11 +11,8 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import (
-    CovariateDataset,
     Dataset,
-    DenseDataset,
     Layout,
-    LocalDataset,
     deduplicate_rows,
     hold_out_cells,
     row_folds,
@@ -94,9 +91,9 @@ def make_folds(
     """Return the folds of a dataset; EBIC has one, which has all rows."""
     criterion = options.criterion
     if isinstance(criterion, HeldOut):
-        if not dataset.is_local:
+        if not dataset.tables:  # they are on a cluster
             raise held_out_refusal()
-        plan = _hold_out(dataset.local(), criterion, inference, engine, options, groups)
+        plan = _hold_out(dataset, criterion, inference, engine, options, groups)
         if plan is not None:
             return plan
         warnings.warn(
@@ -118,7 +115,7 @@ def held_out_refusal() -> DataError:
 
 
 def _hold_out(
-    dataset: LocalDataset,
+    dataset: Dataset,
     criterion: HeldOut,
     inference: InferenceMethod,
     engine: Engine,
@@ -127,21 +124,20 @@ def _hold_out(
 ) -> SelectionPlan | None:
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
-    if dataset.kind == "sparse" or groups is not None or (dataset.is_plain and dataset.n_rows >= MIN_ROWS):
+    if not dataset.is_dense or groups is not None or (dataset.is_single and dataset.n_rows >= MIN_ROWS):
         n_folds = _n_folds(dataset, criterion, groups)
         held_out = [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
         if sum(map(len, held_out)) >= BATCHES:
             return _row_plan(dataset, held_out, criterion, engine, options, groups)
-        if dataset.kind == "sparse" or groups is not None:
+        if not dataset.is_dense or groups is not None:
             raise DataError(
                 f"l1='auto' needs {BATCHES} rows to hold out, and finds {sum(map(len, held_out))} of {dataset.n_rows}: "
                 "pass selection='ebic', or a number as l1."
             )
-    assert dataset.kind == "dense"
     return _cell_plan(dataset, criterion, inference, engine, options, rng)
 
 
-def _n_folds(dataset: LocalDataset, criterion: HeldOut, groups: np.ndarray | None) -> int:
+def _n_folds(dataset: Dataset, criterion: HeldOut, groups: np.ndarray | None) -> int:
     """Return the number of folds of rows: at most one for each group."""
     n_rows = int(np.count_nonzero(dataset.row_weights > 0.0))
     n_folds = criterion.n_folds(n_rows)
@@ -160,7 +156,7 @@ def _n_folds(dataset: LocalDataset, criterion: HeldOut, groups: np.ndarray | Non
 
 
 def _row_plan(
-    dataset: LocalDataset,
+    dataset: Dataset,
     held_out: Sequence[np.ndarray],
     criterion: HeldOut,
     engine: Engine,
@@ -199,7 +195,7 @@ def final_field(path: Path, options: SelectionOptions) -> Field:
 class _RowScorer:
     """Scores a field by the pseudo-log-likelihood of rows per unit of weight: each known cell is hidden in turn."""
 
-    dataset: LocalDataset
+    dataset: Dataset
     batches: np.ndarray
     """(rows,)"""
     engine: Engine
@@ -210,9 +206,9 @@ class _RowScorer:
         found, weights = final_field(path, self.options), self.dataset.row_weights
         totals = np.bincount(self.batches, weights)
         dataset = self.dataset
-        if isinstance(dataset, CovariateDataset):
-            found, dataset = condition_on_covariates(found, dataset.covariates, dataset.labels)
-        if isinstance(dataset, DenseDataset):
+        if found.schema.has_sparse_covariates:
+            found, dataset = condition_on_covariates(found, dataset.covariates, dataset.tables[0])
+        if dataset.is_dense:
             scores = np.bincount(self.batches, weights * score_rows(found, dataset, self.engine))
         else:
             scores = np.array([self._score_sparse(found, k) for k in range(len(totals))])
@@ -233,7 +229,7 @@ def _score_by_ebic(path: Path, gamma: float) -> BatchScores:
 
 
 def _cell_plan(
-    dataset: DenseDataset,
+    dataset: Dataset,
     criterion: HeldOut,
     inference: InferenceMethod,
     engine: Engine,
@@ -257,7 +253,7 @@ def _same(fold: SelectionFold) -> SelectionFold:
     return fold
 
 
-def _n_cell_folds(dataset: DenseDataset, criterion: HeldOut) -> int:
+def _n_cell_folds(dataset: Dataset, criterion: HeldOut) -> int:
     return 1 if criterion.folds == "auto" else criterion.folds
 
 
@@ -265,7 +261,7 @@ def _n_cell_folds(dataset: DenseDataset, criterion: HeldOut) -> int:
 class _CellScorer:
     """Scores a field by the mean log-probability of the values of cells that are missing in a dataset."""
 
-    dataset: DenseDataset
+    dataset: Dataset
     cells: tuple[Sequence[np.ndarray], ...]
     """Table by table, (targets, rows) each: the values of all cells, which of them to score, their batches."""
     inference: InferenceMethod

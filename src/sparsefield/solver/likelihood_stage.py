@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.compute import Engine, Threads
-from sparsefield.data import DenseDataset, Layout
+from sparsefield.data import Dataset, Layout
 from sparsefield.induction import FullL1, InductionRule
 from sparsefield.induction.rule import FixedCandidatesRule
 from sparsefield.model import Field, pad_features
@@ -47,7 +47,7 @@ class LikelihoodStage:
     wide: tuple[WideComponent, ...]
 
 
-def is_tractable(dataset: DenseDataset, rule: InductionRule) -> bool:
+def is_tractable(dataset: Dataset, rule: InductionRule) -> bool:
     """Return whether the likelihood is tractable with any features that a rule may add."""
     with Threads(1) as engine:
         evaluator = LikelihoodEvaluator(dataset, engine)
@@ -56,17 +56,17 @@ def is_tractable(dataset: DenseDataset, rule: InductionRule) -> bool:
         return joint_bits(dataset) <= np.log2(evaluator.max_cells) + 1e-9
 
 
-def joint_bits(dataset: DenseDataset) -> float:
+def joint_bits(dataset: Dataset) -> float:
     """Return the logarithm (base 2) of the number of joint states of the targets of linked rows, at most."""
     bits = [np.log2(np.diff(schema.coding.state_offsets)).sum() for schema in dataset.layout.schemas]
-    if dataset.is_plain:
+    if dataset.is_single:
         return float(bits[0])
     rows = np.concatenate([np.full(table.n_rows, own) for table, own in zip(dataset.tables, bits, strict=True)])
     return float(np.bincount(dataset.components, rows).max(initial=0.0))
 
 
 def fit_by_likelihood(
-    dataset: DenseDataset,
+    dataset: Dataset,
     field: Field,
     options: TrainingOptions,
     engine: Engine,

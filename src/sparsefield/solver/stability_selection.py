@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from sparsefield.data import LocalDataset, deduplicate_rows, weigh_rows
+from sparsefield.data import Dataset, deduplicate_rows, weigh_rows
 from sparsefield.model import pad_features
 from sparsefield.solver.path import Path
 
@@ -47,8 +47,8 @@ class Selections:
 
 
 def count_selections(
-    dataset: LocalDataset,
-    make: Callable[[LocalDataset], Path],
+    dataset: Dataset,
+    make: Callable[[Dataset], Path],
     *,
     pairs: int,
     seed: int,
@@ -83,19 +83,18 @@ def count_selections(
     return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
-def halved_by(dataset: LocalDataset) -> Literal["rows", "components", "linked rows"]:
+def halved_by(dataset: Dataset) -> Literal["rows", "components", "linked rows"]:
     """Return the unit that is halved: rows; of linked tables connected components, or "linked rows"."""
-    linked = dataset.if_linked()
-    if linked is None and dataset.is_plain:
+    if dataset.is_single:
         return "rows"
-    largest = np.bincount(_components(dataset)).max()
+    largest = np.bincount(dataset.components).max()
     return "components" if largest <= MAX_COMPONENT * dataset.n_rows else "linked rows"
 
 
-def draw_halves(dataset: LocalDataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_halves(dataset: Dataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the rows, ascending, of two disjoint halves; an odd row is in neither."""
     if halved_by(dataset) == "components":
-        components = _components(dataset)
+        components = dataset.components
         sizes = np.bincount(components)
         order = rng.permutation(len(sizes))
         first = order[np.cumsum(sizes[order]) <= dataset.n_rows / 2]
@@ -105,15 +104,11 @@ def draw_halves(dataset: LocalDataset, rng: np.random.Generator) -> tuple[np.nda
     return np.sort(order[:half]), np.sort(order[half : 2 * half])
 
 
-def _halves(dataset: LocalDataset, pairs: int, seed: int) -> Iterator[LocalDataset]:
+def _halves(dataset: Dataset, pairs: int, seed: int) -> Iterator[Dataset]:
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
         for rows in draw_halves(dataset, rng):
-            if dataset.kind == "sparse" or dataset.is_plain:
+            if dataset.is_single:
                 yield deduplicate_rows(dataset.subset(rows))
             else:
                 yield weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))
-
-
-def _components(dataset: LocalDataset) -> np.ndarray:
-    return np.arange(dataset.n_rows) if dataset.kind == "sparse" else dataset.components

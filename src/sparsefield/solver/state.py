@@ -163,7 +163,7 @@ class State:
             max_order=options.max_order,
             order_penalty=options.order_penalty,
             protected_pairs=start.features if start is not None and start.latent else None,
-            grouped=options.penalty == "group" and dataset.kind != "sparse",  # an edge of binary variables is one pair
+            grouped=options.penalty == "group" and not dataset.is_sparse,  # an edge of binary variables is one pair
             centered=options.centered,
         )
         self._optimizer = Optimizer(self.working_set)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.analysis.network import variable_at
-from sparsefield.data import DenseDataset, Label, Schema, Variable
+from sparsefield.data import Dataset, Label, Schema, Variable
 from sparsefield.data.table import Table
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.estimators.answers import deviation, mean
@@ -37,13 +37,13 @@ def cell_beliefs(model: MarkovField | RelationalField, data: Any) -> TableBelief
     return _by_table(sample, found.conditionals, found.methods)
 
 
-def missing_beliefs(model: MarkovField | RelationalField, sample: DenseDataset) -> TableBeliefs:
+def missing_beliefs(model: MarkovField | RelationalField, sample: Dataset) -> TableBeliefs:
     """Return the probabilities of missing cells alone; those of observed ones are 0 or 1."""
     found = infer_missing(model, sample)
     return _by_table(sample, found.values, found.methods)
 
 
-def _by_table(sample: DenseDataset, values: tuple[np.ndarray, ...], methods: frozenset[str]) -> TableBeliefs:
+def _by_table(sample: Dataset, values: tuple[np.ndarray, ...], methods: frozenset[str]) -> TableBeliefs:
     parts = zip(sample.layout.tables, sample.layout.schemas, values, strict=True)
     return TableBeliefs({name: beliefs_by_column(schema, found) for name, schema, found in parts}, methods)
 

@@ -23,7 +23,7 @@ from sparsefield.model import Field
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
     from sparsefield.analysis.calibration import ColumnGains, Gain
-    from sparsefield.data.dataset import LocalDataset, SparseDataset
+    from sparsefield.data.dataset import Dataset
     from sparsefield.estimators import FieldEstimator
 
 MAX_EXAMPLES = 5
@@ -71,7 +71,7 @@ def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int =
     return tell_findings(field.field_, None if X is None else compile_rows(field, X, y), most)
 
 
-def tell_findings(field: Field, dataset: LocalDataset | None = None, most: int = MAX_EXAMPLES) -> list[str]:
+def tell_findings(field: Field, dataset: Dataset | None = None, most: int = MAX_EXAMPLES) -> list[str]:
     """Return the sentences of `findings` about rows that are compiled already."""
     network = Network(field)
     examples = [] if dataset is None else _tell_edges(network, dataset, most)
@@ -138,7 +138,7 @@ def describe_gains(
     return f"{told} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
 
 
-def _tell_edges(network: Network, sample: LocalDataset, most: int) -> list[str]:
+def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
     """Return sentences on the strongest edges, each with a column that no earlier one has.
 
     An edge is told by the first of its strongest features that the rows show in the same direction.
@@ -159,7 +159,7 @@ def _tell_edges(network: Network, sample: LocalDataset, most: int) -> list[str]:
     return told
 
 
-def _tell(sample: LocalDataset, feature: Feature) -> str | None:
+def _tell(sample: Dataset, feature: Feature) -> str | None:
     """Return a pair feature as a sentence with figures; None where the rows do not show it in the same direction."""
     ends = _read_ends(sample, feature) if len(feature.columns) == 2 else None
     if ends is None or not (both := ends[0].known & ends[1].known).any():
@@ -265,7 +265,7 @@ class _End:
     """(pairs of rows,): the numbers of a numeric column, or positions 1, 2, ... of ordered states."""
 
 
-def _read_ends(sample: LocalDataset, feature: Feature) -> tuple[_End, _End] | None:
+def _read_ends(sample: Dataset, feature: Feature) -> tuple[_End, _End] | None:
     """Return the two ends of a pair feature in the order of its terms.
 
     Pairs of rows are the linked ones of its template; within a table, each row with itself. None where an end has no
@@ -290,21 +290,18 @@ def _read_ends(sample: LocalDataset, feature: Feature) -> tuple[_End, _End] | No
     return None if "latent" in [end.variable.role for end in ends] else (ends[0], ends[1])
 
 
-def _read(sample: LocalDataset, table: int, column: int, term: Term, rows: np.ndarray | None) -> _End:
+def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray | None) -> _End:
     """Return a column of a table, numbered among its own, in all rows or in ``rows``."""
-    from sparsefield.data import CovariateDataset
-    from sparsefield.data.dataset import SparseDataset
-
     schema = sample.layout.schemas[table]
     number = int(schema.variable_of_column[column])
     variable, place = variable_at(schema, number), column - int(schema.offsets[number])
-    if isinstance(sample, SparseDataset):
+    if sample.tables[table].cells is not None:
         has_state = _sparse_column(sample, column)
         known, values = np.ones(len(has_state), dtype=bool), np.empty(0)
     elif variable.role == "latent":
         known = has_state = values = np.empty(0)
-    elif isinstance(sample, CovariateDataset) and variable.role == "observed":
-        values = sample.covariates.column(column - sample.labels.schema.n_columns)
+    elif schema.has_sparse_covariates and variable.role == "observed":
+        values = sample.covariates.column(column - schema.n_target_columns)
         known, has_state = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool)
     elif variable.role == "observed":  # missing values were replaced by the mean of the column
         values = np.concatenate([block.beliefs[column] for block in sample.tables[table].blocks])
@@ -325,11 +322,11 @@ def _read(sample: LocalDataset, table: int, column: int, term: Term, rows: np.nd
     return _End(term, variable, known, has_state, values)
 
 
-def _sparse_column(sample: SparseDataset, column: int) -> np.ndarray:
+def _sparse_column(sample: Dataset, column: int) -> np.ndarray:
     """Return (rows,) bool: where a column of a sparse table is not 0."""
     has_state = np.zeros(sample.n_rows, dtype=bool)
     start = 0
-    for block in sample.table.blocks:
+    for block in sample.tables[0].sparse_blocks:
         places = np.flatnonzero(block.columns == column)
         has_state[start + np.searchsorted(block.offsets, places, side="right") - 1] = True
         start += block.n_rows

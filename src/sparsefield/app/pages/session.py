@@ -25,7 +25,7 @@ from sparsefield.app.pages.cell_beliefs import (
 )
 from sparsefield.app.pages.page import make_page
 from sparsefield.app.pages.table_rows import Cell, TableRows, find_variable, is_known, read_value
-from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
 from sparsefield.data.table import Table, rebuild_table
 from sparsefield.errors import DataError, UnknownStateWarning
@@ -178,7 +178,7 @@ class Session:
         """Return beliefs {column: (states,)} about a row in which only the evidence has values."""
         model = self._with_method(method)
         with collect_warnings() as lines:
-            marginals = infer_missing(model, DenseDataset.single(self._one_row(dict(evidence))))
+            marginals = infer_missing(model, Dataset.single(self._one_row(dict(evidence))))
         beliefs = beliefs_by_column(model.field_.schema, marginals.values[0])
         return {name: belief[0] for name, belief in beliefs.items()}, marginals.methods, tuple(lines)
 
@@ -233,7 +233,7 @@ class Session:
                     for name, value in rows.values_of(table, row, accepted).items()
                     if is_known(self._variable(name), value)
                 }
-                answer = infer_cells(self._with_method(method), DenseDataset.single(self._compile_row(known)))
+                answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
                 beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
         described = rows.describe(table, row, beliefs, accepted)
