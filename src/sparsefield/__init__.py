@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sparsefield.lazy_imports import lazy_names
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
@@ -125,5 +126,20 @@ _NAMES_OF_MODULE = {
     "objectives": ("EM",),
     "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),
 }
+
+
+def lazy_names(package: str, names_of_module: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports names from their modules when they are first used."""
+    module_of_name = {name: module for module, names in names_of_module.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in module_of_name:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{module_of_name[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
 
 __getattr__ = lazy_names("sparsefield", _NAMES_OF_MODULE)

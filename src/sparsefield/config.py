@@ -1,4 +1,4 @@
-"""This module holds tolerances and sizes that several modules share, each with its reason."""
+"""Tolerances and sizes that several modules share, each with its reason."""
 
 from __future__ import annotations
 

@@ -20,20 +20,8 @@ if TYPE_CHECKING:
     from sparsefield.objectives import EM, Objective
     from sparsefield.solver import Features, SelectionCriterion, Solver
 
-THRESHOLD = 0.2
-"""Absolute value above which `CFI` takes errors and signals into account."""
-
-ORDER_PENALTY = 2.0
-"""Factor on the L1 penalty for each column of a feature beyond two."""
-
-TOLERANCE, MAX_ITER = 1e-6, 1000
-"""Relative change at which the optimizer stops, and its largest number of steps."""
-
 BURN_IN = 500
 """Sweeps of a chain of Gibbs sampling before its first row."""
-
-CHECKED_SHARE = 0.1
-"""The share of cells that ``sparsefield fit`` holds out to check a fit."""
 
 CHECKPOINT_NAME = "fit.checkpoint"
 """The file in the folder of a checkpoint that has the state of a fit."""

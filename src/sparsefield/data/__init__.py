@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparsefield.lazy_imports import lazy_names
+from sparsefield import lazy_names
 
 if TYPE_CHECKING:
     from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock

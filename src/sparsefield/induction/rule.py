@@ -17,7 +17,6 @@ from sparsefield.induction.special_scores import score_by_likelihood, score_cova
 from sparsefield.objectives import CovariateGradientFactors, ExactGradients, GradientFactors, SparseGradientFactors
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.options import OptionObject
-from sparsefield.parameters import THRESHOLD
 
 
 class InductionRule(OptionObject, ABC):
@@ -100,7 +99,7 @@ class ThresholdRule(InductionRule):
         takes one step otherwise, "converge" goes on to the optimum.
     """
 
-    threshold: float | tuple[float, float] = THRESHOLD
+    threshold: float | tuple[float, float] = 0.2
     batch_size: int | str = "auto"
     steps_per_batch: int | str = "auto"
 

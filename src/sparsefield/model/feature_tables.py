@@ -38,11 +38,10 @@ def bias_table(field: Field, kind: str = "polars") -> Frame:
     one, whose bias is its precision.
     """
     rows = sorted(_bias_rows(field), key=lambda row: -abs(row.weight))
-    terms = [row.terms[0] for row in rows]
-    names = make_label_columns({"table": [term[0] for term in terms], "variable": [term[1] for term in terms]}, kind)
-    states = make_label_columns({"state": [term[2] for term in terms]}, kind)
-    shown = {name: names[name] for name in (("table", "variable") if _is_relational(field) else ("variable",))}
-    return make_frame({**shown, **states, "weight": _weights(rows)}, kind)
+    tables, variables, states = ([row.terms[0][k] for row in rows] for k in range(3))
+    names = {"table": tables, "variable": variables} if _is_relational(field) else {"variable": variables}
+    columns = make_label_columns(names, kind) | make_label_columns({"state": states}, kind)
+    return make_frame({**columns, "weight": _weights(rows)}, kind)
 
 
 def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Frame:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sparsefield import config
 from sparsefield.options import OptionObject
-from sparsefield.parameters import MAX_ITER, ORDER_PENALTY, TOLERANCE
 
 if TYPE_CHECKING:
     from sparsefield.solver.state import FitCallbacks
@@ -48,7 +47,7 @@ class Features(OptionObject):
 
     max_order: int = 2
     expand: Literal["active", "all"] = "active"
-    order_penalty: float = ORDER_PENALTY
+    order_penalty: float = 2.0
     coding: Literal["symmetric", "reference"] = "symmetric"
     penalize_biases: bool = False
 
@@ -83,9 +82,9 @@ class Solver(OptionObject):
     1000
     """
 
-    tol: float = TOLERANCE
+    tol: float = 1e-6
     kkt_tol: float = config.KKT_TOLERANCE
-    max_iter: int = MAX_ITER
+    max_iter: int = 1000
     certify: bool = True
     stages: Literal[1, 2] = 1
     checkpoint: str | os.PathLike[str] | None = None

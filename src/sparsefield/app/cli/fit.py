@@ -21,7 +21,7 @@ from sparsefield.app.cli.outputs import check_output
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import count
-from sparsefield.parameters import CHECKED_SHARE, CHECKPOINT_NAME
+from sparsefield.parameters import CHECKPOINT_NAME
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sparsefield.analysis.hold_out import Evaluation
     from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
+
+CHECKED_SHARE = 0.1
+"""The share of cells that a fit holds out to check itself."""
 
 SHOWN_FEATURES = 10
 SHOWN_COLUMNS = 12
