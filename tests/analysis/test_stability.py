@@ -23,7 +23,7 @@ from sparsefield.analysis.network import selection_frequencies
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.compiled_rows import compile_densely
-from sparsefield.solver.stability_selection import draw_halves, halved_by
+from sparsefield.solver.path import draw_halves, halved_by
 
 pytestmark = pytest.mark.grid(keep=2)
 

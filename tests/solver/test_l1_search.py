@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,10 +14,9 @@ from sparsefield.compute import Threads
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.induction import RULES
 from sparsefield.objectives import EM, OBJECTIVES
-from sparsefield.solver import Path, SelectionOptions, TrainingOptions
-from sparsefield.solver.folds import _batches, _RowScorer
-from sparsefield.solver.l1_search import SearchResult, search_l1
-from sparsefield.solver.path import BatchScores, Fold, FoldGrid
+from sparsefield.solver import Path, PathPoint, SelectionOptions, TrainingOptions
+from sparsefield.solver.folds import Fold, FoldGrid, score_row_batches
+from sparsefield.solver.selection import search_l1
 
 VALUES = 100.0 * 0.75 ** np.arange(40)
 BATCHES = 10
@@ -27,50 +26,41 @@ class ScriptedFold:
     """A fold whose scores are given by a function of the index on the path."""
 
     def __init__(self, number: int, curve: Any, noise: float) -> None:
-        self.number, self.curve = number, curve
+        self.curve, self.points = curve, {}
         self.noise = np.random.default_rng(number).normal(0.0, noise, (len(VALUES), BATCHES))
 
-    def proceed(self, l1: float, start: Any = None, *, exact: bool = False) -> tuple[Any, BatchScores]:
-        k = int(np.argmin(np.abs(VALUES - l1)))
+    def fit(self, l1: float, other: Any = None) -> PathPoint:
+        k, field = int(np.argmin(np.abs(VALUES - l1))), cast(Any, None)
         scores = self.curve(k) + self.noise[k] - self.noise[k].mean()
-        field = SimpleNamespace(fold=self.number, index=k)
-        return SimpleNamespace(field=field), BatchScores(scores, np.ones(BATCHES))
+        self.points[l1] = PathPoint(l1, scores, field, np.ones(BATCHES))
+        return self.points[l1]
 
 
-def search(curve: Any, noise: float = 0.01, n_folds: int = 5, **options: Any) -> SearchResult:
+def search(curve: Any, noise: float = 0.01, n_folds: int = 5, **options: Any) -> tuple[int, bool]:
+    """Return the chosen index, and whether the score still rises at the end."""
     folds: list[Any] = [ScriptedFold(k, curve, noise) for k in range(n_folds)]
     grid = FoldGrid(folds[0], n_folds, lambda k: folds[k], VALUES, None, lambda point: None)
     return search_l1(grid, **options)
 
 
-def index_of(found: SearchResult) -> int:
-    return int(np.argmin(np.abs(VALUES - found.path[found.selected].l1)))
-
-
 @pytest.mark.parametrize("best", [1, 7, 25])
 def test_a_sharp_peak_is_found(best: int) -> None:
-    found = search(lambda k: -abs(k - best) - 50.0)
-    assert index_of(found) == best
-    assert not found.rises_at_the_end
+    assert search(lambda k: -abs(k - best) - 50.0) == (best, False)
 
 
 def test_of_a_plateau_the_sparsest_end_is_taken() -> None:
-    found = search(lambda k: -max(12 - k, 0) + 1e-5 * k - 50.0, noise=0.001, min_improvement=1e-4)
-    assert index_of(found) == 12
-    assert not found.rises_at_the_end
+    assert search(lambda k: -max(12 - k, 0) + 1e-5 * k - 50.0, noise=0.001, min_improvement=1e-4) == (12, False)
 
 
 def test_a_score_that_never_falls_is_said_to_rise_at_the_end() -> None:
-    found = search(lambda k: float(k))
-    assert found.rises_at_the_end
-    assert index_of(found) == len(VALUES) - 1
+    assert search(lambda k: float(k)) == (len(VALUES) - 1, True)
 
 
 def test_a_second_rise_within_patience_is_found() -> None:
     def curve(k: int) -> float:
         return -50.0 + min(k, 4) + (0.0 if k < 6 else 6.0 - abs(k - 12))
 
-    assert index_of(search(curve)) == 12
+    assert search(curve) == (12, False)
 
 
 # -- fits --------------------------------------------------------------------------------------------------------------
@@ -102,14 +92,21 @@ def test_scores_do_not_depend_on_the_weights_that_a_fold_starts_from() -> None:
                 engine=engine,
             )
 
-        score = _RowScorer(whole.subset(held_out), _batches(held_out, None), engine, SelectionOptions())
-        leak, own = path(whole), Fold(path(whole.subset(np.arange(60, 300))), score, ahead=False)
-        leak.run()
-        seen = leak.fit_at(4.0).field
-        biased = score(leak).values.mean()
+        batches = np.arange(60) % BATCHES
+        score = partial(
+            score_row_batches,
+            dataset=whole.subset(held_out),
+            batches=batches,
+            engine=engine,
+            options=SelectionOptions(),
+        )
+        rest = whole.subset(np.arange(60, 300))
+        leak, own, other = Fold(path(whole), score), Fold(path(rest), score), Fold(path(rest), score, ahead=False)
+        leak.begin()
+        biased = leak.fit(4.0).score
         own.begin()
-        honest = own.proceed(6.0)[1].values.mean(), own.proceed(4.0)[1].values.mean()
-        started = own.proceed(4.0, seen, exact=True)[1].values.mean()
+        honest = own.fit(6.0).score, own.fit(4.0).score
+        started = other.fit(4.0, leak).score
     assert biased > honest[1] + 0.1
     assert started == pytest.approx(honest[1], abs=0.02 * (biased - honest[1]) + 0.005)
 

@@ -23,8 +23,7 @@ from sparsefield.estimators.training import fit_engine, follow_path, make_path, 
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features
 from sparsefield.model.feature_tables import path_table, selection_table
-from sparsefield.solver.folds import LONG_PATIENCE
-from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
+from sparsefield.solver.path import Selections, count_selections, halved_by
 
 FEWEST_ROWS = 4
 
@@ -61,7 +60,7 @@ def regularization_path(estimator: FieldEstimator, X: Any, y: Any = None, **opti
     """
     searching: Any = clone(estimator)
     searching.set_params(l1="auto", solver__checkpoint=None)
-    selection, kind = follow_path(searching, X, y, patience=LONG_PATIENCE, **options)
+    selection, kind = follow_path(searching, X, y, **options)
     return path_table(selection.rows(), selection.criterion, kind)
 
 

@@ -390,7 +390,7 @@ def _print_iteration(record: IterationRecord) -> None:
 
 
 def _print_path_point(point: PathPoint) -> None:
-    features = len(point.fit.field.features)
+    features = len(point.field.features)
     print(f"l1 {point.l1:10.4g}  features {features:7,d}  score {point.score:14.4f}", file=sys.stderr)
 
 

@@ -201,20 +201,17 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
     estimator.kind_ = data.kind
 
 
-def follow_path(
-    estimator: FieldEstimator, X: Any, y: Any = None, *, patience: int, **options: Any
-) -> tuple[PathSelection, str]:
+def follow_path(estimator: FieldEstimator, X: Any, y: Any = None, **options: Any) -> tuple[PathSelection, str]:
     """Learn fields along the regularization path, and return them with the kind of the table.
 
     Parameters
     ----------
     estimator : with ``l1="auto"``
     X, y, **options : as for its `fit`
-    patience : number of values of l1 without a better score after which the path ends
     """
     check_parameters(estimator)
     with estimator._open_training_data(X, y, **options) as data, _open_engine(estimator, data) as engine:
-        return _select_l1(estimator, data, engine, patience=patience), data.kind
+        return _select_l1(estimator, data, engine, whole_path=True), data.kind
 
 
 def _open_engine(estimator: FieldEstimator, data: TrainingData) -> AbstractContextManager[Engine]:
@@ -331,16 +328,15 @@ def _select_l1(
     estimator: FieldEstimator,
     data: TrainingData,
     engine: Engine,
-    patience: int | None = None,
     checkpoint: SelectionCheckpoint | None = None,
+    *,
+    whole_path: bool = False,
 ) -> PathSelection:
-    """Follow the regularization path and select l1; ``patience`` is the number of worse values that ends it."""
+    """Follow the regularization path and select l1."""
     dataset = data.dataset if data.without_latent is None else data.without_latent
     _check_targets(dataset)
     options = replace(training_options(estimator), certify=True, rough=True)
     ways = _selection_options(estimator, dataset)
-    if patience is not None:
-        ways = replace(ways, patience=patience)
     objective = _objective_of_structure(estimator, dataset)
 
     def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path:
@@ -350,7 +346,9 @@ def _select_l1(
 
     inference, callbacks = estimator.resolve("inference"), estimator._callbacks()
     with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
-        return select_l1(dataset, make, inference, used, ways, callbacks, data.groups, checkpoint)
+        return select_l1(
+            dataset, make, inference, used, ways, callbacks, data.groups, checkpoint, whole_path=whole_path
+        )
 
 
 def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:
@@ -384,7 +382,7 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
     """
     if estimator.resolve("objective").name != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
         return None
-    return WarmStart.from_field(selection.path[selection.selected].fit.field)
+    return WarmStart.from_field(selection.path[selection.selected].field)
 
 
 def _refit(estimator: FieldEstimator, path: Path) -> FitResult:

@@ -35,6 +35,7 @@ from sparsefield.solver.policy import (
     SMALL_CHANGES,
 )
 from sparsefield.solver.state import FitResult, State, WarmStart
+from sparsefield.solver.working_set import have_higher_order
 
 EXACT, SINGLE_PRECISION = Grafting(), CFI(threshold=1e-12)
 """Rules that score all candidates, in 64 bits, or in 32, which takes half the time: enough to find features to add, not
@@ -229,7 +230,7 @@ def score(
         # Features with a weight are expanded by a column, or, with "all", every pair of columns is, too.
         expandable = working_set.features[working_set.active & (working_set.features[:, -1] < 0)]
         if options.expand == "all":
-            higher = expandable[working_set.have_higher_order(expandable)]
+            higher = expandable[have_higher_order(expandable)]
             expandable = np.concatenate([all_expandable(state.layout, options.max_order), higher])
         # Thresholds save no time here, so that they are used only where they decide what is learned.
         thresholds = EXACT.thresholds if options.certify else rule.thresholds
@@ -309,7 +310,7 @@ def _violations(state: State, rule: InductionRule) -> Certificate:
 
 
 def is_finished(state: State, checked: Certificate) -> bool:
-    """Return whether the fit ends: it has converged, or nothing helps, and completions of missing cells are many enough.
+    """Return whether the fit ends: it has converged, or nothing helps, with enough completions of missing cells.
 
     Too many rounds in a row without progress end it, too. A round makes progress by a smaller violation or, while
     violators remain, by a lower objective: small batches take many rounds.

@@ -1,11 +1,13 @@
-"""Folds of a choice of l1: data that are held out, and the scores of fields that are learned without them."""
+"""Folds of a choice of l1: paths that are learned without held-out data, and scores of their fields on these data."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +24,12 @@ from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
 from sparsefield.model import Field
 from sparsefield.model.label_field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
-from sparsefield.solver.path import BatchScores, Path, Scorer
+from sparsefield.solver.checkpoint import CheckpointFile
+from sparsefield.solver.path import Path
 from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
-from sparsefield.solver.state import State
+from sparsefield.solver.state import PathPoint, State, WarmStart
+from sparsefield.solver.working_set import make_field
 
 MIN_ROWS = 50
 """Plain tables with fewer rows, and linked tables, hold out cells instead of rows."""
@@ -34,14 +38,8 @@ BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
 the standard error of their comparison."""
 
-PATH_LENGTH, SMALLEST_RATIO, EXTENSION = 33, 1e-4, 16
-"""Values of l1, the last of them as a share of the first, and values at most that follow, by the same factor, while the
-score still rises."""
-
-STEP = SMALLEST_RATIO ** (1.0 / (PATH_LENGTH - 1))
-
-PATIENCE, LONG_PATIENCE = 3, 8
-"""Values of l1 in a row without a better score that end the path, as they almost always do; and for a longer view."""
+Scores = tuple[np.ndarray, np.ndarray]
+"""Scores of batches of held-out data, of which larger is better, and how much each of them counts."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,6 @@ class SelectionOptions:
     """The options of a choice of l1."""
 
     criterion: SelectionCriterion = field(default_factory=HeldOut)
-    path_length: int = PATH_LENGTH
-    """Values of l1 on the path; more follow while scores still rise."""
-    patience: int | None = PATIENCE
     kkt_tol: float = 0.01
     seed: int = 0
     n_threads: int = 1
@@ -61,20 +56,171 @@ class SelectionOptions:
     refitted features may predict better than many that are shrunk."""
 
 
-@dataclass(frozen=True)
-class SelectionFold:
-    """A dataset to learn from, and the scorer of its fields."""
+class Fold:
+    """The path of one fold, whose fields are scored on the data that were held out.
 
-    dataset: Dataset
-    score: Scorer
+    Parameters
+    ----------
+    path, score : the path, and the function that scores its current field
+    ahead : whether candidates are added before they are needed, as `Path.step_to` explains
+    file : where finished points are saved; those of an interrupted selection are not computed again
+    """
+
+    def __init__(
+        self, path: Path, score: Callable[[Path], Scores], *, ahead: bool = True, file: CheckpointFile | None = None
+    ) -> None:
+        self._path, self._score, self._ahead, self._file = path, score, ahead, file
+        self._arrays, self._facts = (None if file is None else file.load()) or ({}, {})
+        self.points = {float(name): self._load(name) for name in self._facts.get("points", [])}
+        """By l1."""
+        self._last: float | None = None
+        """The l1 of the current field of the path, if there is one."""
+
+    def begin(self) -> float:
+        """Fit the field without pairs, and return the smallest l1 that selects nothing."""
+        if not self.points:
+            self._path.run()
+            self._facts, self._last = {"l1_max": self._path.l1_max(), "points": []}, np.inf
+        return float(self._facts["l1_max"])
+
+    def fit(self, l1: float, other: Fold | None = None) -> PathPoint:
+        """Return the point at some l1, which is learned once.
+
+        The fit starts from the current weights, if their l1 is larger, or from the point at the nearest l1. A fold
+        without points takes that of another fold, which has seen the held-out data of this one: the first fit is
+        exact then.
+        """
+        if l1 in self.points:
+            return self.points[l1]
+        points = self.points or ({} if other is None else other.points)
+        start = None
+        if points and not (self._last is not None and self._last > l1):
+            start = WarmStart.from_field(
+                points[min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))].field
+            )
+        exact = start is not None and not self.points
+        fitted = self._path.step_to(l1, start, ahead=self._ahead, exact=exact).field
+        scores, weights = self._score(self._path)
+        self.points[l1], self._last = PathPoint(l1, scores, fitted, weights), l1
+        self._save(repr(l1), self.points[l1])
+        return self.points[l1]
+
+    def _save(self, name: str, point: PathPoint) -> None:
+        if self._file is not None:
+            arrays = {"theta": point.field.theta, "features": point.field.features}
+            arrays |= {"scores": point.scores, "weights": point.weights}
+            self._arrays |= {f"{name} {key}": array for key, array in arrays.items()}
+            self._facts.setdefault("points", []).append(name)
+            self._file.save(self._arrays, self._facts)
+
+    def _load(self, name: str) -> PathPoint:
+        keys = ("theta", "features", "scores", "weights")
+        theta, features, scores, weights = (self._arrays[f"{name} {key}"] for key in keys)
+        fitted = make_field(
+            self._path.layout, theta[: len(theta) - len(features)], features, theta[len(theta) - len(features) :]
+        )
+        return PathPoint(float(name), scores, fitted, weights)
 
 
-@dataclass(frozen=True)
-class SelectionPlan:
+class FoldGrid:
+    """Fits of folds at values of l1, each of which is learned once.
+
+    Parameters
+    ----------
+    first : the first fold, after `Fold.begin`; others start from its weights
+    n_folds : number of folds
+    open_fold : ``open_fold(k)`` returns another fold
+    values : (values,), falling
+    threads : for the other folds, or None
+    hear : called with the first fold's points, and with those of all folds
+    """
+
+    def __init__(
+        self,
+        first: Fold,
+        n_folds: int,
+        open_fold: Callable[[int], Fold],
+        values: np.ndarray,
+        threads: ThreadPoolExecutor | None,
+        hear: Callable[[PathPoint], None],
+    ) -> None:
+        self._folds, self._n_folds, self._open_fold = [first], n_folds, open_fold
+        self._values, self._threads, self._hear = values.tolist(), threads, hear
+        self._heard: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def lead(self, index: int) -> PathPoint:
+        """Return the first fold's point at a value."""
+        point = self._folds[0].fit(self._values[index])
+        if index not in self._heard:
+            self._heard.add(index)
+            self._hear(point)
+        return point
+
+    def pool(self, indices: Iterable[int]) -> None:
+        """Fit all folds at some values."""
+        new = [index for index in sorted(indices) if not self._is_pooled(index)]
+        for index in new:
+            self.lead(index)
+        if self._n_folds == 1 or not new:
+            return
+        while len(self._folds) < self._n_folds:
+            self._folds.append(self._open_fold(len(self._folds)))
+        first, values = self._folds[0], [self._values[index] for index in new]
+
+        def fit(fold: Fold) -> list[PathPoint]:
+            return [fold.fit(l1, first) for l1 in values]
+
+        waiting = [(fold, self._threads and self._threads.submit(fit, fold)) for fold in self._folds[1:]]
+        for fold, task in reversed(waiting):  # this thread helps with those that have not begun
+            if task is None or task.cancel():
+                fit(fold)
+        for _, task in waiting:
+            if task is not None and not task.cancelled():
+                task.result()
+        for index in new:
+            self._hear(self.point(index))
+
+    def point(self, index: int) -> PathPoint:
+        """Return the point of all folds that have been fitted at a value; its field is that of the first."""
+        points = [fold.points[self._values[index]] for fold in self._folds if self._values[index] in fold.points]
+        scores, weights = (
+            np.concatenate(parts) for parts in zip(*((p.scores, p.weights) for p in points), strict=True)
+        )
+        return PathPoint(self._values[index], scores, points[0].field, weights)
+
+    def path(self) -> dict[int, PathPoint]:
+        """Return the points of all values that were tried.
+
+        Where the first fold alone was fitted, the scores of the others are estimates: those at the nearest value,
+        changed by as much as the mean score of the first fold.
+        """
+        first = self._folds[0].points
+        tried = [index for index, l1 in enumerate(self._values) if l1 in first]
+        pooled = [index for index in tried if self._is_pooled(index)] or tried
+        points = {}
+        for index in tried:
+            near = min(pooled, key=lambda other: abs(other - index))
+            own, there, every = first[self._values[index]], first[self._values[near]], self.point(near)
+            others = every.scores[len(own.scores) :] + (own.score - there.score)
+            points[index] = PathPoint(own.l1, np.concatenate([own.scores, others]), own.field, every.weights)
+        return points
+
+    def _is_pooled(self, index: int) -> bool:
+        fitted = [fold for fold in self._folds if self._values[index] in fold.points]
+        return len(fitted) == self._n_folds
+
+
+# -- division of the data ----------------------------------------------------------------------------------------------
+
+
+class SelectionPlan(NamedTuple):
     """The folds of a choice of l1."""
 
-    folds: Sequence[Callable[[], SelectionFold]]
-    """Functions that return the folds, most of which may never be needed."""
+    folds: Sequence[Callable[[], tuple[Dataset, Callable[[Path], Scores]]]]
+    """Functions that return a dataset to learn from, and the scorer of its fields; most may never be needed."""
     scale: float
     """Factor from the l1 of the folds, which have fewer rows, to that of all rows."""
     criterion: SelectionCriterion
@@ -102,8 +248,11 @@ def make_folds(
             stacklevel=6,
         )
     used = criterion if isinstance(criterion, EBIC) else EBIC()
-    fold = SelectionFold(deduplicate_rows(dataset), partial(_score_by_ebic, gamma=used.gamma))
-    return SelectionPlan([lambda: fold], 1.0, used)
+
+    def score(path: Path) -> Scores:
+        return np.array([-ebic(path.state, used.gamma)]), np.ones(1)
+
+    return SelectionPlan([lambda: (deduplicate_rows(dataset), score)], 1.0, used)
 
 
 def held_out_refusal() -> DataError:
@@ -125,65 +274,63 @@ def _hold_out(
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
     if not dataset.is_dense or groups is not None or (dataset.is_single and dataset.n_rows >= MIN_ROWS):
-        n_folds = _n_folds(dataset, criterion, groups)
-        held_out = [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
-        if sum(map(len, held_out)) >= BATCHES:
-            return _row_plan(dataset, held_out, criterion, engine, options, groups)
+        held_out = _held_out_rows(dataset, criterion, rng, groups)
+        count = sum(map(len, held_out))
+        if count >= BATCHES:
+            # The noise in a gradient, and the l1 that suppresses it, grow with the root of the number of rows.
+            total = sum(dataset.total_weights)
+            weight = total - float(np.mean([dataset.row_weights[rows].sum() for rows in held_out]))
+            scale = float(np.sqrt(total / max(weight, np.finfo(float).tiny)))
+            folds = [partial(_row_fold, dataset, rows, engine, options, groups) for rows in held_out]
+            return SelectionPlan(folds, scale, criterion)
         if not dataset.is_dense or groups is not None:
             raise DataError(
-                f"l1='auto' needs {BATCHES} rows to hold out, and finds {sum(map(len, held_out))} of {dataset.n_rows}: "
-                "pass selection='ebic', or a number as l1."
+                f"l1='auto' needs {BATCHES} rows to hold out, and finds {count} of {dataset.n_rows}: pass "
+                "selection='ebic', or a number as l1."
             )
-    return _cell_plan(dataset, criterion, inference, engine, options, rng)
+    n_folds = 1 if criterion.folds == "auto" else criterion.folds
+    share = criterion.share_of(n_folds)
+    folds = []
+    for train, hidden in hold_out_cells(dataset, share, n_folds, rng):
+        if sum(int(cells.sum()) for cells in hidden) < BATCHES:
+            return None
+        codes = [table.codes() for table in dataset.tables]
+        cells = codes, hidden, [rng.integers(0, BATCHES, table.shape) for table in codes]
+        scorer = partial(_score_cells, dataset=train, cells=cells, inference=inference, engine=engine, options=options)
+        folds.append(partial(lambda *fold: fold, train, scorer))
+    return SelectionPlan(folds, float(np.sqrt(1.0 / (1.0 - share))), criterion)
 
 
-def _n_folds(dataset: Dataset, criterion: HeldOut, groups: np.ndarray | None) -> int:
-    """Return the number of folds of rows: at most one for each group."""
-    n_rows = int(np.count_nonzero(dataset.row_weights > 0.0))
-    n_folds = criterion.n_folds(n_rows)
-    if groups is None:
-        return min(n_folds, max(n_rows, 1))
-    n_groups = len(np.unique(groups[dataset.row_weights > 0.0]))
-    if n_groups < 2:
-        raise DataError(
-            "groups= has one group only, so no group can be held out: leave groups out (--group), or pass a number as "
-            "l1 (--l1)."
-        )
-    return min(n_folds, n_groups)
+def _held_out_rows(
+    dataset: Dataset, criterion: HeldOut, rng: np.random.Generator, groups: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return the rows that each fold holds out; there is at most one fold for each group."""
+    weighted = dataset.row_weights > 0.0
+    n_units = max(int(weighted.sum()), 1)
+    n_folds = criterion.n_folds(n_units)
+    if groups is not None:
+        n_units = len(np.unique(groups[weighted]))
+        if n_units < 2:
+            raise DataError(
+                "groups= has one group only, so no group can be held out: leave groups out (--group), or pass a number "
+                "as l1 (--l1)."
+            )
+    n_folds = min(n_folds, n_units)
+    return [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def _row_plan(
-    dataset: Dataset,
-    held_out: Sequence[np.ndarray],
-    criterion: HeldOut,
-    engine: Engine,
-    options: SelectionOptions,
-    groups: np.ndarray | None,
-) -> SelectionPlan:
-    """Learn from the other rows. The noise in a gradient, and the l1 that suppresses it, grow with the root of rows."""
-
-    def make(rows: np.ndarray) -> SelectionFold:
-        rest = dataset.subset(np.setdiff1d(np.arange(dataset.n_rows), rows))
-        scorer = _RowScorer(dataset.subset(rows), _batches(rows, groups), engine, options)
-        return SelectionFold(deduplicate_rows(rest), scorer)
-
-    total = sum(dataset.total_weights)
-    weight = total - float(np.mean([dataset.row_weights[rows].sum() for rows in held_out]))
-    scale = float(np.sqrt(total / max(weight, np.finfo(float).tiny)))
-    return SelectionPlan([partial(make, rows) for rows in held_out], scale, criterion)
-
-
-def _batches(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return the batch of each held-out row, (rows,).
-
-    Every tenth row is in the same batch, which covers all times and places if rows are in such an order. Rows of the
-    same group, which are not independent, are in the same batch.
-    """
+def _row_fold(
+    dataset: Dataset, rows: np.ndarray, engine: Engine, options: SelectionOptions, groups: np.ndarray | None
+) -> tuple[Dataset, Callable[[Path], Scores]]:
+    rest = dataset.subset(np.setdiff1d(np.arange(dataset.n_rows), rows))
+    # Every tenth row is in the same batch, which covers all times and places if rows are in such an order. Rows of the
+    # same group, which are not independent, are in the same batch.
     units = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
-    return units % BATCHES
+    score = partial(score_row_batches, dataset=dataset.subset(rows), batches=units % BATCHES, engine=engine)
+    return deduplicate_rows(rest), partial(score, options=options)
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def final_field(path: Path, options: SelectionOptions) -> Field:
@@ -191,95 +338,51 @@ def final_field(path: Path, options: SelectionOptions) -> Field:
     return path.state.working_set.field if options.refit_l2 is None else path.refitted(options.refit_l2)
 
 
-@dataclass(frozen=True)
-class _RowScorer:
-    """Scores a field by the pseudo-log-likelihood of rows per unit of weight: each known cell is hidden in turn."""
+def score_row_batches(
+    path: Path, *, dataset: Dataset, batches: np.ndarray, engine: Engine, options: SelectionOptions
+) -> Scores:
+    """Score a field by the pseudo-log-likelihood of rows per unit of weight: each known cell is hidden in turn.
 
-    dataset: Dataset
-    batches: np.ndarray
-    """(rows,)"""
-    engine: Engine
-    options: SelectionOptions
-
-    def __call__(self, path: Path) -> BatchScores:
-        """Return the scores of all batches that have weight."""
-        found, weights = final_field(path, self.options), self.dataset.row_weights
-        totals = np.bincount(self.batches, weights)
-        dataset = self.dataset
-        if found.schema.has_sparse_covariates:
-            found, dataset = condition_on_covariates(found, dataset.covariates, dataset.tables[0])
-        if dataset.is_dense:
-            scores = np.bincount(self.batches, weights * score_rows(found, dataset, self.engine))
-        else:
-            scores = np.array([self._score_sparse(found, k) for k in range(len(totals))])
-        weighed = totals > 0.0
-        return BatchScores(scores[weighed] / totals[weighed], totals[weighed])
-
-    def _score_sparse(self, field: Field, batch: int) -> float:
-        dataset = self.dataset.subset(np.flatnonzero(self.batches == batch))
-        problem = PseudoLikelihood().make_problem(dataset, self.engine)
-        return -problem.evaluate(problem.compile(field.layout.arcs(field.features)), field.theta)[0]
+    ``batches`` are the numbers of the batches of all rows, (rows,); those without weight are left out.
+    """
+    field, weights = final_field(path, options), dataset.row_weights
+    totals = np.bincount(batches, weights)
+    if field.schema.has_sparse_covariates:
+        field, dataset = condition_on_covariates(field, dataset.covariates, dataset.tables[0])
+    if dataset.is_dense:
+        scores = np.bincount(batches, weights * score_rows(field, dataset, engine))
+    else:
+        scores = np.empty(len(totals))
+        for batch in range(len(totals)):
+            problem = PseudoLikelihood().make_problem(dataset.subset(np.flatnonzero(batches == batch)), engine)
+            graph = problem.compile(field.layout.arcs(field.features))
+            scores[batch] = -problem.evaluate(graph, field.theta)[0]
+    weighed = totals > 0.0
+    return scores[weighed] / totals[weighed], totals[weighed]
 
 
-def _score_by_ebic(path: Path, gamma: float) -> BatchScores:
-    return BatchScores(np.array([-ebic(path.state, gamma)]), np.ones(1))
-
-
-# -- cells -------------------------------------------------------------------------------------------------------------
-
-
-def _cell_plan(
+def _score_cells(
+    path: Path,
+    *,
     dataset: Dataset,
-    criterion: HeldOut,
+    cells: tuple[Sequence[np.ndarray], ...],
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
-    rng: np.random.Generator,
-) -> SelectionPlan | None:
-    """Learn from the other cells; None where there are too few."""
-    folds = []
-    codes = [table.codes() for table in dataset.tables]
-    n_folds = _n_cell_folds(dataset, criterion)
-    share = criterion.share_of(n_folds)
-    for train, hidden in hold_out_cells(dataset, share, n_folds, rng):
-        if sum(int(cells.sum()) for cells in hidden) < BATCHES:
-            return None
-        cells = codes, hidden, [rng.integers(0, BATCHES, one.shape) for one in codes]
-        folds.append(SelectionFold(train, _CellScorer(train, cells, inference, engine, options)))
-    return SelectionPlan([partial(_same, fold) for fold in folds], float(np.sqrt(1.0 / (1.0 - share))), criterion)
+) -> Scores:
+    """Score a field by the mean log-probability of the values of cells that are missing in a dataset.
 
-
-def _same(fold: SelectionFold) -> SelectionFold:
-    return fold
-
-
-def _n_cell_folds(dataset: Dataset, criterion: HeldOut) -> int:
-    return 1 if criterion.folds == "auto" else criterion.folds
-
-
-@dataclass(frozen=True)
-class _CellScorer:
-    """Scores a field by the mean log-probability of the values of cells that are missing in a dataset."""
-
-    dataset: Dataset
-    cells: tuple[Sequence[np.ndarray], ...]
-    """Table by table, (targets, rows) each: the values of all cells, which of them to score, their batches."""
-    inference: InferenceMethod
-    engine: Engine
-    options: SelectionOptions
-
-    def __call__(self, path: Path) -> BatchScores:
-        """Return the scores of all batches that have cells."""
-        found = infer_marginals(final_field(path, self.options), self.dataset, self.inference, self.engine)
-        total, count = np.zeros(BATCHES), np.zeros(BATCHES)
-        for table, beliefs, codes, scored, batches in zip(self.dataset.tables, found.values, *self.cells, strict=True):
-            offsets = table.schema.coding.state_offsets
-            for v in range(len(codes)):
-                rows = np.flatnonzero(scored[v])
-                truth = np.log(np.maximum(beliefs[offsets[v] + codes[v, rows], rows], 1e-12))
-                np.add.at(total, batches[v, rows], truth)
-                np.add.at(count, batches[v, rows], 1.0)
-        return BatchScores(total[count > 0] / count[count > 0], count[count > 0])
+    ``cells`` are, table by table, (targets, rows) each: all values, which of them to score, and their batches.
+    """
+    marginals = infer_marginals(final_field(path, options), dataset, inference, engine)
+    total, count = np.zeros(BATCHES), np.zeros(BATCHES)
+    for table, beliefs, codes, scored, batches in zip(dataset.tables, marginals.values, *cells, strict=True):
+        v, rows = np.nonzero(scored)
+        states = table.schema.coding.state_offsets[v] + codes[v, rows]
+        truth = np.log(np.maximum(beliefs[states, rows], 1e-12))
+        total += np.bincount(batches[v, rows], truth, BATCHES)
+        count += np.bincount(batches[v, rows], minlength=BATCHES)
+    return total[count > 0] / count[count > 0], count[count > 0]
 
 
 def ebic(state: State, gamma: float) -> float:

@@ -1,24 +1,25 @@
-"""Path: fits at falling values of l1, each from the weights of the last; and paths of several folds side by side."""
+"""Path: fits at falling values of l1, each from the weights of the last; and stability selection by fits to halves.
+
+Halves are drawn in complementary pairs, which share no row (Shah and Samworth, 2013).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, Layout
+from sparsefield.data import Dataset, Layout, deduplicate_rows, weigh_rows
 from sparsefield.induction import InductionRule
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import Field
+from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, Objective
-from sparsefield.solver.checkpoint import Checkpoint, CheckpointFile, fingerprint
+from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit import (
     EXACT,
     SINGLE_PRECISION,
@@ -31,15 +32,17 @@ from sparsefield.solver.fit import (
     optimize,
     score,
 )
-from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, TrainingOptions, WarmStart
-
-Result = TypeVar("Result")
+from sparsefield.solver.state import FitCallbacks, FitResult, State, TrainingOptions, WarmStart
 
 MAX_SPARSE_PAIRS = 1_000_000
 """Pairs of a sparse table that are added at one value of l1."""
 
 MIN_L1 = 1e-6
 """Smaller gradients are rounding errors."""
+
+MAX_COMPONENT = 0.1
+"""Linked rows are halved by connected components, which are independent, unless one has more than this share of all
+rows. Then rows are halved, and those of the other half remain as neighbors."""
 
 
 class Path:
@@ -85,27 +88,19 @@ class Path:
 
     def run(self) -> FitResult:
         """Fit at the first l1, from the start, or from the checkpoint where there is one."""
-        if self._checkpoint is None:
-            return self._fit(self._start)
-        saved = self._checkpoint.load()
-        start = self._start
-        if saved is not None:
-            start = replace(saved.start, latent=start is not None and start.latent)
-            self.state.continue_log(saved.records)
-        self.state.save = self._checkpoint.save
-        result = self._fit(start)
-        self.state.save = None
-        self._checkpoint.clear()
-        return result
-
-    def _fit(self, start: WarmStart | None) -> FitResult:
+        start, checkpoint = self._start, self._checkpoint
+        if checkpoint is not None:
+            saved = checkpoint.load()
+            if saved is not None:
+                start = replace(saved.start, latent=start is not None and start.latent)
+                self.state.continue_log(saved.records)
+            self.state.save = checkpoint.save
         begin(self.state, self.rule, start)
-        return fit(self.state, None if self.state.fixed else self.rule)
-
-    def fit_at(self, l1: float) -> FitResult:
-        """Fit at another l1, with a certificate."""
-        self.state.set_penalty(l1)
-        return fit(self.state)
+        result = fit(self.state, None if self.state.fixed else self.rule)
+        if checkpoint is not None:
+            self.state.save = None
+            checkpoint.clear()
+        return result
 
     def step_to(
         self, l1: float, start: WarmStart | None = None, *, ahead: bool = True, exact: bool = False
@@ -164,198 +159,92 @@ class Path:
         return field
 
 
-class BatchScores(NamedTuple):
-    """Scores of batches of held-out data, (batches,), and how much each of them counts; larger is better."""
+@dataclass(frozen=True)
+class Selections:
+    """Counts of how often each feature was selected."""
 
-    values: np.ndarray
+    features: np.ndarray
+    """(features, columns): features that were selected at least once, padded with -1."""
+    keys: np.ndarray
+    """(features,): ascending, from `Layout.keys`."""
+    times: np.ndarray
+    """(features,): number of resamples that selected each."""
     weights: np.ndarray
+    """(features,): mean weight over these resamples."""
+    resamples: int
+    mean_pairs: float
+    """Mean number of pairs that a resample selects."""
+    unconverged: int
+    """Number of fits that did not converge."""
+
+    def frequencies_of(self, keys: np.ndarray) -> np.ndarray:
+        """Return the share of resamples that selected each feature, (keys,)."""
+        if not len(self.keys):
+            return np.zeros(len(keys))
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, self.times[place], 0) / self.resamples
 
 
-Scorer = Callable[[Path], BatchScores]
-"""Scores the current field of a path."""
-
-_FIELD_ARRAYS = ("biases", "pairs", "weights", "conjunctions", "conjunction_weights")
-_FIT_FACTS = ("objective", "kkt_violation", "converged", "mc_error")
-
-
-class Fold:
-    """The path of one fold, whose fields are scored on the data that were held out.
-
-    Parameters
-    ----------
-    path, score : the path, and the scorer of its fields
-    ahead : whether candidates are added before they are needed, as `Path.step_to` explains
-    file : where finished points are saved; those of an interrupted selection are not computed again, and the path goes
-        on from the weights of the last of them
-    """
-
-    def __init__(self, path: Path, score: Scorer, *, ahead: bool = True, file: CheckpointFile | None = None) -> None:
-        self.path, self.score, self.ahead, self._file = path, score, ahead, file
-        self._arrays, self._facts = (None if file is None else file.load()) or ({}, {"points": {}})
-        self._last = self._facts.get("last")
-        """Name of the saved point from which the path goes on, if it was interrupted."""
-
-    def begin(self) -> float:
-        """Fit the field without pairs, and return the smallest l1 that selects nothing."""
-        if "l1_max" not in self._facts or self._last is None:
-            self.path.run()
-            self._facts["l1_max"] = self.path.l1_max()
-            self._save()
-        return float(self._facts["l1_max"])
-
-    def proceed(self, l1: float, start: Field | None = None, *, exact: bool = False) -> tuple[FitResult, BatchScores]:
-        """Fit at another l1, from the last weights or from those of a field, and score the field.
-
-        The weights of another fold have seen the held-out data of this one, so that fits that start from them have to
-        be exact.
-        """
-        name = repr(l1)
-        if name in self._facts["points"]:
-            return self._load(name)
-        if start is None and self._last is not None:
-            start = self._load(self._last)[0].field
-        self._last = None
-        warm = None if start is None else WarmStart.from_field(start)
-        fit = self.path.step_to(l1, warm, ahead=self.ahead, exact=exact)
-        scores = self.score(self.path)
-        if self._file is not None:
-            arrays = {key: getattr(fit.field, key) for key in _FIELD_ARRAYS}
-            arrays |= {"scores": scores.values, "score weights": scores.weights}
-            self._arrays |= {f"{name} {key}": array for key, array in arrays.items()}
-            self._facts["points"][name] = {key: float(getattr(fit, key)) for key in _FIT_FACTS}
-            self._facts["last"] = name
-            self._save()
-        return fit, scores
-
-    def _save(self) -> None:
-        if self._file is not None:
-            self._file.save(self._arrays, self._facts)
-
-    def _load(self, name: str) -> tuple[FitResult, BatchScores]:
-        objective, violation, converged, mc_error = (self._facts["points"][name][key] for key in _FIT_FACTS)
-        biases, *features = (self._arrays[f"{name} {key}"] for key in _FIELD_ARRAYS)
-        pairs, weights, conjunctions, conjunction_weights = features
-        field = Field(self.path.layout, biases, pairs, weights, conjunctions, conjunction_weights)
-        fit = FitResult(field, (), objective, violation, bool(converged), mc_error)
-        return fit, BatchScores(*(self._arrays[f"{name} {key}"] for key in ("scores", "score weights")))
-
-
-class FoldGrid:
-    """Fits of folds at values of l1, each of which is learned once.
+def count_selections(
+    dataset: Dataset,
+    make: Callable[[Dataset], Path],
+    *,
+    pairs: int,
+    seed: int,
+    width: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> Selections:
+    """Learn from both halves of the dataset, ``pairs`` times, and count the selected features.
 
     Parameters
     ----------
-    first : the first fold, after `Fold.begin`; others start from its weights
-    n_folds : number of folds
-    open_fold : ``open_fold(k)`` returns another fold
-    values : (values,), falling
-    threads : for the other folds, or None
-    hear : called with the first fold's points, and with those of all folds
+    make : returns a path for a half
+    width : largest number of columns of a feature
+    progress : called with the number of resamples done, and their total
     """
-
-    def __init__(
-        self,
-        first: Fold,
-        n_folds: int,
-        open_fold: Callable[[int], Fold],
-        values: np.ndarray,
-        threads: ThreadPoolExecutor | None,
-        hear: Callable[[PathPoint], None],
-    ) -> None:
-        self._folds, self._open_fold, self._values, self._threads = {0: first}, open_fold, values, threads
-        self._hear = hear
-        self._fits: list[dict[int, tuple[FitResult, BatchScores]]] = [{} for _ in range(n_folds)]
-        self._last: list[int | None] = [-1] + [None] * (n_folds - 1)
-        """Index of each fold's last fit; -1 where only `Fold.begin` was called."""
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def lead(self, index: int) -> PathPoint:
-        """Return the first fold's point at a value."""
-        if index not in self._fits[0]:
-            self._fit(0, index)
-            self._hear(self._point([0], index))
-        return self._point([0], index)
-
-    def pool(self, indices: Iterable[int]) -> None:
-        """Fit all folds at some values."""
-        new = [index for index in sorted(indices) if index not in self.pooled()]
-        for index in new:
-            self.lead(index)
-        if len(self._fits) > 1 and new:
-            if len(self._folds) == 1:
-                self._folds |= {k: self._open_fold(k) for k in range(1, len(self._fits))}
-            for_each_fold(lambda k: [self._fit(k, index) for index in new], len(self._fits), self._threads)
-            for index in new:
-                self._hear(self.point(index))
-
-    def pooled(self) -> list[int]:
-        """Return the values at which all folds have been fitted, falling."""
-        return sorted(set.intersection(*(set(fits) for fits in self._fits)))
-
-    def point(self, index: int) -> PathPoint:
-        """Return the point of all folds that have been fitted at a value."""
-        return self._point([k for k, fits in enumerate(self._fits) if index in fits], index)
-
-    def value(self, index: int) -> float:
-        """Return the l1 of an index."""
-        return float(self._values[index])
-
-    def path(self) -> tuple[PathPoint, ...]:
-        """Return the points of all values that were tried."""
-        pooled = self.pooled() or list(self._fits[0])
-        return tuple(self.point(k) if k in pooled else self._estimate(k, pooled) for k in sorted(self._fits[0]))
-
-    def _estimate(self, index: int, pooled: Sequence[int]) -> PathPoint:
-        near = min(pooled, key=lambda k: abs(k - index))
-        own, there, everything = self.lead(index), self.lead(near), self.point(near)
-        scores = everything.scores + (own.score - there.score)
-        return PathPoint(own.l1, np.concatenate([own.scores, scores[len(own.scores) :]]), own.fit, everything.weights)
-
-    def _point(self, folds: Iterable[int], index: int) -> PathPoint:
-        batches = [self._fits[k][index][1] for k in folds]
-        scores, weights = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-        return PathPoint(float(self._values[index]), scores, self._fits[0][index][0], weights)
-
-    def _fit(self, fold: int, index: int) -> None:
-        if index in self._fits[fold]:
-            return
-        start, l1 = self._start(fold, index), float(self._values[index])
-        exact = fold > 0 and not self._fits[fold]
-        self._fits[fold][index] = self._folds[fold].proceed(l1, None if start is None else start.field, exact=exact)
-        self._last[fold] = index
-
-    def _start(self, fold: int, index: int) -> FitResult | None:
-        """Return the fit to start from; None goes on from the last one, which had a larger l1.
-
-        That is the fold's own fit at the nearest value or, where it has none, that of the first fold.
-        """
-        last, fits = self._last[fold], self._fits[fold] or self._fits[0]
-        if last is not None and last < index:
-            return None
-        return fits[min(fits, key=lambda k: (abs(k - index), k))][0]
+    layout = dataset.layout
+    features, keys = np.empty((0, width), dtype=np.int64), np.empty(0, dtype=np.int64)
+    times, sums = np.empty(0), np.empty(0)
+    n_pairs = unconverged = 0
+    for done, half in enumerate(_halves(dataset, pairs, seed), start=1):
+        learned = make(half).run()
+        field = learned.field
+        chosen = np.concatenate([field.weights, field.conjunction_weights])  # none is 0
+        every = np.concatenate([features, pad_features(field.features, width)])
+        keys, first, place = np.unique(layout.keys(every), return_index=True, return_inverse=True)
+        features = every[first]
+        times = np.bincount(place, np.concatenate([times, np.ones(len(chosen))]), len(keys))
+        sums = np.bincount(place, np.concatenate([sums, chosen]), len(keys))
+        n_pairs += len(field.weights)
+        unconverged += not learned.converged
+        if progress is not None:
+            progress(done, 2 * pairs)
+    return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
-def open_pool(n_threads: int) -> AbstractContextManager[ThreadPoolExecutor | None]:
-    """Return threads beside the current one, if any."""
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="sparsefield-fold") if n_threads > 0 else nullcontext()
+def halved_by(dataset: Dataset) -> Literal["rows", "components", "linked rows"]:
+    """Return the unit that is halved: rows; of linked tables connected components, or "linked rows"."""
+    if dataset.is_single:
+        return "rows"
+    largest = np.bincount(dataset.components).max()
+    return "components" if largest <= MAX_COMPONENT * dataset.n_rows else "linked rows"
 
 
-def for_each_fold(function: Callable[[int], Result], count: int, pool: ThreadPoolExecutor | None) -> list[Result]:
-    """Return what a function returns for each fold.
-
-    The first fold, whose iterations callbacks hear of, is always that of the current thread, which then helps with
-    those that have not begun.
-    """
-    waiting = {} if pool is None else {k: pool.submit(function, k) for k in range(1, count)}
-    results = {0: function(0)}
-    for k in reversed(range(1, count)):
-        if k not in waiting or waiting[k].cancel():
-            results[k] = function(k)
-    return [results[k] if k in results else waiting[k].result() for k in range(count)]
+def draw_halves(dataset: Dataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of the rows, ascending, of two disjoint halves; an odd row is in neither."""
+    if halved_by(dataset) == "components":
+        sizes = np.bincount(dataset.components)
+        order = rng.permutation(len(sizes))
+        first = np.isin(dataset.components, order[np.cumsum(sizes[order]) <= dataset.n_rows / 2])
+        return np.flatnonzero(first), np.flatnonzero(~first)
+    order, half = rng.permutation(dataset.n_rows), dataset.n_rows // 2
+    return np.sort(order[:half]), np.sort(order[half : 2 * half])
 
 
-def path_values(first: float, count: int, step: float) -> np.ndarray:
-    """Return values of l1, (count,), that fall by equal factors; a single one for independent columns."""
-    return first * step ** np.arange(count) if first > 0.0 else np.ones(1)
+def _halves(dataset: Dataset, pairs: int, seed: int) -> Iterator[Dataset]:
+    rng = np.random.default_rng(seed)
+    for rows in (rows for _ in range(pairs) for rows in draw_halves(dataset, rng)):
+        if dataset.is_single:
+            yield deduplicate_rows(dataset.subset(rows))
+        else:
+            yield weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))

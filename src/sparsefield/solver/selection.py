@@ -1,12 +1,17 @@
-"""Choice of l1 along the path, by held-out data or by EBIC."""
+"""Choice of l1 along the path: by held-out data, with as few fits as the comparison needs, or by EBIC.
+
+The first fold follows the path in large steps until its score falls. All folds are then fitted at the values near its
+best one only, and further ones while the best of them, or the sparsest that is as good, may lie beyond.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -18,19 +23,16 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.model import PathRow
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.solver.checkpoint import SelectionCheckpoint
-from sparsefield.solver.folds import (
-    EXTENSION,
-    PATIENCE,
-    STEP,
-    SelectionOptions,
-    SelectionPlan,
-    ebic_costs,
-    make_folds,
-)
-from sparsefield.solver.l1_search import SearchResult, is_better, search_l1, standard_error
-from sparsefield.solver.path import Fold, FoldGrid, Path, open_pool, path_values
-from sparsefield.solver.solver_options import EBIC, SelectionCriterion
+from sparsefield.solver.folds import Fold, FoldGrid, SelectionOptions, ebic_costs, make_folds
+from sparsefield.solver.path import Path
+from sparsefield.solver.solver_options import EBIC
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State
+
+PATH_LENGTH, STEP = 49, 1e-4 ** (1 / 32)
+"""Values of l1 at most, and the factor from one to the next."""
+
+PATIENCE, LONG_PATIENCE = 3, 8
+"""Values of l1 in a row without a better score that end the path, as they almost always do; and for a longer view."""
 
 PATH_KKT_TOLERANCE, SEARCH_KKT_TOLERANCE = 0.05, 0.2
 """Violation, as a share of l1, that is allowed for a field on a path, and for one that is only compared on held-out
@@ -44,6 +46,16 @@ tables. The smallest l1 that selects nothing is raised by the margin: with other
 
 EMPTY_FIELD_L1 = 1e12
 """An l1 at which the field has no pairs."""
+
+STRIDE = 2
+"""Values of l1 by which the first fold proceeds at a time, until a quadratic through its scores bends down."""
+
+CLEARLY_WORSE = 3.0
+"""Standard errors of a difference that hardly ever occur by chance."""
+
+NOT_SPARSER, NOT_DENSER = 2.5, 1.5
+"""Standard errors of a difference from the best value, in the first fold, beyond which a larger or a smaller l1 will
+not be selected by all folds together. A smaller one would have to be better by a standard error."""
 
 
 class MakePath(Protocol):
@@ -68,14 +80,17 @@ class PathSelection:
 
     def rows(self) -> tuple[PathRow, ...]:
         """Return a row for each value of l1."""
-        found = []
-        for k, point in enumerate(self.path):
-            l1, features = float(point.l1 * self.scale), len(point.fit.field.features)
-            error = standard_error(point.scores, point.weights)
-            found.append(
-                PathRow(l1, features, point.score, None if np.isnan(error) else error, selected=k == self.selected)
+        errors = [standard_error(point.scores, point.weights) for point in self.path]
+        return tuple(
+            PathRow(
+                float(point.l1 * self.scale),
+                len(point.field.features),
+                point.score,
+                None if np.isnan(error) else error,
+                selected=k == self.selected,
             )
-        return tuple(found)
+            for k, (point, error) in enumerate(zip(self.path, errors, strict=True))
+        )
 
 
 def select_l1(
@@ -87,6 +102,8 @@ def select_l1(
     callbacks: FitCallbacks | None = None,
     groups: np.ndarray | None = None,
     checkpoint: SelectionCheckpoint | None = None,
+    *,
+    whole_path: bool = False,
 ) -> PathSelection:
     """Choose l1 on the regularization path.
 
@@ -96,114 +113,213 @@ def select_l1(
     callbacks : ``on_path_point`` is called after each value of l1
     groups : (rows,) numbers of groups, whose rows are held out together
     checkpoint : where finished points are saved
+    whole_path : whether all folds are fitted at all values, until scores have fallen for long
     """
     plan = make_folds(dataset, inference, engine, options, groups)
-    count, held_out = options.path_length + EXTENSION, plan.criterion.name == "heldout"
-    kkt_tol = SEARCH_KKT_TOLERANCE if held_out else PATH_KKT_TOLERANCE
+    held_out, n_folds = plan.criterion.name == "heldout", len(plan.folds)
+    min_improvement = plan.criterion.min_improvement
+    kkt_tol = max(options.kkt_tol, SEARCH_KKT_TOLERANCE if held_out else PATH_KKT_TOLERANCE)
+
+    def open_fold(k: int) -> Fold:
+        part, score = plan.folds[k]()
+        path = make(part, EMPTY_FIELD_L1, kkt_tol, first=k == 0)
+        file = None if checkpoint is None else checkpoint.file(str(k))
+        return Fold(path, score, ahead=not held_out, file=file)
 
     def hear(point: PathPoint) -> None:
         if callbacks is not None:
             callbacks.path_point(replace(point, l1=point.l1 * plan.scale))
 
-    def open_fold(k: int, kkt_tol: float = kkt_tol, ahead: bool = not held_out, saved: bool = True) -> Fold:
-        part = plan.folds[k]()
-        path = make(part.dataset, EMPTY_FIELD_L1, max(options.kkt_tol, kkt_tol), first=k == 0)
-        file = checkpoint.file(str(k)) if saved and checkpoint is not None else None
-        return Fold(path, part.score, ahead=ahead, file=file)
-
-    first, n_folds = open_fold(0), len(plan.folds)
-    with open_pool(min(options.n_threads, n_folds) - 1) as pool:
+    n_threads = min(options.n_threads, n_folds) - 1
+    with ThreadPoolExecutor(n_threads, "sparsefield-fold") if n_threads > 0 else nullcontext() as threads:
+        first = open_fold(0)
+        values = _values_of_l1(first.begin(), max(dataset.total_weights) / plan.scale if held_out else None)
+        grid = FoldGrid(first, n_folds, open_fold, values, threads, hear)
+        chosen = 0
         if held_out:
-            values = _lattice(first.begin(), max(dataset.total_weights) / plan.scale, count)
-            grid = FoldGrid(first, n_folds, open_fold, values, pool, hear)
             tolerated = EMPTY_STANDARD_ERRORS if dataset.has_missing else 1.0
-            result = search_l1(grid, tolerated, plan.criterion.min_improvement)
-            if options.patience != PATIENCE:  # a longer view of the path is wanted
-                view = partial(open_fold, kkt_tol=PATH_KKT_TOLERANCE, ahead=True, saved=False)
-                chosen = int(np.searchsorted(-values, -result.path[result.selected].l1))
-                first = view(0)
-                first.begin()
-                grid = FoldGrid(first, n_folds, view, path_values(values[0], count, STEP), pool, lambda point: None)
-                result = replace(result, path=_follow(grid, plan, options, hear, chosen + 1), selected=chosen)
+            chosen, rises = search_l1(grid, tolerated, min_improvement)
+        if whole_path or not held_out:
+            patience = LONG_PATIENCE if whole_path else PATIENCE
+            points = dict(enumerate(_follow(grid, patience, chosen + 1, min_improvement)))
         else:
-            values = path_values(first.begin(), count, STEP)
-            path = _follow(FoldGrid(first, 1, open_fold, values, None, lambda point: None), plan, options, hear)
-            tried = path[: _length(path, PATIENCE, plan.criterion)]
-            best = int(np.argmax([point.score for point in tried]))
-            result = SearchResult(path, best, len(path) == count and _rises_at_the_end(path, plan.criterion))
-    scale = plan.scale if len(result.path) > 1 else 1.0  # all columns are independent, at any l1
-    l1 = result.path[result.selected].l1 * scale
-    if result.rises_at_the_end:
-        _warn_still_rising(l1)
-    if result.selected == 0 and dataset.has_missing:
+            points = grid.path()
+        if not held_out:
+            path = list(points.values())
+            chosen = int(np.argmax([point.score for point in path[: _length(path, PATIENCE, min_improvement)]]))
+            rises = len(path) == PATH_LENGTH and _length(path, PATIENCE, min_improvement) is None
+    scale = plan.scale if len(values) > 1 else 1.0  # all columns are independent, at any l1
+    l1 = points[chosen].l1 * scale
+    if rises:
+        warnings.warn(
+            f"The score still rises at the end of the regularization path, l1 = {l1:.3g}: the data support a smaller "
+            f"l1. Pass one as a number, such as l1={0.1 * l1:.1g} (--l1), and compare the scores of other rows.",
+            SelectionWarning,
+            stacklevel=5,
+        )
+    if chosen == 0 and dataset.has_missing:
         l1 *= EMPTY_MARGIN
-    return PathSelection(l1, result.selected, result.path, plan.criterion.name, scale)
+    return PathSelection(l1, list(points).index(chosen), tuple(points.values()), plan.criterion.name, scale)
 
 
-def _lattice(l1_max: float, unit: float, count: int) -> np.ndarray:
-    """Return values of l1, (count,), from the last one that selects nothing: a unit times powers of the step.
+def _values_of_l1(l1_max: float, unit: float | None) -> np.ndarray:
+    """Return values of l1, which fall by equal factors, from one that selects nothing; a single one if all do.
 
-    The unit is that of all rows, so that the values are the same for all divisions into folds: which of them is
-    selected depends less on the seed than a value would that varies itself.
+    With a unit, that of all rows, they are the unit times powers of the step, so that they are the same for all
+    divisions into folds: which of them is selected depends less on the seed than a value would that varies itself.
     """
     if l1_max <= 0.0:
         return np.ones(1)
-    first = math.floor(math.log(l1_max / unit) / math.log(STEP))
-    return path_values(unit * STEP**first, count, STEP)
+    if unit is not None:
+        l1_max = unit * STEP ** math.floor(math.log(l1_max / unit) / math.log(STEP))
+    return l1_max * STEP ** np.arange(PATH_LENGTH)
 
 
-def _follow(
-    grid: FoldGrid,
-    plan: SelectionPlan,
-    options: SelectionOptions,
-    hear: Callable[[PathPoint], None],
-    min_length: int = 1,
-) -> tuple[PathPoint, ...]:
-    """Return the points of all folds, value by value, until scores fall."""
+def _follow(grid: FoldGrid, patience: int, min_length: int, min_improvement: float) -> list[PathPoint]:
+    """Return the points of all folds, value by value, until ``patience`` of them in a row are no better."""
     path: list[PathPoint] = []
     for k in range(len(grid)):
         grid.pool([k])
         path.append(grid.point(k))
-        hear(path[-1])
-        if _ends(path, plan.criterion, options, min_length):
+        if len(path) >= min_length and _length(path, patience, min_improvement) is not None:
             break
-    return tuple(path)
+    return path
 
 
-def _ends(path: Sequence[PathPoint], criterion: SelectionCriterion, options: SelectionOptions, min_length: int) -> bool:
-    """Return whether a path ends here, because scores fall or because its last value of l1 is reached."""
-    if len(path) < min_length:
-        return False
-    if options.patience is None:
-        return len(path) >= options.path_length
-    if _length(path, options.patience, criterion) is not None:
-        return True
-    return len(path) >= options.path_length and not _rises_at_the_end(path, criterion)
-
-
-def _rises_at_the_end(path: Sequence[PathPoint], criterion: SelectionCriterion) -> bool:
-    """Return whether the last points of a path are better than all before, and so may be those that would follow."""
-    return len(path) > 1 and _length(path, PATIENCE, criterion) is None
-
-
-def _length(path: Sequence[PathPoint], patience: int, criterion: SelectionCriterion) -> int | None:
+def _length(path: Sequence[PathPoint], patience: int, min_improvement: float) -> int | None:
     """Return after how many points ``patience`` in a row were no better than the best before; None if never."""
     best, worse = path[0], 0
     for k, point in enumerate(path):
-        better = k == 0 or is_better(point, best, criterion.min_improvement)
+        better = k == 0 or is_better(point, best, min_improvement)
         best, worse = (point, 0) if better else (best, worse + 1)
         if worse >= patience:
             return k + 1
     return None
 
 
-def _warn_still_rising(l1: float) -> None:
-    warnings.warn(
-        f"The score still rises at the end of the regularization path, l1 = {l1:.3g}: the data support a smaller l1. "
-        f"Pass one as a number, such as l1={0.1 * l1:.1g} (--l1), and compare the scores of other rows.",
-        SelectionWarning,
-        stacklevel=6,
-    )
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+def search_l1(grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvement: float = 0.0) -> tuple[int, bool]:
+    """Return the index of the sparsest field that is about as good as the best one, and whether scores still rise.
+
+    It is worse than the best by at most one standard error. Scores rise if the best value is the smallest.
+
+    Parameters
+    ----------
+    empty_standard_errors : how many standard errors the field without features may be worse, if it is to be selected
+    min_improvement : share by which a score must be higher than that of a larger l1 to count as better
+    """
+    lead = _lead_to_fall(grid, min_improvement)
+    while lead + 1 < len(grid) and is_better(grid.lead(lead + 1), grid.lead(lead), min_improvement):
+        lead += 1
+    while lead > 0 and not is_better(grid.lead(lead), grid.lead(lead - 1), min_improvement):
+        lead -= 1
+    best = _pooled_best(grid, lead, min_improvement)
+    chosen = _sparsest_good(grid, best, lead)
+    # Other folds are asked about the field without features unless the first one is sure.
+    if chosen > 0 and is_as_good(grid.lead(0), grid.lead(best), CLEARLY_WORSE):
+        grid.pool([0, best])
+        chosen = 0 if is_as_good(grid.point(0), grid.point(best), empty_standard_errors) else chosen
+    return chosen, 1 < len(grid) == best + 1
+
+
+def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
+    """Follow the path of the first fold until its score falls, and return the index near which it is highest."""
+    tried, best, index = [0], 0, 0
+    top = grid.lead(0)
+    while index + 1 < len(grid):
+        index = min(index + (1 if _bends_down(grid, tried) else STRIDE), len(grid) - 1)
+        point = grid.lead(index)
+        tried.append(index)
+        if is_better(point, top, min_improvement):
+            best, top = index, point
+            continue
+        # Where features clearly help, a fall is no accident, and the fields that follow take the longest to learn.
+        helps = not is_as_good(grid.lead(0), top, CLEARLY_WORSE)
+        if index - best >= PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
+            break
+    k = tried.index(best)
+    if not 0 < k < len(tried) - 1:
+        return best
+    # The vertex of a quadratic through the best score and its neighbors.
+    near = tried[k - 1 : k + 2]
+    bend, slope, _ = np.polyfit(np.array(near) - best, [grid.lead(i).score for i in near], 2)
+    return best if bend >= 0.0 else int(np.clip(round(best - 0.5 * slope / bend), near[0], near[-1]))
+
+
+def _bends_down(grid: FoldGrid, tried: Sequence[int]) -> bool:
+    """Return whether a quadratic through the last three scores would be lower after the next stride."""
+    if len(tried) < 3:
+        return False
+    scores = [grid.lead(k).score for k in tried[-3:]]
+    quadratic = np.polyfit(np.array(tried[-3:]) - tried[-1], scores, 2)
+    return bool(np.polyval(quadratic, STRIDE) < scores[-1])
+
+
+def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
+    """Return the index of the best score of all folds, near that of the first one, ``lead``.
+
+    Other folds are fitted only where the first one leaves doubt.
+    """
+    best, k = lead, lead + 1
+    while k < min(best + PATIENCE, len(grid)) and is_as_good(grid.lead(k), grid.lead(lead), NOT_DENSER):
+        grid.pool([best, k])
+        point, top = grid.point(k), grid.point(best)
+        if not is_as_good(point, top):
+            break
+        best, k = k if is_better(point, top, min_improvement) else best, k + 1
+    while best > 0 and is_as_good(grid.lead(best - 1), grid.lead(lead), NOT_SPARSER):
+        grid.pool([best - 1, best])
+        if is_better(grid.point(best), grid.point(best - 1), min_improvement):
+            break
+        best -= 1
+    return best
+
+
+def _sparsest_good(grid: FoldGrid, best: int, lead: int) -> int:
+    """Return the first index whose score is about as good as the best, by growing steps and then by bisection."""
+
+    def is_good(k: int) -> bool:
+        if not is_as_good(grid.lead(k), grid.lead(lead), NOT_SPARSER):
+            return False
+        grid.pool([k, best])
+        return is_as_good(grid.point(k), grid.point(best))
+
+    good, bad, step = best, -1, 1
+    while good > 0 and bad < 0:
+        k = max(good - step, 0)
+        good, bad, step = (k, bad, 2 * step) if is_good(k) else (good, k, step)
+    while good - bad > 1:
+        k = (good + bad) // 2
+        good, bad = (k, bad) if is_good(k) else (good, k)
+    return good
+
+
+def is_better(point: PathPoint, other: PathPoint, min_improvement: float) -> bool:
+    return point.score > other.score + min_improvement * abs(other.score)
+
+
+def is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0) -> bool:
+    """Return whether a point is worse than the best by at most some standard errors of the difference.
+
+    All points are scored on the same data, so differences are far more certain than scores.
+    """
+    difference = best.scores - point.scores
+    error = standard_error(difference, best.weights) if len(difference) > 1 else 0.0
+    return bool(np.average(difference, weights=best.weights) <= standard_errors * error)
+
+
+def standard_error(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the standard error of the weighted mean of independent values; NaN for a single one."""
+    if len(values) < 2:
+        return float("nan")
+    shares = weights / weights.sum()
+    residuals = shares * (values - shares @ values)
+    return float(np.sqrt(len(values) / (len(values) - 1) * np.square(residuals).sum()))
+
+
+# -- refits ------------------------------------------------------------------------------------------------------------
 
 
 def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResult:

@@ -91,10 +91,10 @@ class PathPoint:
     l1: float
     scores: np.ndarray
     """One score or several, such as those of batches of held-out rows; larger is better."""
-    fit: FitResult
-    """Of several folds, the first one."""
-    weights: np.ndarray | None = None
-    """How much each score counts; None counts all equally."""
+    field: Field
+    """Of several folds, that of the first."""
+    weights: np.ndarray
+    """How much each score counts."""
 
     @property
     def score(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sparsefield.data import Layout
 from sparsefield.model import Field
 from sparsefield.objectives import Problem
 from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
@@ -88,13 +89,7 @@ class WorkingSet:
         biases, weights = np.split(self.theta, [self.n_biases])
         active = np.flatnonzero(weights)
         active = active[np.argsort(self.layout.keys(self.features[active]), kind="stable")]
-        higher = self.have_higher_order(self.features[active])
-        pairs, conjunctions = active[~higher], active[higher]
-        field = Field(self.layout, biases.copy(), self.features[pairs, :2], weights[pairs])
-        if len(conjunctions):
-            features, chosen = self.features[conjunctions], weights[conjunctions]
-            field = replace(field, conjunctions=features, conjunction_weights=chosen)
-        return field
+        return make_field(self.layout, biases.copy(), self.features[active], weights[active])
 
     def branch(self) -> WorkingSet:
         """Return a copy that shares the problem; steps of the copy leave this working set unchanged."""
@@ -254,7 +249,7 @@ class WorkingSet:
         self.penalty_factors = self.penalty_factors_of(features)
         self.edges = self.layout.edge_keys(features[:, :2]) if self.grouped else None
         self.penalty = replace(self.penalty, factors=self.penalty_factors, groups=self.edges)
-        higher = self.have_higher_order(features)
+        higher = have_higher_order(features)
         self.pair_keys = np.sort(self.layout.keys(features[~higher, :2]))
         self.conjunction_keys = np.sort(self.layout.keys(features[higher]))
         if features.shape[1] > 2:
@@ -277,12 +272,21 @@ class WorkingSet:
         """Return the edges of the features as numbers 0, 1, ...; None for L1."""
         return None if self.edges is None else np.unique(self.edges, return_inverse=True)[1]
 
-    @staticmethod
-    def have_higher_order(features: np.ndarray) -> np.ndarray:
-        """Return whether features have more than two columns, (features,)."""
-        return features[:, 2] >= 0 if features.shape[1] > 2 else np.zeros(len(features), dtype=bool)
-
     def _are_protected(self, features: np.ndarray) -> np.ndarray:
         if self._protected_keys is None:
             return np.zeros(len(features), dtype=bool)
         return np.isin(self.layout.keys(features), self._protected_keys)
+
+
+def have_higher_order(features: np.ndarray) -> np.ndarray:
+    """Return whether features have more than two columns, (features,)."""
+    return features[:, 2] >= 0 if features.shape[1] > 2 else np.zeros(len(features), dtype=bool)
+
+
+def make_field(layout: Layout, biases: np.ndarray, features: np.ndarray, weights: np.ndarray) -> Field:
+    """Return the field of pairs and conjunctions, (features, columns)."""
+    higher = have_higher_order(features)
+    field = Field(layout, biases, features[~higher, :2], weights[~higher])
+    if not higher.any():
+        return field
+    return replace(field, conjunctions=features[higher], conjunction_weights=weights[higher])

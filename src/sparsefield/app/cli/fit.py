@@ -237,12 +237,10 @@ def _describe_options(field: AnyField) -> Iterator[str]:
         yield f"Kinds: {describe_kinds(field.field_)}. Change them with {where}."
     if record.criterion is not None:
         from sparsefield.solver import SELECTIONS
-        from sparsefield.solver.folds import PATH_LENGTH
 
         tried, by = len(record.path), SELECTIONS[record.criterion].description
-        extended = " (the path was extended, since the score still rose at its end)" if tried > PATH_LENGTH else ""
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        yield f"Selected l1 = {field.l1_:.3g} among {count(tried, 'value')}{extended}, by {by}{whose}."
+        yield f"Selected l1 = {field.l1_:.3g} among {count(tried, 'value')}, by {by}{whose}."
 
 
 def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> Iterator[str | Table]:

@@ -339,7 +339,7 @@ def report_to(watch: StatusLine) -> FitCallbacks:
 
     return FitCallbacks(
         on_iteration=watch.on_iteration,
-        on_path_point=lambda point: watch.update(f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"),
+        on_path_point=lambda point: watch.update(f"l1 {point.l1:.3g}, {len(point.field.features):,} features"),
     )
 
 
