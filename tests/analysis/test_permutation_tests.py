@@ -11,9 +11,9 @@ from scipy.stats import false_discovery_control
 from sparsefield import compare
 from sparsefield.analysis.permutation_tests import (
     CandidateEdges,
-    adjust,
+    PermutationResult,
     adjust_by_maximum,
-    adjust_by_plain_maximum,
+    adjust_p_values,
     match_missing,
 )
 
@@ -32,13 +32,17 @@ def test_of_several_groups_the_two_most_different_ones_count() -> None:
     np.testing.assert_allclose(found[:4], [4.0, 5.0, 5.0, 1.0])
 
 
-def test_adjusted_p_values_are_those_of_scipy_and_of_the_definition() -> None:
-    p = np.random.default_rng(0).random(12) ** 2
-    np.testing.assert_allclose(adjust(p, "bh"), false_discovery_control(p))
-    np.testing.assert_array_equal(adjust(p, "none"), p)
-    order = np.argsort(p)
-    steps = [min(1.0, (12 - k) * p[order[k]]) for k in range(12)]
-    np.testing.assert_allclose(adjust(p, "holm")[order], np.maximum.accumulate(steps))
+def test_p_values_are_adjusted_over_all_pairs_of_groups_for_edges_and_for_nodes() -> None:
+    rng = np.random.default_rng(0)
+    tests = [PermutationResult((0, k), 2, np.full(7, 1.0 / k), rng.random((99, 7)).astype("f4"), 0) for k in (1, 2, 3)]
+    p = np.array([test.p_values for test in tests])
+    np.testing.assert_array_equal(adjust_p_values(tests, "none"), p)
+    for part in (slice(2, 4), slice(4, 7)):
+        expected = false_discovery_control(p[:, part].ravel()).reshape(3, -1)
+        np.testing.assert_allclose(np.array(adjust_p_values(tests, "fdr"))[:, part], expected)
+    largest = np.array(adjust_p_values(tests, "max"))
+    np.testing.assert_array_equal(largest[:, :2], p[:, :2])
+    assert (largest[:, 2:] >= p[:, 2:]).all()
 
 
 def test_a_clear_difference_has_the_smallest_p_among_many_edges() -> None:
@@ -55,14 +59,11 @@ def test_the_scale_of_an_edge_does_not_hide_others() -> None:
     observed = np.full(20, 0.5)
     observed[0] = 6.0
     drawn[:, 1] *= 5.0
-    assert adjust_by_plain_maximum([observed], [drawn.max(axis=1)])[0][0] > 0.1
     assert adjust_by_maximum([observed], [drawn])[0][0] < 0.05
 
 
 def test_pairs_of_groups_share_their_largest_statistic() -> None:
     small, large = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [9.0]])
-    one, two = adjust_by_plain_maximum([np.array([2.5]), np.array([10.0])], [small[:, 0], large[:, 0]])
-    assert (one[0], two[0]) == (0.5, 0.25)
     alone = adjust_by_maximum([np.array([4.0])], [small])[0][0]
     assert adjust_by_maximum([np.array([4.0]), np.array([2.0])], [small, large])[0][0] >= alone
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil
 from numbers import Integral
 from typing import Any, get_args
 
@@ -17,40 +17,151 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
 from sparsefield.analysis.bootstrap import Progress, count_from
-from sparsefield.analysis.group_comparison import GroupComparison, edge_and_node_columns, network_test_columns
 from sparsefield.analysis.group_refits import SubsetProblem, complete_once
+from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.analysis.permutation_tests import (
     Adjustment,
+    CandidateEdges,
     PermutationResult,
-    PermutationTest,
+    adjust_p_values,
     match_missing,
+    permutation_test,
 )
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, Label, Table, as_array, as_source, deduplicate_rows
 from sparsefield.data.column_summaries import read_categories
-from sparsefield.data.frame_building import make_frame
+from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import rebuild_table
-from sparsefield.errors import DataError, LeftOutWarning, count, interrupts_as_such
+from sparsefield.errors import DataError, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.training import make_path, split_groups, training_options
 from sparsefield.induction import all_pairs
 from sparsefield.model import Field, FitRecord
 from sparsefield.options import raise_problems
-from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, make_folder
 
-FEWEST_ROWS = 10
-"""Rows of a group, at least."""
-
-MOST_GROUPS = 20
+FEWEST_ROWS, MOST_GROUPS = 10, 20
+"""Rows of a group, at least, and number of groups, at most."""
 
 OBSERVED_PRECISION = 20.0
 """How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
 to be above or below the observed ones."""
 
-MIDNIGHT = " 00:00:00"
-"""How the text of a time ends that is a date."""
+LEVEL, LISTED_EDGES = 0.05, 8
+"""Level of significance at which an edge counts as different, and number of edges that a sentence names, at most."""
+
+ADJUSTED = {"max": ", adjusted by the largest statistic", "fdr": ", adjusted for false discoveries", "none": ""}
+
+TESTS = {
+    "global strength": "global strength (sum of the strengths of all edges)",
+    "structure": "structure (largest difference of an edge)",
+}
+"""Tests of whole networks, and what they compare."""
+
+ALLOWED = {
+    "objective": ("pl", "the pseudo-likelihood"),
+    "penalty": ("l1", "single weights"),
+    "refit": (False, "weights with their L1 penalty"),
+    "features__penalize_biases": (False, "free biases"),
+    "features__max_order": (2, "features of two columns"),
+    "latent": (None, "no latent variables"),
+    "solver__engine": (None, "this machine"),
+}
+"""{parameter of `MarkovField`: (its value in a comparison, what a comparison has)}."""
+
+TEST_COLUMNS = "group_a", "group_b", "test", "statistic", "p"
+EDGE_COLUMNS = (
+    "group_a", "group_b", "variable_a", "variable_b", "weight_a", "weight_b", "difference", "statistic", "p",
+    "p_adjusted",
+)  # fmt: skip
+NODE_COLUMNS = "group_a", "group_b", "variable", "strength_a", "strength_b", "statistic", "p", "p_adjusted"
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """The fields of groups of rows, how they differ, and tests of these differences.
+
+    Attributes
+    ----------
+    groups : tuple of group labels
+    sizes : tuple of int, the rows of each group
+    fields : dict of group label -> `MarkovField`
+        Each fitted to the rows of the group by themselves. Missing cells are completed by draws from the field of all
+        rows.
+    pooled : `MarkovField`
+        Fitted to all rows without the group column. The l1 of a group is that of this field times the square root of
+        the group's share of the rows.
+    tests : frame
+        group_a, group_b ("" and "" for the test of all groups), test, statistic, p.
+    edges : frame
+        For each pair of groups and each edge that has a weight: group_a, group_b, variable_a, variable_b; weight_a and
+        weight_b, the strength of the edge with its sign; difference, signed where it has a direction; statistic, p and
+        p_adjusted of its test. Smallest p first, over all pairs of groups.
+    nodes : frame
+        For each pair of groups and each column, its strength centrality in both, and the test of its difference.
+    permutations : int
+    adjustment : "max", "fdr" or "none"
+    hidden_cells : int
+        Observed cells that fits of groups and tests did not use, so that all groups have the same missing cells.
+    """
+
+    groups: tuple[Label, ...]
+    sizes: tuple[int, ...]
+    fields: Mapping[Label, MarkovField]
+    pooled: MarkovField
+    tests: Frame
+    edges: Frame
+    nodes: Frame
+    permutations: int
+    adjustment: Adjustment
+    hidden_cells: int
+
+    def __repr__(self) -> str:
+        return f"<GroupComparison of {', '.join(map(str, self.groups))}: summary(), tests, edges, nodes, fields>"
+
+    def summary(self) -> str:
+        """Return the result in a few lines of text."""
+        sizes = ", ".join(f"{label} ({n:,} rows)" for label, n in zip(self.groups, self.sizes, strict=True))
+        fits = [
+            f"{label} with l1 = {field.field_.record.l1:.3g} has {count(len(Network(field.field_).ends), 'edge')}"
+            for label, field in self.fields.items()
+        ]
+        lines = [
+            f"{count(len(self.groups), 'group')}: {sizes}.",
+            f"Each group is fitted by itself: {', '.join(fits)} (l1 = {self.pooled.l1_:.3g} for all rows).",
+        ]
+        if not self.permutations:
+            return "\n".join([*lines, "Nothing was tested, since there are no permutations."])
+        if self.hidden_cells:
+            lines.append(
+                "The groups have different missing cells, and a fit to fewer cells has weaker edges: the fits of "
+                f"groups and the tests leave out {count(self.hidden_cells, 'observed cell')}, chosen at random, so "
+                "that cells are missing alike in all groups."
+            )
+        for row in rows_of(self.tests):
+            groups = f"{name_groups(row)}, " if len(self.groups) > 2 else ""
+            lines.append(f"{groups}{TESTS[row['test']]}: difference {row['statistic']:.3g}, p = {row['p']:.3g}.")
+        return "\n".join([*lines, self._describe_edges()])
+
+    def _describe_edges(self) -> str:
+        """Return a sentence about the number of edges that differ by their own tests, and which these are."""
+        at = f"p <= {LEVEL:g}{ADJUSTED[self.adjustment]}"
+        if 1 / (1 + self.permutations) > LEVEL:
+            return (
+                f"No edge can differ ({at}): with {count(self.permutations, 'permutation')} the smallest possible "
+                f"p-value is {1 / (1 + self.permutations):.3g}. Take at least {ceil(1 / LEVEL) - 1:,} permutations."
+            )
+        differing = [row for row in rows_of(self.edges) if row["p_adjusted"] <= LEVEL]
+        if not differing:
+            return f"No edge differs ({at})."
+        names = [
+            f"{row['variable_a']} - {row['variable_b']}" + f" ({name_groups(row)})" * (len(self.groups) > 2)
+            for row in differing[:LISTED_EDGES]
+        ]
+        more = f" and {len(differing) - LISTED_EDGES:,} more" if len(differing) > LISTED_EDGES else ""
+        verb = "differs" if len(differing) == 1 else "differ"
+        return f"{count(len(differing), 'edge')} {verb} ({at}): {', '.join(names)}{more}."
 
 
 def compare(
@@ -61,8 +172,6 @@ def compare(
     permutations: int = 1000,
     adjust: Adjustment = "max",
     seed: int = 0,
-    drop_missing_groups: bool = False,
-    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> GroupComparison:
@@ -79,15 +188,11 @@ def compare(
     observed : columns, by name or position, that are conditioned on
     permutations : int
         Number of permutations of each test; 0 tests nothing.
-    adjust : {"max", "holm", "bh", "none"}
+    adjust : {"max", "fdr", "none"}
         How p-values of edges and nodes are adjusted for their number, over all pairs of groups: by the largest
-        statistic of each permutation (Westfall and Young), or as Holm, or Benjamini and Hochberg do.
+        statistic of each permutation (Westfall and Young), or by the false discovery rate (Benjamini and Hochberg).
     seed : int
         Seed of everything random.
-    drop_missing_groups : bool
-        Whether rows without a group are left out, with a `LeftOutWarning`, instead of refused.
-    checkpoint : folder
-        Where the state of the tests is saved; after an interruption the same call continues from it.
     progress : function that is called with the number of permutations that are done and their total number
     **options
         Parameters of `MarkovField`, such as ``l1``, ``l2``, ``selection``, ``kinds`` or ``n_jobs``. ``l1="auto"``
@@ -116,35 +221,42 @@ def compare(
     ]
     if adjust not in get_args(Adjustment):
         problems.append(f"adjust must be one of {', '.join(map(repr, get_args(Adjustment)))}; got {adjust!r}.")
-    raise_problems(problems)
     if "sample_weight" in options:
-        raise DataError("A comparison of groups counts each row once: leave sample_weight out.")
+        problems.append("A comparison of groups counts each row once: leave sample_weight out.")
+    raise_problems(problems)
     estimator = MarkovField(**{"random_state": seed, **options})
-    refuse_unsupported(estimator.get_params() | {"objective": estimator.resolve("objective").name})
-    groups = read_compared_groups(X, group, drop_missing=drop_missing_groups)
-    estimator.fit(groups.X, observed=observed)
+    parameters = estimator.get_params() | {"objective": estimator.resolve("objective").name}
+    raise_problems(
+        f"{name.rpartition('__')[2]}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: "
+        "leave it out."
+        for name, (value, what) in ALLOWED.items()
+        if parameters[name] != value
+    )
+    X, labels, numbers = read_compared_groups(X, group)
+    estimator.fit(X, observed=observed)
     if not estimator.l1_ > 0.0:
         raise DataError("A comparison of groups needs an l1 above 0.")
-    table, numbers = compile_densely(estimator, groups.X).tables[0], groups.numbers
+    table, n_groups = compile_densely(estimator, X).tables[0], len(labels)
     with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
         tested, field = _match_missing(estimator, table, numbers, seed, engine)
         layout, rule = estimator.field_.layout, estimator.resolve("induction")
         candidates = rule.start(layout) if rule.fixed_candidates else all_pairs(layout)
         problem = SubsetProblem(complete_once(tested, field, seed), layout, candidates, estimator.l2)
         start = problem.start_from(field.pairs, field.theta)
+        chosen = [numbers == number for number in range(n_groups)]
         # The noise in a gradient grows with the square root of the number of rows.
-        chosen = [numbers == number for number in range(len(groups.labels))]
         l1 = [estimator.l1_ * float(np.sqrt(rows.mean())) for rows in chosen]
-        parts = zip(chosen, l1, strict=True)
-        fits = [problem.fit(rows, penalty, start, None, OBSERVED_PRECISION) for rows, penalty in parts]
-        everyone = tuple(range(len(chosen)))
-        compared = [*combinations(everyone, 2), *([everyone] if len(everyone) > 2 else [])]
-        tests = [PermutationTest(some, k, problem, numbers, seed, l1, fits, start) for k, some in enumerate(compared)]
-        pooled = estimator.field_
-        facts = np.array([estimator.l1_, estimator.l2, seed, permutations])
-        arrays = numbers, facts, problem.pairs, pooled.features, pooled.theta
-        results = _run(tests, permutations, engine, checkpoint, progress, Dataset.single(table), arrays)
-    unconverged = sum(result.unconverged for result in results)
+        fits = [problem.fit(rows, l1[k], start, None, OBSERVED_PRECISION) for k, rows in enumerate(chosen)]
+        compared = [*combinations(range(n_groups), 2), *([tuple(range(n_groups))] if n_groups > 2 else [])]
+        results, total = [], permutations * len(compared)
+        if progress is not None and total:
+            progress(0, total)  # the time before was that of the fit of all rows
+        for k, groups in enumerate(compared):
+            shown = count_from(progress, k * permutations, total)
+            results.append(
+                permutation_test(groups, problem, numbers, l1, fits, start, int(permutations), (seed, k), engine, shown)
+            )
+    unconverged = sum(result.unconverged for result in results) + sum(not fit.converged for fit in fits)
     if unconverged:
         warnings.warn(
             f"{count(unconverged, 'fit')} of groups stopped before convergence. Raise l1 or l2.",
@@ -152,7 +264,7 @@ def compare(
             stacklevel=2,
         )
     fields = {}
-    for label, rows, penalty, fit in zip(groups.labels, chosen, l1, fits, strict=True):
+    for label, rows, penalty, fit in zip(labels, chosen, l1, fits, strict=True):
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=int(rows.sum()),
@@ -163,45 +275,17 @@ def compare(
             mc_error=None if tested.has_missing else 0.0,
         )
         fields[label] = copy_with_field(estimator, problem.field_of(fit, record), l1=penalty)
-    plain, kind = [fitted.field_ for fitted in fields.values()], estimator.kind_
-    edges, nodes = edge_and_node_columns(groups.labels, plain, problem.pairs, results, adjust)
+    learned = [each.field_ for each in fields.values()]
     return GroupComparison(
-        groups=groups.labels,
-        sizes=groups.sizes,
+        groups=labels,
+        sizes=tuple(int(rows.sum()) for rows in chosen),
         fields=fields,
         pooled=estimator,
-        l1=estimator.l1_,
-        tests=make_frame(network_test_columns(groups.labels, results), kind),
-        edges=make_frame(edges, kind),
-        nodes=make_frame(nodes, kind),
+        **_result_frames(labels, learned, problem.pairs, results, adjust, estimator.kind_),
         permutations=int(permutations),
         adjustment=adjust,
-        results=results,
         hidden_cells=int((tested.codes() < 0).sum() - (table.codes() < 0).sum()),
     )
-
-
-def _run(
-    tests: Sequence[PermutationTest],
-    permutations: int,
-    engine: Engine,
-    checkpoint: str | os.PathLike[str] | None,
-    progress: Progress | None,
-    dataset: Dataset,
-    arrays: Sequence[np.ndarray],
-) -> tuple[PermutationResult, ...]:
-    """Return the results of tests; ``dataset`` and ``arrays`` determine them, and so whether a checkpoint fits."""
-    files: list[CheckpointFile | None] = [None] * len(tests)
-    if checkpoint is not None:
-        mark, folder = fingerprint(dataset, *arrays), make_folder(checkpoint)
-        files = [CheckpointFile(folder / f"comparison-{k}.safetensors", mark) for k in range(len(tests))]
-    results, total = [], permutations * len(tests)
-    for test, file in zip(tests, files, strict=True):
-        results.append(test.run(permutations, engine, file, count_from(progress, test.number * permutations, total)))
-    for file in files:
-        if file is not None:
-            file.path.unlink(missing_ok=True)
-    return tuple(results)
 
 
 def _match_missing(
@@ -218,125 +302,118 @@ def _match_missing(
     return matched, path.run().field
 
 
-@dataclass(frozen=True)
-class ComparedGroups:
-    """A table without its group column, and the group of each row."""
+def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np.ndarray]:
+    """Return a table without its group column, the labels of the groups, and the number of each row's group.
 
-    X: Any
-    labels: tuple[Label, ...]
-    numbers: np.ndarray
-    """(rows,): positions in ``labels``."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of rows of each group."""
-        return tuple(np.bincount(self.numbers, minlength=len(self.labels)).tolist())
-
-
-def read_compared_groups(X: Any, group: Any, *, drop_missing: bool = False) -> ComparedGroups:
-    """Return a table and its groups; ``group`` is the name of a column, or an array with the group of each row.
-
-    With ``drop_missing``, rows without a group are left out, with a warning.
+    ``group`` is the name of a column, or an array with the group of each row. Groups that cannot be compared are
+    refused, with all reasons.
     """
     if sp.issparse(X):
         raise DataError("Groups are compared in a dense table, not in a sparse matrix: pass X.toarray().")
-    if isinstance(group, str):
-        names = as_source(X).names
-        if group not in names:
-            raise DataError(
-                f"The group column {group!r} is not there: name one of {', '.join(map(repr, names[:8]))}"
-                f"{', ...' if len(names) > 8 else ''}, or pass an array with the group of each row."
-            )
+    name = f"Column {group!r}" if isinstance(group, str) else "group"
     X, values = split_groups(X, group)
-    cells = as_array(values, "group")
-    n_rows = as_source(X).n_rows
-    if cells.shape != (n_rows,):
-        raise DataError(f"group.shape == {cells.shape}, expected ({n_rows},): one group per row.")
-    source = as_source(cells.reshape(-1, 1), what="group")
-    categories = read_categories(source, "x0")
-    own_name = group if isinstance(group, str) else getattr(group, "name", None)
-    name = f"Column {own_name!r}" if own_name else "group"
-    labels = (
-        _date_texts(cells, categories.codes)
-        if source.column("x0").in_days
-        else unify_labels([*categories.labels], categories.are_objects)
-    )
-    groups = ComparedGroups(X, tuple(labels), categories.codes)
-    rows = np.flatnonzero(categories.codes >= 0)
-    if drop_missing and len(rows) < n_rows:
-        warnings.warn(
-            f"{name} has {n_rows - len(rows):,} missing value(s): these rows are left out, and {len(rows):,} remain.",
-            LeftOutWarning,
-            stacklevel=3,
-        )
-        whole = as_source(X)
-        X = whole.native[rows] if whole.kind == "array" else nw.to_native(whole.native[rows.tolist()])
-        groups = ComparedGroups(X, groups.labels, groups.numbers[rows])
-    problems = list(_problems(groups, name))
-    if problems:
-        raise DataError(" ".join(problems))
-    return groups
-
-
-def _date_texts(cells: np.ndarray, codes: np.ndarray) -> list[Label]:
-    """Return the dates, times or durations of the labels with the codes 0, 1, ... as text."""
-    places = [int(np.argmax(codes == code)) for code in range(int(codes.max(initial=-1)) + 1)]
-    if cells.dtype.kind in "mM":
-        # Python has no dates or durations of nanoseconds, and NumPy would return integers.
-        cells = cells.astype(f"{cells.dtype.kind}8[us]")
-    texts = [str(cell) for cell in cells[places].tolist()]
-    at_midnight = all(text.endswith(MIDNIGHT) for text in texts)
-    return [text.removesuffix(MIDNIGHT) if at_midnight else text for text in texts]
-
-
-def _problems(groups: ComparedGroups, name: str) -> Iterator[str]:
-    """Yield a sentence for each reason why groups cannot be compared."""
-    missing = np.flatnonzero(groups.numbers < 0)
+    cells, source = as_array(values, "group"), as_source(X)
+    if cells.shape != (source.n_rows,):
+        raise DataError(f"group.shape == {cells.shape}, expected ({source.n_rows},): one group per row.")
+    column = as_source(cells.reshape(-1, 1), what="group")
+    if column.column("x0").in_days:
+        raise DataError(f"{name} has dates or times: write them as text, or take a column of few values.")
+    categories = read_categories(column, "x0")
+    labels, numbers = tuple(unify_labels([*categories.labels], categories.are_objects)), categories.codes
+    missing = np.flatnonzero(numbers < 0)
     if len(missing):
-        yield (
+        raise DataError(
             f"{name} has {len(missing):,} missing value(s), the first in row {missing[0] + 1:,} (counted from 1): give "
-            "every row a group, or leave these rows out with drop_missing_groups=True."
+            "every row a group, or leave these rows out."
         )
-        return
-    if len(groups.labels) < 2:
-        only = f" the only group {groups.labels[0]!r}" if groups.labels else " no group"
-        yield f"{name} has{only}: a comparison needs two groups or more."
-    if len(groups.labels) > MOST_GROUPS:
-        yield (
-            f"{name} has {len(groups.labels):,} different values, more than {MOST_GROUPS} groups: name a column of "
-            "fewer values, or merge groups."
+    if len(labels) > MOST_GROUPS:
+        raise DataError(
+            f"{name} has {len(labels):,} different values, more than {MOST_GROUPS} groups: name a column of fewer "
+            "values, or merge groups."
         )
-        return
-    parts = zip(groups.labels, groups.sizes, strict=True)
-    small = [f"{label!r} has {size}" for label, size in parts if size < FEWEST_ROWS]
+    problems, sizes = [], np.bincount(numbers, minlength=len(labels)).tolist()
+    if len(labels) < 2:
+        problems.append(f"{name} has {count(len(labels), 'group')}: a comparison needs two groups or more.")
+    small = [f"{label!r} has {size}" for label, size in zip(labels, sizes, strict=True) if size < FEWEST_ROWS]
     if small:
-        yield (
+        problems.append(
             f"{name}: a group needs at least {FEWEST_ROWS} rows, but {', '.join(small)}: leave such rows out, or merge "
             "groups."
         )
-    source = as_source(groups.X)
-    for name in source.names:  # columns that have values in some groups only
-        known = np.bincount(groups.numbers[source.column(name).present], minlength=len(groups.labels)) > 0
+    for variable in source.names:  # columns that have values in some groups only
+        known = np.bincount(numbers[source.column(variable).present], minlength=len(labels)) > 0
         if known.any() and not known.all():
-            empty = [repr(label) for label, is_known in zip(groups.labels, known, strict=True) if not is_known]
-            yield f"Column {name!r} has no values in group {', '.join(empty)}: drop it."
+            empty = [repr(label) for label, is_known in zip(labels, known, strict=True) if not is_known]
+            problems.append(f"Column {variable!r} has no values in group {', '.join(empty)}: drop it.")
+    if problems:
+        raise DataError(" ".join(problems))
+    return X, labels, numbers
 
 
-def refuse_unsupported(parameters: Mapping[str, Any]) -> None:
-    """Refuse parameters of `MarkovField` for which groups cannot be compared."""
-    allowed = {
-        "objective": ("pl", "the pseudo-likelihood"),
-        "penalty": ("l1", "single weights"),
-        "refit": (False, "weights with their L1 penalty"),
-        "features__penalize_biases": (False, "free biases"),
-        "features__max_order": (2, "features of two columns"),
-        "latent": (None, "no latent variables"),
-        "solver__engine": (None, "this machine"),
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """Return the rows of a frame of any library, by the names of its columns."""
+    return nw.from_native(frame, eager_only=True).rows(named=True)
+
+
+def name_groups(row: Mapping[str, Any]) -> str:
+    """Return the two groups of a row of `tests`, `edges` or `nodes`, or that it is about all."""
+    return "all groups" if (row["group_a"], row["group_b"]) == ("", "") else f"{row['group_a']} and {row['group_b']}"
+
+
+def _result_frames(
+    labels: Sequence[Label],
+    fields: Sequence[Field],
+    candidates: np.ndarray,
+    results: Sequence[PermutationResult],
+    adjustment: Adjustment,
+    kind: str,
+) -> dict[str, Frame]:
+    """Return the frames of tests of whole networks, and of edges and nodes of all pairs of groups."""
+    schema = fields[0].schema
+    ends, names = CandidateEdges.of(schema, candidates).ends, [variable.name for variable in schema.variables]
+    pairs = [result for result in results if len(result.groups) == 2]
+    tests, edges, nodes = [], [], []
+    for result in results:
+        groups = [str(labels[group]) for group in result.groups] if len(result.groups) == 2 else ["", ""]
+        figures = zip(TESTS, result.observed.tolist(), result.p_values.tolist(), strict=False)
+        tests += [[*groups, test, statistic, p] for test, statistic, p in figures]
+    for result, adjusted in zip(pairs, adjust_p_values(pairs, adjustment), strict=True):
+        groups = [str(labels[group]) for group in result.groups]
+        a, b = (fields[group] for group in result.groups)
+        weights = [_signed_strengths(field, ends) for field in (a, b, _subtract(a, b))]
+        values = np.column_stack([result.observed, result.p_values, adjusted])
+        rows = np.column_stack([*weights, values[result.edges]])
+        for k in np.flatnonzero(rows[:, :4].any(axis=1)).tolist():
+            edges.append([*groups, *(names[end] for end in ends[k].tolist()), *rows[k].tolist()])
+        strengths = [sum_by_node(ends, np.abs(weights[k]), len(names)) for k in (0, 1)]
+        rows = np.column_stack([*strengths, values[result.nodes]])
+        nodes += [[*groups, name, *row] for name, row in zip(names, rows.tolist(), strict=True)]
+    return {
+        "tests": make_frame({name: [row[k] for row in tests] for k, name in enumerate(TEST_COLUMNS)}, kind),
+        "edges": make_frame(_sorted_columns(EDGE_COLUMNS, edges), kind),
+        "nodes": make_frame(_sorted_columns(NODE_COLUMNS, nodes), kind),
     }
-    problems = [
-        f"{name.rpartition('__')[2]}={parameters[name]!r} is not possible in a comparison of groups, which has {what}: "
-        "leave it out."
-        for name, (value, what) in allowed.items()
-        if parameters[name] != value
-    ]
-    raise_problems(problems)
+
+
+def _subtract(a: Field, b: Field) -> Field:
+    """Return a field over the same columns whose weights are those of one field minus those of another."""
+    pairs, place = np.unique(np.concatenate([a.pairs, b.pairs]), axis=0, return_inverse=True)
+    weights = np.bincount(place.ravel(), np.concatenate([a.weights, -b.weights]), len(pairs))
+    return Field(a.layout, a.biases - b.biases, pairs[weights != 0.0], weights[weights != 0.0])
+
+
+def _signed_strengths(field: Field, ends: np.ndarray) -> np.ndarray:
+    """Return sign x strength of edges between variables (edges, 2); the strength where states have no order."""
+    network = Network(field)
+    signed = np.where(network.signs == 0, 1, network.signs) * network.strengths
+    strengths = {(min(a, b), max(a, b)): w for (a, b), w in zip(network.ends.tolist(), signed.tolist(), strict=True)}
+    return np.array([strengths.get((a, b), 0.0) for a, b in ends.tolist()])
+
+
+def _sorted_columns(names: Sequence[str], rows: list[list[Any]]) -> dict[str, list[Any]]:
+    """Return columns of rows that end with statistic, p and adjusted p, the smallest p first and NaN last."""
+    if not rows:
+        return {name: [] for name in names}
+    statistic, p, adjusted = np.array([row[-3:] for row in rows]).T
+    order = np.lexsort((-statistic, adjusted, p)).tolist()
+    return {name: [rows[k][position] for k in order] for position, name in enumerate(names)}

@@ -27,7 +27,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_tests_and_edges_are_printed_and_files_written(run, table: Path, tmp_path: Path) -> None:
     edges, models = tmp_path / "edges.csv", tmp_path / "models"
-    fit = ("--l1", "3", "--permutations", "199", "--adjust", "bh")
+    fit = ("--l1", "3", "--permutations", "199", "--adjust", "fdr")
     done = run("analyze", "comparison", table, "--group", "country", *fit, "-o", edges, "--models", models)
     assert done.code == 0, done.err
     for word in ("north (100 rows)", "global strength", "structure", "noise - sleep", "1 edge differs"):
@@ -54,7 +54,7 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
     [
         (("--group", "land"), "land"),
         (("--group", "country", "--weight", "wet"), "--weight"),
-        (("--group", "country", "--adjust", "some", "--l1", "3"), "'some' is not one of 'max', 'holm'"),
+        (("--group", "country", "--adjust", "some", "--l1", "3"), "'some' is not one of 'max', 'fdr'"),
     ],
 )
 def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver
+from sparsefield.app.cli.console import ProgressBar, ResultTable, deliver, note
 from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, is_parquet_folder, read_data
 from sparsefield.app.cli.models import remember_reading
 from sparsefield.app.cli.outputs import check_folder, check_table_output
@@ -31,7 +31,7 @@ def comparison(
     output: opt.ResultOutput = None,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of each test; 0 tests nothing.")] = 1000,
     adjust: Annotated[
-        Literal["max", "holm", "bh", "none"],
+        Literal["max", "fdr", "none"],
         typer.Option(help="How p-values of edges are adjusted for their number."),
     ] = "max",
     models: Annotated[
@@ -53,7 +53,6 @@ def comparison(
     selection: opt.Selection = "heldout",
     induction: opt.Induction = "cfi",
     settings: opt.AnySet = None,
-    checkpoint: opt.CheckpointFolder = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -79,20 +78,22 @@ def comparison(
             f"{data}: column {group!r} has {len(without):,} missing value(s), the first in row {without[0] + 1:,} "
             "below the header: give every row a group, or leave these rows out with --drop-missing-groups."
         )
+    table: Any = given.X
+    if len(without):
+        table = table.filter(given.groups.is_not_null())
+        note(f"{len(without):,} row(s) have no {group}, and are left out: {table.height:,} remain.")
     options: dict[str, Any] = opt.make_estimator(given, learning, jobs=jobs, seed=seed).get_params(deep=False)
     options.pop("observed")
     from sparsefield import compare
 
     with ProgressBar(f"Comparing the groups of {group}") as meter:
         result = compare(
-            given.X,
-            given.groups,
+            table,
+            given.groups.drop_nulls(),
             observed=given.observed or None,
             permutations=permutations,
             adjust=adjust,
             seed=seed,
-            drop_missing_groups=drop_missing_groups,
-            checkpoint=checkpoint,
             progress=meter.show_progress,
             **options,
         )
@@ -129,12 +130,12 @@ def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
 
 def _content(result: GroupComparison) -> dict[str, Any]:
     """Return the comparison as values that JSON can express."""
-    from sparsefield.analysis.group_comparison import rows_of
+    from sparsefield.analysis.comparison import rows_of
 
     sizes = zip(result.fields.items(), result.sizes, strict=True)
     return {
         "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
-        "l1": result.l1,
+        "l1": result.pooled.l1_,
         "permutations": result.permutations,
         "hidden_cells": result.hidden_cells,
         "tests": list(rows_of(result.tests)),
@@ -144,42 +145,19 @@ def _content(result: GroupComparison) -> dict[str, Any]:
 
 
 def _describe(result: GroupComparison) -> Iterator[str | ResultTable]:
-    from sparsefield.analysis.group_comparison import TESTS, rows_of
-
-    sizes = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(result.groups, result.sizes, strict=True))
-    yield f"Groups: {sizes}\n{result.describe_fits()}"
-    if result.hidden_cells:
-        yield result.describe_hidden_cells()
-    yield ""
-    tests, edges = rows_of(result.tests), rows_of(result.edges)
-    rows = [{"test": TESTS[t["test"]], "difference": t["statistic"], "p": t["p"]} for t in tests]
-    yield _table(result, tests, rows)
-    yield ""
-    if edges:
-        rows = [
-            {
-                "edge": f"{edge['variable_a']} - {edge['variable_b']}",
-                "weights": f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}",
-                "difference": edge["statistic"],
-                "p": edge["p"],
-                "adjusted": edge["p_adjusted"],
-            }
-            for edge in edges
-        ]
-        yield _table(result, edges, rows)
-        order = "the two groups" if result.has_several_pairs else " and ".join(map(str, result.groups))
-        yield f"\nWeights are those of {order}, in this order."
-    if result.permutations:
-        yield result.describe_edges()
-
-
-def _table(result: GroupComparison, tested: Sequence[Any], rows: Sequence[dict[str, Any]]) -> ResultTable:
-    """Return the rows of a table, with the groups that each compares where there are more than two groups."""
     import polars as pl
 
-    from sparsefield.analysis.group_comparison import name_groups
+    from sparsefield.analysis.comparison import name_groups, rows_of
 
-    if result.has_several_pairs:
-        rows = [{"groups": name_groups(test)} | row for test, row in zip(tested, rows, strict=True)]
-    frame = pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return ResultTable(frame, most=SHOWN_EDGES)
+    yield result.summary()
+    rows, several = [], len(result.groups) > 2
+    for edge in rows_of(result.edges):
+        row = {"groups": name_groups(edge)} if several else {}
+        row["edge"] = f"{edge['variable_a']} - {edge['variable_b']}"
+        row["weights"] = f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}"
+        rows.append({**row, "difference": edge["statistic"], "p": edge["p"], "adjusted": edge["p_adjusted"]})
+    if rows:
+        yield ""
+        yield ResultTable(pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None)), most=SHOWN_EDGES)
+        order = "the two groups" if several else " and ".join(map(str, result.groups))
+        yield f"\nWeights are those of {order}, in this order."

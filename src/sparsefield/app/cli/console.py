@@ -290,8 +290,13 @@ class ProgressBar(StatusLine):
             self._bar.stop()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` units are done."""
+        """Show that ``done`` of ``total`` units are done; 0 begins to count the time."""
         now = time.perf_counter()
+        if done == 0:
+            self._started = now
+            if self._bar is not None:
+                self._bar.reset(self._bar.task_ids[0], total=total)
+            return
         if now < self._last + SECONDS_BETWEEN and done < total:
             return
         self._last = now
