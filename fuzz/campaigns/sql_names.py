@@ -10,7 +10,7 @@ from pathlib import Path
 from fuzz.judging import unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_step, steps_named
 from sparsefield.app.tables.read import read_table
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import FileFormat
 
 PIECES = (
     '"',
@@ -53,7 +53,7 @@ def run(steps: list[Step], folder: Path) -> None:
     asked = first_step(steps, "ask", ("first",))[0]
     name = tables[0] if asked == "first" else None if asked == "none" else asked
     with unchanged(path):
-        found = read_table(path, ReadOptions(table=name))
+        found = read_table(path, FileFormat(sheet=name))
     if found.height != 2 or len(found.columns) != len(columns):
         raise WrongResultError("a table of a database was read in part")
 

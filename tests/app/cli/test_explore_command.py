@@ -19,7 +19,7 @@ from sparsefield import RelationalField, load
 from sparsefield.app.cli.models import open_model
 from sparsefield.app.cli.pages import rows_to_complete
 from sparsefield.app.pages.session import Session
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.schema_file import parse_schema_file
 
 CODE = "from sparsefield.app.cli import main; main()"
@@ -94,7 +94,7 @@ def test_a_browser_opens_a_file_that_redirects_to_the_page(
 def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
     out = table.parent / "filled.csv"
     assert run("predict", plain_model, table, "-o", out, "--set", "read.separator=;").code == 0
-    rows = rows_to_complete(open_model(plain_model), table, ReadOptions(separator=";"))
+    rows = rows_to_complete(open_model(plain_model), table, FileFormat(separator=";"))
     session = Session("days", rows.model, rows)
     accepted = [
         ["", row, cell["name"], cell["best"]]
@@ -108,7 +108,7 @@ def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table
 def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = rows_to_complete(open_model(model), school, ReadOptions())
+    rows = rows_to_complete(open_model(model), school, FileFormat())
     expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import load
-from sparsefield.app.tables.read_options import source_of
+from sparsefield.app.tables.file_format import source_of
 
 NAMES = ("bread", "butter", "jam")
 

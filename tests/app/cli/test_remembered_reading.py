@@ -13,7 +13,7 @@ import pytest
 
 from sparsefield import load
 from sparsefield.app.pages.repeat_fit import as_command, training_source
-from sparsefield.app.tables.read_options import source_of
+from sparsefield.app.tables.file_format import source_of
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.read import kind_of, read_table
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.read import labeled_column, read_table
 from sparsefield.app.tables.values import numbers_of
 
 
@@ -47,22 +47,19 @@ def test_the_last_missing_value_of_a_single_column_is_a_row(tmp_path: Path) -> N
 
 
 def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None:
-    from sparsefield.app.tables.formats import labeled_column
-
     found = labeled_column("answer", [1.0, 2.0, None], {1: "yes", 2: "no", "a": "refused"}, ordered=False)
     assert found.to_list() == ["yes", "no", None]
 
 
 def test_numbers_beyond_whole_ones_stay(tmp_path: Path) -> None:
-    from sparsefield.app.tables.formats import labeled_column
-
     assert labeled_column("far", [1.0, 1e20, None], {}, ordered=False).to_list() == [1.0, 1e20, None]
     assert labeled_column("near", [1.0, 2.0, None], {}, ordered=False).dtype == pl.Int64
 
 
-@pytest.mark.parametrize("head", [b"ORCID,name\n1,a\n", b"PAR1,PAR2\n1,2\n", b"abcdefghDUCK,b\n1,2\n"])
-def test_headers_like_signatures_are_text(head: bytes) -> None:
-    assert kind_of(head, "t.csv") == "csv"
+@pytest.mark.parametrize("name", ["ARROW1", "PAR1", "<50", "{a}", "$FL2"])
+def test_headers_like_signatures_are_text(tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{name},b\n1,2\n")
+    assert read_table(tmp_path / "t.csv").columns == [name, "b"]
 
 
 def test_json_lines_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
@@ -78,7 +75,7 @@ def test_an_unnamed_column_keeps_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["low", "refused", "high"])])
 def test_words_for_missing_values_count_in_categories(tmp_path: Path, dtype) -> None:
     pl.DataFrame({"a": pl.Series(["low", "refused", "high"], dtype=dtype)}).write_parquet(tmp_path / "t.parquet")
-    found = read_table(tmp_path / "t.parquet", ReadOptions(missing=("refused",)))["a"]
+    found = read_table(tmp_path / "t.parquet", FileFormat(missing=("refused",)))["a"]
     assert found.cast(pl.String).to_list() == ["low", None, "high"]
     if isinstance(dtype, pl.Enum):
         assert found.dtype == pl.Enum(["low", "high"])

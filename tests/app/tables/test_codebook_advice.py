@@ -11,8 +11,8 @@ import sparsefield
 from sparsefield import Codebook
 from sparsefield.app.tables.column_findings import ColumnEntry
 from sparsefield.app.tables.column_kinds import find_kinds
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_table
-from sparsefield.app.tables.read_options import ReadOptions
 
 REMARKS = [f"The answer about point {k} took very long to arrive" for k in range(30)]
 
@@ -70,8 +70,8 @@ def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path
     assert order.is_conditional
     assert order.option == "--set read.dates=month-first"
     frame.write_csv(tmp_path / "d.csv")
-    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",)))["d"].dtype == pl.String
-    assert read_table(tmp_path / "d.csv", ReadOptions(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date
+    assert read_table(tmp_path / "d.csv", FileFormat(missing=("k.A.",)))["d"].dtype == pl.String
+    assert read_table(tmp_path / "d.csv", FileFormat(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date
 
 
 def test_dates_with_a_missing_code_are_freed_by_it() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_source, read_table
-from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.values import date_formats, parse_dates, write_dates
 from sparsefield.errors import DataError
 
@@ -52,7 +52,7 @@ def test_columns_of_dates_are_noted_and_options_decide(tmp_path: Path) -> None:
     assert source.table["at"].to_list() == [datetime(2024, 5, 6, 10), datetime(2024, 5, 7, 11, 30)]
     assert source.table["seen"].dtype == pl.String
     assert "dates in 'born' (day.month.year)" in source.format.describe()
-    assert read_table(path, ReadOptions(dates="month-first"))["seen"][0] == date(2024, 1, 2)
-    assert read_table(path, ReadOptions(dates="text")).schema.dtypes()[:3] == [pl.String] * 3
+    assert read_table(path, FileFormat(dates="month-first"))["seen"][0] == date(2024, 1, 2)
+    assert read_table(path, FileFormat(dates="text")).schema.dtypes()[:3] == [pl.String] * 3
     with pytest.raises(DataError, match="day-first, month-first or text"):
-        ReadOptions(dates="dmy")
+        FileFormat(dates="dmy")

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.schema_file import TableFile, parse_schema_file, read_schema
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
@@ -89,7 +89,7 @@ def test_files_and_kinds_are_returned_with_the_data(folder: Path) -> None:
     found = parse_schema_file(path)
     assert found.kinds == {"nation": {"area": "normal-scores", "rich": "0<1"}}
     assert found.data.observed == {}  # numbers may be predicted
-    assert found.files["nation"] == TableFile(folder / "nations.csv", ReadOptions(("n/a",)))
+    assert found.files["nation"] == TableFile(folder / "nations.csv", FileFormat(("n/a",)))
     assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
     assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
     assert repr(found.data) == repr(read_schema(folder))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
+from sparsefield.app.tables.file_format import FileFormat, Source, source_of
 from sparsefield.errors import ModelFileError
 
 SOURCE = Source(
     "t.csv",
-    ReadOptions(missing=("-99",), separator=";"),
-    FileFormat(encoding="cp1252", separator=";", dates={"day": "%d.%m.%Y"}, date_order="day-first"),
+    FileFormat(
+        ("-99",), separator=";", decimal=",", encoding="cp1252", dates="day-first", date_formats={"day": "%d.%m.%Y"}
+    ),
     identifiers=("id",),
     top_levels=3,
 )
@@ -32,6 +33,16 @@ def test_a_damaged_record_is_refused(before: str, after: str) -> None:
         source_of(text.replace(before, after))
 
 
-def test_options_of_the_fit_stand_where_none_are_given() -> None:
-    merged = SOURCE.options_for(ReadOptions(missing=("x",), separator=","))
-    assert merged == ReadOptions(missing=("-99", "x"), separator=",", dates="day-first")
+def test_options_that_are_given_now_win() -> None:
+    merged = SOURCE.format.updated(FileFormat(missing=("x",), encoding="utf-8"))
+    assert (merged.missing, merged.encoding, merged.separator, merged.dates) == (
+        ("-99", "x"),
+        "utf-8",
+        ";",
+        "day-first",
+    )
+
+
+def test_a_given_separator_does_not_clash_with_the_decimal_mark_of_the_fit() -> None:
+    merged = SOURCE.format.updated(FileFormat(separator=","))
+    assert (merged.separator, merged.decimal) == (",", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.read_options import DEFAULT_MISSING, FileFormat, ReadOptions
+from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat
 from sparsefield.app.tables.text import find_format, guess_code_page, read_text
 from sparsefield.errors import DataError
 
@@ -39,7 +39,7 @@ def test_code_pages_are_found(text: str, page: str) -> None:
     ],
 )
 def test_separators_and_decimal_marks_are_found(text: str, separator: str, decimal: str) -> None:
-    found = find_format(text.encode(), ReadOptions())
+    found = find_format(text, FileFormat())
     assert (found.separator, found.decimal) == (separator, decimal)
 
 
@@ -53,22 +53,25 @@ def test_separators_and_decimal_marks_are_found(text: str, separator: str, decim
         ("3,1,2\nx,y,z\n", True),
         ("2019,2021,2020\n5,6,7\n", True),
         ("a,1.5\nx,2\n", False),
+        ("0,1\n0,1\n1,1\n1,0\n", False),
+        ("NA,1.5\n2,3.5\n", False),
+        ("patient,0.5,1.0,2.0\n1,3,4,5\n2,4,5,6\n", True),
         ("a,b\n1,2\n", True),
     ],
 )
 def test_a_header_is_found(text: str, header: bool) -> None:
-    assert find_format(text.encode(), ReadOptions()).header is header
+    assert find_format(text, FileFormat()).header is header
 
 
 def test_thousands_are_numbers_only_where_that_is_clear() -> None:
     text = b"a;b;c\n1.234,5;1.234;1.234.567\n2,5;2.345;2.000\n"
-    _, table, _ = read_text(text, "t", ReadOptions())
+    table, _, _ = read_text(text, "t", FileFormat())
     assert table.rows() == [(1234.5, "1.234", 1234567.0), (2.5, "2.345", 2000.0)]
 
 
 def test_leading_zeros_and_answers_stay_text() -> None:
     text = b"zip,answer,bool,plus\n01067,none,TRUE,+1\n10115,-,false,2\n,missing,,NA\n"
-    _, table, _ = read_text(text, "t", ReadOptions())
+    table, _, _ = read_text(text, "t", FileFormat())
     expected = [("01067", "none", True, 1), ("10115", "-", False, 2), (None, "missing", None, None)]
     assert table.rows() == expected
     assert not {"none", "None", "-", "missing", "0"} & set(DEFAULT_MISSING)
@@ -77,14 +80,14 @@ def test_leading_zeros_and_answers_stay_text() -> None:
 def test_options_are_checked_and_win() -> None:
     for options in ({"encoding": "klingon"}, {"decimal": ";"}, {"separator": ",", "decimal": ","}):
         with pytest.raises(DataError):
-            ReadOptions(**options)
-    _, table, found = read_text(b"a;b\n1,5;2\n", "t", ReadOptions(decimal=".", encoding="cp1250"))
+            FileFormat(**options)
+    table, _, found = read_text(b"a;b\n1,5;2\n", "t", FileFormat(decimal=".", encoding="cp1250"))
     assert table.rows() == [("1,5", 2)]
     assert found.encoding == "cp1250"
 
 
 def test_a_format_is_described_in_a_sentence() -> None:
-    found = FileFormat(encoding="cp1252", separator=";", decimal=",", header=False, compression="gzip")
+    found = FileFormat(kind="csv", encoding="cp1252", separator=";", decimal=",", header=False, compression="gzip")
     expected = "CSV in Windows-1252, separated by semicolons, decimal comma, without a header, compressed with gzip"
     assert found.describe() == expected
-    assert FileFormat(kind="sheet", table="2024").describe() == "spreadsheet '2024'"
+    assert FileFormat(kind="sheet", sheet="2024").describe() == "spreadsheet '2024'"

@@ -15,8 +15,8 @@ from sparsefield.app.cli.inputs import linked_inputs
 from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model
 from sparsefield.app.cli.outputs import check_output, check_table_output
 from sparsefield.app.pages.names import list_some
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_source
-from sparsefield.app.tables.read_options import ReadOptions
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, count
 
@@ -325,7 +325,7 @@ def centrality(
     the frequencies of the column.
     """
     reading = opt.reading_options(missing, settings)
-    if data is None and reading != ReadOptions():
+    if data is None and reading != FileFormat():
         raise DataError("Options such as --missing are for reading DATA: add it or remove them.")
     check_table_output(output)
     files = filter(is_file, map(Path, communities or []))

@@ -98,7 +98,7 @@ def comparison(
             **options,
         )
     for field in result.fields.values():
-        remember_reading(field, data, reading, given, columns.top_levels)
+        remember_reading(field, data, given, columns.top_levels)
     written = [] if models is None else _write_models(result, models)
     import polars as pl
 

@@ -139,7 +139,7 @@ def fit(
     if cluster is not None:
         field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
-    remember_reading(field, data, reading, given, top_levels, column_names)
+    remember_reading(field, data, given, top_levels, column_names)
     field.save(output)
     checked = None
     if check and given.unchecked:

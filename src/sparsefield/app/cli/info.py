@@ -21,7 +21,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.app.tables.read_options import source_of
+from sparsefield.app.tables.file_format import source_of
 from sparsefield.errors import count
 from sparsefield.options import as_expression
 from sparsefield.parameters import FieldParameters

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.table_checks import check_table, read_weights
 from sparsefield.app.tables.column_kinds import find_kinds
+from sparsefield.app.tables.file_format import OPTIONS, PLAIN, FileFormat
 from sparsefield.app.tables.read import SourceTable, list_columns, read_source
-from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ CELLS_TO_HOLD_OUT = 10_000_000
 
 LONGEST_PATH = 1000
 KINDS = ("numeric", "ordinal", "nominal")
-OF_A_TABLE = ("header", "sheet", "table")
+OF_A_TABLE = ("header", "sheet")
 """Options for reading that a schema file has for each table; the others are at its top."""
 
 
@@ -133,7 +133,7 @@ class InputData:
     """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
     named: NamedColumns | None = None
     """What the options say about the columns of one table."""
-    format: FileFormat = field(default_factory=FileFormat)
+    format: FileFormat = PLAIN
     """The format of the file of one table."""
 
     @property
@@ -186,7 +186,7 @@ def _texts_in(content: Any) -> Iterator[str]:
             yield from _texts_in(inner)
 
 
-def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions, column_names: Path | None = None) -> InputData:
+def read_data(data: Path, reading: FileFormat, columns: ColumnOptions, column_names: Path | None = None) -> InputData:
     """Read a table without its identifiers, a sparse matrix, or linked tables."""
     if column_names is not None and not is_matrix(data):
         raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
@@ -207,7 +207,7 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions, column_n
         roles.kinds,
         strict=columns.strict,
         top_levels=columns.top_levels,
-        decimal=source.format.decimal,
+        decimal=source.format.decimal or ".",
     )
     return InputData(
         learned,
@@ -241,7 +241,7 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
         column = table[name]
         if kind.kind != "numeric" or column.dtype != pl.String:
             continue
-        numbers = numbers_of(column.str.strip_chars(), source.format.decimal, known=True)
+        numbers = numbers_of(column.str.strip_chars(), source.format.decimal or ".", known=True)
         others = column.filter(numbers.is_null() & column.is_not_null())
         if len(others):
             raise DataError(
@@ -303,7 +303,7 @@ def _read_names(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None = None) -> SchemaFile:
+def read_linked(data: Path, reading: FileFormat, columns: ColumnOptions | None = None) -> SchemaFile:
     """Read linked tables, and refuse options for one table, which a schema file replaces."""
     from sparsefield.app.tables.schema_file import parse_schema_file
 
@@ -313,12 +313,12 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
         if getattr(columns, name):
             key = "ignore" if name == "identifiers" else name
             _refuse_for_linked(data, option, f"{key} = [...] under [tables.NAME]")
-    for option in fields(ReadOptions):
-        if getattr(reading, option.name) != option.default:
-            value = {"missing": "[...]", "missing_only": "[...]", "header": "false"}.get(option.name, "'...'")
-            place = "under [tables.NAME]" if option.name in OF_A_TABLE else "at the top"
-            flag = "--missing" if option.name == "missing" else f"--set read.{option.name}"
-            _refuse_for_linked(data, flag, f"{option.name} = {value} {place}")
+    for name in OPTIONS:
+        if getattr(reading, name) not in (None, ()):
+            value = {"missing": "[...]", "missing_only": "[...]", "header": "false"}.get(name, "'...'")
+            place = "under [tables.NAME]" if name in OF_A_TABLE else "at the top"
+            flag = "--missing" if name == "missing" else f"--set read.{name}"
+            _refuse_for_linked(data, flag, f"{name} = {value} {place}")
     for option, value in vars(columns).items():
         if option in ("top_levels", "strict", "group", "weight") and value not in (None, False):
             flag = f"--{option.replace('_', '-')}"

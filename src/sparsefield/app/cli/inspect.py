@@ -69,7 +69,7 @@ def inspect(
             roles.kinds,
             strict=strict,
             top_levels=top_levels,
-            decimal=source.format.decimal,
+            decimal=source.format.decimal or ".",
             source=f"{data.name} is read as {source.format.describe()}.",
         )
     if output is not None:

@@ -18,8 +18,8 @@ from sparsefield.app.cli.inputs import (
     read_linked,
 )
 from sparsefield.app.cli.table_checks import read_weights
+from sparsefield.app.tables.file_format import PLAIN, FileFormat, Source, source_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
-from sparsefield.app.tables.read_options import FileFormat, ReadOptions, Source, source_of
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class OpenModel:
     @property
     def format(self) -> FileFormat:
         """The format of the file of the fit, or the usual one."""
-        return FileFormat() if self.source is None else self.source.format
+        return PLAIN if self.source is None else self.source.format
 
     def load(self, jobs: int | None = None) -> Any:
         """Return the fitted estimator."""
@@ -84,14 +84,14 @@ def open_model(model: Path, *data: Path | None) -> OpenModel:
     return opened
 
 
-def read_for_model(data: Path, reading: ReadOptions, model: OpenModel) -> SourceTable:
+def read_for_model(data: Path, reading: FileFormat, model: OpenModel) -> SourceTable:
     """Read a table as that of the fit was read, and print a note about the format of its file."""
     source = read_like(data, reading, model.source, model.field_.schema.input_names)
     note_format(data, source.format)
     return source
 
 
-def read_to_fill(data: Path, reading: ReadOptions, model: OpenModel) -> TableToFill:
+def read_to_fill(data: Path, reading: FileFormat, model: OpenModel) -> TableToFill:
     """Read a table whose missing values a model fills."""
     source = read_for_model(data, reading, model)
     from sparsefield.app.tables.fill import prepare_table
@@ -99,7 +99,7 @@ def read_to_fill(data: Path, reading: ReadOptions, model: OpenModel) -> TableToF
     return prepare_table(source.cells, model.field_.schema, source.format)
 
 
-def read_rows(model: OpenModel, data: Path, reading: ReadOptions) -> Any:
+def read_rows(model: OpenModel, data: Path, reading: FileFormat) -> Any:
     """Read data with the columns and types of the model, and all other columns."""
     if is_linked(data) != model.linked:
         what = "linked tables" if is_linked(data) else "one table"
@@ -168,7 +168,7 @@ def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = Fal
     for name, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
         if name not in raw:
             raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        file_format = parsed.formats.get(name, FileFormat())
+        file_format = parsed.formats.get(name, PLAIN)
         if known_states:
             refuse_unknown_states(raw[name], schema, file_format, name)
         prepared[name] = prepare_table(raw[name], schema, file_format, name)
@@ -176,7 +176,7 @@ def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = Fal
     return LinkedTables(raw, prepared, parsed.data.with_tables(converted))
 
 
-def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, weight: str | None = None) -> Any:
+def read_weights_for_model(data: Path, reading: FileFormat, model: OpenModel, weight: str | None = None) -> Any:
     """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
     of_fit = None if model.source is None else model.source.weight
     if weight is None and of_fit is None:
@@ -197,7 +197,6 @@ def read_weights_for_model(data: Path, reading: ReadOptions, model: OpenModel, w
 def remember_reading(
     field: Any,
     data: Path,
-    reading: ReadOptions,
     given: InputData,
     top_levels: int | None,
     column_names: Path | None = None,
@@ -210,7 +209,6 @@ def remember_reading(
         return
     source = Source(
         str(data),
-        reading,
         given.format,
         identifiers=tuple(roles.identifiers),
         left_out=() if given.book is None else given.book.left_out,

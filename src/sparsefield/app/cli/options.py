@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import OPTIONS, FileFormat
 from sparsefield.errors import DataError
 from sparsefield.parameters import EVERYDAY, FieldParameters
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TABLE_HELP = "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, SAS, SQLite, ...; - is standard input."
 READ = "read"
-"""The part of a name of ``--set`` that stands for `ReadOptions`."""
+"""The part of a name of ``--set`` that stands for `FileFormat`."""
 
 column_option = functools.partial(typer.Option, rich_help_panel="Columns")
 reading_option = functools.partial(typer.Option, rich_help_panel="Reading the table")
@@ -128,7 +128,7 @@ Missing = Annotated[
 ]
 READ_NAMES = (
     "read.separator, read.encoding, read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, "
-    "read.table, read.missing_only"
+    "read.missing_only"
 )
 ReadSet = Annotated[
     list[str] | None,
@@ -225,9 +225,9 @@ def _settings(words: Iterable[str] | None) -> list[Setting]:
 
 def reading_options(
     missing: Sequence[str] | None, words: Sequence[str] | None, *, learning: bool = False
-) -> ReadOptions:
+) -> FileFormat:
     """Return the options for reading a table; ``learning`` is whether ``--set`` may have other names, too."""
-    known = [option.name for option in fields(ReadOptions) if option.name != "missing"]  # which has a flag
+    known = [name for name in OPTIONS if name != "missing"]  # which has a flag
     values: dict[str, Any] = {"missing": _split_words(missing or ())}
     problems = []
     for setting in _settings(words):
@@ -244,7 +244,7 @@ def reading_options(
             values[name] = _split_words([setting.text]) if name.startswith("missing") else setting.text
     if problems:
         raise DataError(" ".join(problems))
-    return ReadOptions(**values)
+    return FileFormat(**values)
 
 
 def _split_words(given: Iterable[str]) -> tuple[str, ...]:

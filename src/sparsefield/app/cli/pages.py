@@ -23,7 +23,7 @@ from sparsefield.app.cli.models import (
     read_weights_for_model,
 )
 from sparsefield.app.cli.outputs import PAGES, check_output
-from sparsefield.app.tables.read_options import ReadOptions
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
@@ -79,7 +79,7 @@ def report(
     """
     check_output(output, PAGES)
     reading = opt.reading_options(missing, settings)
-    if data is None and reading != ReadOptions():
+    if data is None and reading != FileFormat():
         raise DataError("Options such as --missing are for reading --data: add --data or remove them.")
     if intervals and data is None:
         raise DataError("--intervals needs the rows of training: add --data.")
@@ -158,7 +158,7 @@ def explore(
     print_message("Stopped.")
 
 
-def rows_to_complete(model: OpenModel, data: Path, reading: ReadOptions) -> TableRows:
+def rows_to_complete(model: OpenModel, data: Path, reading: FileFormat) -> TableRows:
     """Read the tables whose rows a page shows, with the columns and types of the model."""
     if is_matrix(data):
         raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
@@ -179,8 +179,8 @@ def rows_to_complete(model: OpenModel, data: Path, reading: ReadOptions) -> Tabl
             table.table,
             table.missing,
             f"{name or data.stem}-completed.csv",
-            table.format.separator,
-            table.format.header,
+            table.format.separator or ",",
+            table.format.header is not False,
             keys.get(name),
         )
         for name, table in prepared.items()

@@ -21,8 +21,8 @@ from sparsefield.errors import DataError, count
 if TYPE_CHECKING:
     import polars as pl
 
+    from sparsefield.app.tables.file_format import FileFormat
     from sparsefield.app.tables.fill import TableToFill
-    from sparsefield.app.tables.read_options import ReadOptions
     from sparsefield.app.tables.schema_file import SchemaFile
 
 KEYS = ("imputation", "row")
@@ -129,7 +129,7 @@ def _predict_table(
             beliefs = field.predict_proba(prepared.table) if latent else {}
             states = {v.name: [v.states[k] for k in beliefs[v.name].argmax(axis=1)] for v in latent}
             filled = filled.with_columns(pl.Series(name, values) for name, values in states.items())
-            write_table(prepared.fill(filled, model.format.dates), output, prepared.format)
+            write_table(prepared.fill(filled, model.format.date_formats), output, prepared.format)
     show_written(f"{missing} in {count(len(prepared.missing), 'column')} and {rows}", output)
 
 
@@ -148,7 +148,7 @@ def _probabilities(field: Any, data: Any, prepared: Mapping[str, TableToFill]) -
 def _impute_several_times(
     model: OpenModel,
     data: Path,
-    reading: ReadOptions,
+    reading: FileFormat,
     output: Path,
     imputations: int,
     learn_from: Path | None,
@@ -183,7 +183,7 @@ def _impute_several_times(
             progress=meter.show_progress,
         ).to_frame()
     rows = np.arange(table.height)
-    filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.dates)
+    filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.date_formats)
     numbers = np.repeat(np.arange(1, imputations + 1), table.height), np.tile(rows + 1, imputations)
     # The cells of a text file are text until it is written.
     keys = [pl.Series(name, values, dtype=pl.Int64) for name, values in zip(KEYS, numbers, strict=True)]

@@ -13,8 +13,8 @@ from sparsefield.app.cli.inputs import is_linked, is_matrix, read_linked
 from sparsefield.app.cli.models import OpenModel, open_model, prepare_linked, read_for_model
 from sparsefield.app.cli.outputs import check_folder, check_table_output, show_written
 from sparsefield.app.cli.predict import linked_outputs, write_linked
+from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN, THIN
@@ -102,12 +102,12 @@ def sample(
     chains = min(chains or rows, rows)
     plan = {"chains": chains, "burn_in": burn_in, "thin": thin or THIN, "random_state": seed}
     if given is None:
-        file_format = (saved.format if saved.format.is_text else FileFormat()).with_options(reading)
+        file_format = (saved.format if saved.format.is_text else PLAIN).updated(reading)
         drawn = _draw_rows(saved, rows, plan, jobs)
         if is_text_output(output):
             from sparsefield.app.tables.fill import date_columns_as_text
 
-            drawn = date_columns_as_text(drawn, file_format.dates)
+            drawn = date_columns_as_text(drawn, file_format.date_formats)
     else:
         drawn, file_format = _draw_missing(saved, given, reading, rows, plan, jobs)
     write_table(drawn, output, file_format)
@@ -129,7 +129,7 @@ def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | No
 
 
 def _draw_missing(
-    model: OpenModel, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any], jobs: int | None
+    model: OpenModel, given: Path, reading: FileFormat, rows: int, plan: dict[str, Any], jobs: int | None
 ) -> tuple[pl.DataFrame, FileFormat]:
     """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
     import numpy as np
@@ -156,7 +156,7 @@ def _draw_missing(
     with ProgressBar(f"Sampling {cells}{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = np.repeat(np.arange(table.height), rows)
-    return prepared.take(repeated).fill(drawn, model.format.dates), source.format
+    return prepared.take(repeated).fill(drawn, model.format.date_formats), source.format
 
 
 def _sample_linked(

@@ -16,7 +16,7 @@ from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
     from sparsefield.analysis.feature_sentences import Feature
-    from sparsefield.app.tables.read_options import Source
+    from sparsefield.app.tables.file_format import Source
     from sparsefield.data.schema import Variable
     from sparsefield.model import Field, StabilityRecord
 
@@ -56,7 +56,7 @@ def describe_source(source: Source) -> str:
 def source_words(source: Source) -> list[str]:
     """Return the options of the command line for reading the table."""
     words = [word for name in source.identifiers for word in ("--id", name)]
-    words += shlex.split(source.reading.as_words())
+    words += shlex.split(source.format.as_words())
     for option in ("weight", "group", "top_levels", "columns"):
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]

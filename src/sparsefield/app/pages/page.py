@@ -43,7 +43,7 @@ from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.tables.codebook import Codebook
-from sparsefield.app.tables.read_options import source_of
+from sparsefield.app.tables.file_format import source_of
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator

@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from sparsefield.app.pages.fit_summary import source_words
-from sparsefield.app.tables.read_options import Source, source_of
+from sparsefield.app.tables.file_format import Source, source_of
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
 from sparsefield.estimators.field_estimator import solver_without_checkpoint
 from sparsefield.options import as_expression, changed_fields

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.read_options import FileFormat
 from sparsefield.app.tables.values import (
     SAMPLE_ROWS,
     date_formats,
@@ -71,14 +71,14 @@ class TableToFill:
 
     def _as_text(self, variable: Variable, labels: pl.Series, form: str) -> pl.Series:
         """Return labels as their column writes them: a state as a cell with it, a number with the decimals of all."""
-        name, decimal = variable.name, self.format.decimal
+        name, decimal = variable.name, self.format.decimal or "."
         values, texts = pl.Series([]), pl.Series([], dtype=pl.String)
         if name in self.cells.columns:
             known = self.table[name].is_not_null()
             values = self.table[name].filter(known)
             texts = self.cells[name].cast(pl.String).filter(known).str.strip_chars()
         if labels.dtype in (pl.Date, pl.Datetime):
-            form = next(iter(date_formats(texts, self.format.date_order)), form)
+            form = next(iter(date_formats(texts, self.format.dates)), form)
             return write_dates(labels, form, texts) if form else labels
         if not (labels.dtype.is_numeric() or labels.dtype == pl.Boolean):
             return labels
@@ -105,7 +105,7 @@ def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: 
     the_table = f"Table {name!r}" if name else "The table"
     columns, missing, added = {}, {}, []
     # Computed for all columns at once, because polars is slow for thousands of single columns.
-    missing_of = missing_cells(cells, found.missing).to_dict()
+    missing_of = missing_cells(cells, found.missing_words).to_dict()
     all_missing = pl.Series([True] * cells.height, dtype=pl.Boolean)
     for variable in schema.variables:
         if variable.role == "latent":
@@ -151,7 +151,7 @@ def refuse_unknown_states(cells: pl.DataFrame, schema: Schema, found: FileFormat
         if variable.numeric or variable.role == "latent" or variable.name not in cells.columns:
             continue
         column = cells[variable.name]
-        missing = missing_cells(column.to_frame(), found.missing).to_series()
+        missing = missing_cells(column.to_frame(), found.missing_words).to_series()
         known, labels = set(variable.states), _typed(variable, column.set(missing, None), found)
         values = zip(column.filter(~missing), labels.filter(~missing), strict=True)
         unknown = [cell for cell, label in values if label not in known]
@@ -176,7 +176,7 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
         values = values.str.strip_chars()
         dates = DATED.fullmatch(variable.dtype)
         if dates and dates[1] in ("date", "datetime"):
-            formats = date_formats(values, found.date_order)
+            formats = date_formats(values, found.dates)
             if len(formats) > 1:
                 raise DataError(
                     f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: "
@@ -198,7 +198,7 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
         is_text = values.dtype == pl.String
         return values.str.to_lowercase().replace_strict(truth, default=None) if is_text else values.cast(pl.Boolean)
     if values.dtype == pl.String:
-        return numbers_of(values, found.decimal, known=True)
+        return numbers_of(values, found.decimal or ".", known=True)
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 
@@ -238,13 +238,13 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, tuple[Sequenc
         The states of a number are its bins, whose bounds get the decimal mark of the file.
     """
     types = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
-    parts, variables = [pl.DataFrame(schema=types)], {variable.name: variable for variable in prepared.schema.targets}
+    parts, decimal = [pl.DataFrame(schema=types)], prepared.format.decimal or "."
+    variables = {variable.name: variable for variable in prepared.schema.targets}
     for name, missing in prepared.missing.items():
         states, shares = beliefs[name]
         rows, has_bins = np.flatnonzero(missing.to_numpy()), variables[name].numeric and not variables[name].dtype
         labels = [
-            str(state).replace(".", prepared.format.decimal) if has_bins or isinstance(state, float) else str(state)
-            for state in states
+            str(state).replace(".", decimal) if has_bins or isinstance(state, float) else str(state) for state in states
         ]
         columns = np.repeat(rows + 1, len(labels)), [name] * (len(rows) * len(labels)), labels * len(rows)
         parts.append(pl.DataFrame(dict(zip(types, (*columns, shares[rows].ravel()), strict=True)), schema=types))

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from sparsefield.app.tables.formats import one_line, polars_errors
-from sparsefield.app.tables.read import PARQUET, is_parquet
+from sparsefield.app.tables.read import PARQUET, is_parquet, polars_errors
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_checks import as_checked_csr
 from sparsefield.errors import DataError
@@ -51,7 +50,7 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
         raise
     except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
         raise DataError(
-            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({one_line(error)}"
+            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({error}"
             "): write it again."
         ) from None
     return as_checked_csr(matrix, str(path))

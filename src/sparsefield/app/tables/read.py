@@ -1,19 +1,19 @@
-"""One table from a file of any kind: the content of the file decides how it is read, whatever its name is."""
+"""One table from a file: text, spreadsheets, Parquet, Arrow, JSON lines, SPSS, Stata, SAS and SQLite."""
 
 from __future__ import annotations
 
+import codecs
 import io
-import json
+import shlex
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.read_options import TITLES, FileFormat, ReadOptions, Source
+from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,34 +21,31 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 SHOWN_COLUMNS = 8
-HEAD_BYTES = 1 << 16
-"""How many bytes of a file decide its kind."""
-
 PARQUET = (".parquet", ".pq")
-"""Suffixes of Parquet files, for outputs and for files that are not opened here."""
+"""Suffixes of Parquet files."""
 
-_SIGNATURES = (
-    (0, b"PAR1", "parquet"),
-    (0, b"ARROW1", "arrow"),
-    (0, b"\xff\xff\xff\xff", "arrow-stream"),
-    (0, b"$FL2", "spss"),
-    (0, b"$FL3", "spss"),
-    (0, b"<stata_dta>", "stata"),
-    (0, b"HEADER RECORD*******L", "sas-transport"),
-    (12, b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c\x18\x1f\x10\x11", "sas"),
-    (0, b"SQLite format 3\x00", "sqlite"),
-    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "sheet"),
-)
-"""(place, bytes, kind); a header of text may begin with the printable ones, but has no control characters."""
-
-_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh91AY&SY": "bzip2", b"\xfd7zXZ\x00": "xz"}
-
-_OPTIONS_OF_KIND = {
-    "csv": ("header", "separator", "encoding", "decimal", "dates"),
-    "sheet": ("header", "dates", "sheet", "table"),
-    "sqlite": ("sheet", "table"),
+_SIGNATURES = {
+    b"PAR1\x15": "parquet",
+    b"ARROW1\x00": "arrow",
+    b"SQLite format 3\x00": "sqlite",
+    b"PK\x03\x04": "sheet",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "sheet",
+    b"$FL2@(#)": "spss",
+    b"$FL3@(#)": "spss",
+    b"<stata_dta>": "stata",
+    b"HEADER RECORD*******L": "sas-transport",
 }
-_NO_TABLE = "this is no table that can be read: save the table as CSV, Parquet or Excel"
+"""{first bytes: kind of file}, whatever its name is."""
+
+_SUFFIXES = {".dta": "stata", ".sas7bdat": "sas", **dict.fromkeys((".json", ".jsonl", ".ndjson"), "jsonl")}
+"""{suffix: kind} of files without such bytes; all others are text."""
+
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh91AY&SY": "bzip2", b"\xfd7zXZ\x00": "xz"}
+_PAGES = (b"<!doctype", b"<html", b"<?xml", b"%pdf")
+_STATISTICAL = {"spss": "read_sav", "stata": "read_dta", "sas": "read_sas7bdat", "sas-transport": "read_xport"}
+"""{kind of file: the function of pyreadstat that reads it}"""
+
+_EXTRA = "pip install 'sparsefield[files]'"
 
 
 @dataclass(frozen=True)
@@ -63,20 +60,19 @@ class SourceTable:
 
 
 @dataclass(frozen=True)
-class FileContent:
+class _Content:
     """The content of a file, or of standard input, decompressed."""
 
     name: str
     path: Path
     data: bytes
-    compression: str | None = None
-    is_file: bool = True
-    """Whether the file at the path has this content."""
+    kind: str
+    compression: str
 
     @contextmanager
     def as_file(self) -> Iterator[Path]:
         """Yield the path of a file with the content."""
-        if self.is_file:
+        if self.path.is_file() and not self.compression:
             yield self.path
             return
         with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
@@ -85,17 +81,16 @@ class FileContent:
             yield path
 
 
-def read_table(path: Path | str, reading: ReadOptions | None = None, *, may_be_empty: bool = False) -> pl.DataFrame:
+def read_table(path: Path | str, options: FileFormat | None = None) -> pl.DataFrame:
     """Read one table from a file.
 
-    The content of the file decides its kind: text with separated cells, JSON lines, Parquet, Arrow, Excel,
-    OpenDocument, SPSS, Stata, SAS or SQLite, also compressed with gzip, zstd, bzip2 or xz.
+    Text with separated cells, JSON lines, Parquet, Arrow, Excel, OpenDocument, SPSS, Stata, SAS and SQLite are read,
+    also compressed with gzip, bzip2 or xz.
 
     Parameters
     ----------
     path : file; ``-`` is standard input
-    reading : options; None finds out everything
-    may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
+    options : options; None finds out everything
 
     Returns
     -------
@@ -106,24 +101,27 @@ def read_table(path: Path | str, reading: ReadOptions | None = None, *, may_be_e
     DataError
         If the file does not exist, holds no table, or is of another kind.
     """
-    return read_source(path, reading, may_be_empty=may_be_empty).table
+    return read_source(path, options).table
 
 
 def read_source(
-    path: Path | str, reading: ReadOptions | None = None, *, may_be_empty: bool = False, strict: bool = True
+    path: Path | str, options: FileFormat | None = None, *, may_be_empty: bool = False, strict: bool = True
 ) -> SourceTable:
     """Read one table from a file as `read_table` does, and say how the file is written.
 
     Unless ``strict``, options that the kind of file does not have are ignored, as where they are for several files.
+    With ``may_be_empty``, a table may have no rows.
     """
-    content, reading = read_content(path), reading or ReadOptions()
-    kind = kind_of(content.data, content.name)
+    content, options = _read_content(path), options or FileFormat()
     if strict:
-        _refuse_options(content.name, kind, reading)
-    return _read(content, kind, reading, may_be_empty=may_be_empty)
+        _refuse_options(content, options)
+    source = _read(content, options)
+    if source.table.height == 0 and not may_be_empty:
+        raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
+    return source
 
 
-def read_like(path: Path | str, reading: ReadOptions, source: Source | None, columns: Sequence[str]) -> SourceTable:
+def read_like(path: Path | str, options: FileFormat, source: Source | None, columns: Sequence[str]) -> SourceTable:
     """Read a table as that of a fit was read, and refuse one that has no column of the model.
 
     Words for missing values are those of the fit, and more. The file of the fit is read with all its options again.
@@ -132,142 +130,233 @@ def read_like(path: Path | str, reading: ReadOptions, source: Source | None, col
     Parameters
     ----------
     path : file; ``-`` is standard input
-    reading : options that are given now
+    options : options that are given now
     source : how the table of the fit was read, if that is known
     columns : columns of the model
     """
-    content = read_content(path)
-    kind = kind_of(content.data, content.name)
-    _refuse_options(content.name, kind, reading)
-    ways = [reading]
+    content = _read_content(path)
+    _refuse_options(content, options)
+    attempts = [options]
     if source is not None:
-        fit = source.options_for(reading)
-        ways = [replace(reading, missing=fit.missing, missing_only=fit.missing_only, dates=fit.dates), fit]
-        if content.is_file and Path(source.file).exists() and Path(path).samefile(source.file):
-            ways.reverse()
+        fit = source.format
+        known = FileFormat(fit.missing, fit.missing_only, dates=fit.dates)
+        attempts = [known.updated(options), fit.updated(options)]
+        if not content.compression and Path(source.file).is_file() and Path(path).is_file():
+            attempts = attempts[::-1] if Path(path).samefile(source.file) else attempts
     problem = DataError(f"No column of the model is in the table; the model has {list_columns(columns)}.")
-    for way in ways:
+    for attempt in attempts:
         try:
-            table = _read(content, kind, way)
+            table = _read(content, attempt)
         except DataError as error:
-            problem = error if way is ways[0] else problem
+            problem = error if attempt is attempts[0] else problem
             continue
+        if table.table.height == 0:
+            raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
         if set(columns) & set(table.table.columns):
             return table
     raise problem
 
 
-def read_content(path: Path | str) -> FileContent:
-    """Read a file, or standard input for ``-``, and decompress it if it is compressed."""
-    path = Path(path)
-    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
-    if path.is_dir():
-        raise DataError(f"{name}: this is a folder: give one of its files.")
-    try:
-        data = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{name}: there is no such file.") from None
-    except OSError as error:
-        raise DataError(f"{name}: the file cannot be opened ({error.strerror}).") from None
-    compression = next((word for start, word in _COMPRESSIONS.items() if data.startswith(start)), None)
-    if compression is None:
-        return FileContent(name, path, data, is_file=path.is_file())
+def _read_content(path: Path | str) -> _Content:
+    """Read a file, or standard input for ``-``, decompress it, and find its kind."""
     import bz2
     import gzip
     import lzma
 
+    path = Path(path)
+    is_input = str(path) == STANDARD_INPUT
+    name = "standard input" if is_input else str(path)
     try:
-        if compression == "zstd":
-            import zstandard
-
-            data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True).read()
-        else:
-            data = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
-    except ImportError:
-        raise DataError(f"{name}: this file is compressed with zstd: pip install 'sparsefield[files]'.") from None
-    except Exception as error:  # each library has its own errors
-        line = " ".join(str(error).split()).rstrip(".")
-        raise DataError(f"{name}: this {compression} file is damaged ({line}): copy or download it again.") from None
-    return FileContent(name, path, data, compression, is_file=False)
-
-
-def kind_of(data: bytes, name: str) -> str:
-    """Return the kind of a file with a table, a key of `TITLES`; refuse files that hold none."""
-    from sparsefield.app.tables.text import wide_encoding
-
-    head = data[:HEAD_BYTES]
-    is_wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
-    control = 0 if is_wide else sum(head.count(bytes([byte])) for byte in (*range(9), *range(14, 27), *range(28, 32)))
-    for place, mark, kind in _SIGNATURES:
-        if head.startswith(mark, place) and (control or kind in ("spss", "stata", "sas-transport")):
-            return kind
-    if head.startswith(b"PK\x03\x04"):
-        try:
-            names = zipfile.ZipFile(io.BytesIO(data)).namelist()
-        except zipfile.BadZipFile:
-            names = []
-        if any(name.startswith("xl/") for name in names) or "content.xml" in names:
-            return "sheet"
-    if len(head) > 10 and head[0] in range(105, 116) and head[1] in (1, 2) and head[2:4] in (b"\x01\x00", b"\x01\x01"):
-        return "stata"  # formats 105 to 115: a version, the order of bytes, the type 1, and a zero
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"{"):
-        line, newline, _ = start.partition(b"\n")
-        try:
-            is_object = isinstance(json.loads(line), dict)
-        except (ValueError, RecursionError):  # a first line that is too long to see may be an object
-            is_object = not newline and len(start) > HEAD_BYTES // 2
-        if is_object:
-            return "jsonl"
-    if start.startswith((b"{", b"[{", b"[\n")):
-        raise DataError(f"{name}: {_NO_TABLE}, or one JSON object per line.")
-    if head[8:10] == b'{"' and control:
-        raise DataError(f"{name}: this is a model file, where a table is expected, or in the place of DATA.")
-    if start.startswith((b"<", b"%PDF", b"PK\x03\x04")) or control > 0.02 * len(head) + 2:
-        raise DataError(f"{name}: {_NO_TABLE}.")
-    return "csv"
+        data = sys.stdin.buffer.read() if is_input else path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{name}: there is no such file.") from None
+    except OSError as error:
+        raise DataError(f"{name}: the file cannot be opened ({error.strerror}): give a file with a table.") from None
+    compression = next((word for start, word in _COMPRESSIONS.items() if data.startswith(start)), "")
+    try:
+        data = {"": bytes, "gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
+    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+        raise DataError(
+            f"{name}: this {compression} file is damaged ({_one_line(error)}): copy or download it again."
+        ) from None
+    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:20].lower()
+    if start.startswith(_PAGES):
+        raise DataError(f"{name}: this is no table that can be read: save the table as CSV, Parquet or Excel.")
+    kind = next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "")
+    kind = kind or _SUFFIXES.get(path.with_suffix("").suffix if compression else path.suffix.lower(), "csv")
+    return _Content(name, path, data, kind, compression)
 
 
-def _refuse_options(name: str, kind: str, reading: ReadOptions) -> None:
+def _refuse_options(content: _Content, options: FileFormat) -> None:
     """Refuse options that a kind of file does not have, all at once."""
-    options = ("header", "separator", "encoding", "decimal", "dates", "sheet", "table")
-    other = [option for option in options if getattr(reading, option) is not None]
-    other = [option for option in other if option not in _OPTIONS_OF_KIND.get(kind, ())]
-    if other:
-        words = " and ".join(f"--set read.{option}" for option in other)
-        these = "this option" if len(other) == 1 else "these options"
-        raise DataError(f"{name}: remove {words}: a file of the kind {TITLES[kind]} does not have {these}.")
+    known = OPTIONS_OF_KIND.get(content.kind, OPTIONS[:2] + (("sheet",) if content.kind == "sqlite" else ()))
+    others = [name for name in OPTIONS if getattr(options, name) not in (None, ()) and name not in known]
+    if others:
+        words = " and ".join(f"--set read.{option}" for option in others)
+        these = "this option" if len(others) == 1 else "these options"
+        title = TITLES[content.kind]
+        raise DataError(f"{content.name}: remove {words}: a file of the kind {title} does not have {these}.")
 
 
-def _read(content: FileContent, kind: str, reading: ReadOptions, *, may_be_empty: bool = False) -> SourceTable:
-    from sparsefield.app.tables.formats import choose, polars_errors, read_sheet, read_typed
+def _read(content: _Content, options: FileFormat) -> SourceTable:
     from sparsefield.app.tables.values import with_nulls
 
-    name, sheet = content.name, reading.table or reading.sheet
-    words = reading.missing_words(has_nulls=kind != "sheet")
+    name, kind = content.name, content.kind
+    own = {option: getattr(options, option) for option in OPTIONS_OF_KIND.get(kind, (*OPTIONS[:2], "sheet"))}
+    options = FileFormat(**own, kind=kind, compression=content.compression)
     with polars_errors(name):
         if kind == "csv":
             from sparsefield.app.tables.text import read_text
 
-            cells, table, found = read_text(content.data, name, reading)
-        elif kind == "sheet":
-            found = FileFormat(kind, missing=words, header=reading.header is not False, date_order=reading.dates)
-            table, found = read_sheet(content.data, name, sheet, found)
-            cells = table
-        else:
-            with content.as_file() as path:
-                if kind == "sqlite":
-                    from sparsefield.app.tables.linked import open_database
+            return SourceTable(*read_text(content.data, name, options))
+        if kind == "sheet":
+            return _read_sheet(content.data, name, options)
+        if kind == "sqlite":
+            from sparsefield.app.tables.linked import open_database
 
-                    with open_database(path, name) as database:
-                        sheet = choose(database.tables, sheet, name, "table")
-                        cells = database.read(sheet)
-                else:
-                    cells, sheet = read_typed(content.data, path, kind, name), None
-            table, found = with_nulls(cells, words), FileFormat(kind, table=sheet, missing=words)
-    if table.height == 0 and not may_be_empty:
-        raise DataError(f"{name}: the table has no rows: give one with rows below its header.")
-    return SourceTable(table, cells, replace(found, compression=content.compression))
+            with content.as_file() as path, open_database(path, name) as database:
+                options = replace(options, sheet=_choose(database.tables, options.sheet, name, "table"))
+                cells = database.read(options.sheet or "")
+        else:
+            cells = _read_typed(content)
+    return SourceTable(with_nulls(cells, options.missing_words), cells, options)
+
+
+def _read_typed(content: _Content) -> pl.DataFrame:
+    """Read a file whose columns have types."""
+    import polars as pl
+
+    if content.kind in _STATISTICAL:
+        table = _read_statistical(content)
+    elif content.kind == "parquet":
+        table = pl.read_parquet(content.data)
+    elif content.kind == "arrow":
+        table = pl.read_ipc(io.BytesIO(content.data))
+    else:
+        try:
+            table = pl.read_ndjson(io.BytesIO(content.data.removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
+        except pl.exceptions.PolarsError:
+            raise DataError(f"{content.name}: the file cannot be read: write one JSON object per line.") from None
+    nested = [column for column, dtype in table.schema.items() if dtype.is_nested()]
+    if nested:
+        raise DataError(
+            f"{content.name}: columns have lists or records as cells, which a table of values does not have; "
+            f"{list_columns(nested)}: make a column of each part, or remove them."
+        )
+    return table
+
+
+def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
+    """Read a sheet of a spreadsheet; its cells are typed as those of text are."""
+    import polars as pl
+
+    from sparsefield.app.tables.text import check_header, with_types
+
+    try:
+        import fastexcel
+    except ImportError:
+        raise DataError(f"{name}: this is an Excel or OpenDocument file: {_EXTRA} to read it.") from None
+    try:
+        workbook = fastexcel.read_excel(data)
+        sheet = _choose(workbook.sheet_names, options.sheet, name, "sheet")
+        cells = workbook.load_sheet(sheet, header_row=None, dtypes="string").to_polars()
+    except fastexcel.FastExcelError as error:
+        raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
+    options = replace(options, sheet=sheet, header=options.header is not False, decimal=".")
+    names = [f"x{k}" for k in range(cells.width)]
+    if options.header and cells.height:
+        names = [cell or f"column {k + 1}" for k, cell in enumerate(cells.row(0))]
+        check_header(names, name)
+        cells = cells.slice(1)
+    cells.columns = names
+    table, options = with_types(cells.filter(~pl.all_horizontal(pl.all().is_null())), options)
+    for column in table.get_columns():  # spreadsheets store dates as times at midnight
+        if column.dtype == pl.Datetime and column.is_not_null().any() and (column == column.dt.truncate("1d")).all():
+            table = table.with_columns(column.cast(pl.Date))
+    return SourceTable(table, table, options)
+
+
+def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> str:
+    """Return the sheet or table to read: the wanted one, or the only one."""
+    listed = ", ".join(repr(name) for name in names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    if wanted is not None and wanted not in names:
+        raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
+    if not names:
+        raise DataError(f"{file}: there is no {what} in the file: give another file.")
+    if wanted is None and len(names) > 1:
+        raise DataError(
+            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with "
+            f"--set read.sheet={shlex.quote(names[0])}."
+        )
+    return names[0] if wanted is None else wanted
+
+
+def _read_statistical(content: _Content) -> pl.DataFrame:
+    """Read a file of SPSS, Stata or SAS.
+
+    Values that the file declares missing are null. A column whose values all have labels has the labels: as an Enum, in
+    the order of the values, if its measure is ordinal, otherwise as text. Other labeled columns keep their numbers.
+    """
+    import polars as pl
+
+    try:
+        import pyreadstat
+    except ImportError:
+        raise DataError(f"{content.name}: this is a file of SPSS, Stata or SAS: {_EXTRA} to read it.") from None
+    try:
+        with content.as_file() as path:
+            cells, about = getattr(pyreadstat, _STATISTICAL[content.kind])(str(path), output_format="dict")
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError) as error:
+        raise DataError(
+            f"{content.name}: the file cannot be read ({_one_line(error)}): export it again, or save it as CSV."
+        ) from None
+    labels, measures = about.variable_value_labels, about.variable_measure
+    return pl.DataFrame(
+        labeled_column(column, values, labels.get(column, {}), ordered=measures.get(column) == "ordinal")
+        for column, values in cells.items()
+    )
+
+
+def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: bool) -> pl.Series:
+    """Return a column with its labels if all its values have some; labels that values share also have the value."""
+    import polars as pl
+
+    from sparsefield.app.tables.values import as_whole
+
+    column = pl.Series(name, list(values), strict=False)
+    if column.dtype == pl.String:
+        column = column.set(column.str.strip_chars() == "", None)
+    if column.dtype.is_float():
+        column = as_whole(column.fill_nan(None))
+    if column.dtype.is_numeric():  # Stata labels its missing values .a to .z by letters
+        labels = {value: label for value, label in labels.items() if not isinstance(value, str)}
+    used = set(column.drop_nulls())
+    if not used or not used <= labels.keys():
+        return column
+    texts, spelled = list(labels.values()), {}
+    for value, text in sorted(labels.items()):
+        shown = f"{value:g}" if isinstance(value, float) else value
+        spelled[value] = text if texts.count(text) == 1 else f"{text} ({shown})"
+    # Labels of values that are missing by declaration, such as "refused", are no levels.
+    levels = [text for value, text in spelled.items() if min(used) <= value <= max(used)]
+    cells = [None if value is None else spelled[value] for value in column]
+    return pl.Series(name, cells, dtype=pl.Enum(levels) if ordered else pl.String)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+
+
+@contextmanager
+def polars_errors(path: Path | str) -> Iterator[None]:
+    """Raise polars' errors as one-line `DataError` with the name of the file."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
+        raise DataError(f"{path}: the file cannot be read ({line}): is it complete?") from error
 
 
 def list_columns(columns: Sequence[str]) -> str:

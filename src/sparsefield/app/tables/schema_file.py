@@ -13,9 +13,9 @@ import msgspec
 import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.linked import read_database, read_triples
 from sparsefield.app.tables.read import read_source, read_table
-from sparsefield.app.tables.read_options import FileFormat, ReadOptions
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational
 from sparsefield.data.templates import resolve_templates
@@ -40,7 +40,7 @@ WORDS: dict[Any, str] = {
 _READING = {"missing": Names, "missing_only": Names, "separator": str, "encoding": str, "decimal": str, "dates": str}
 _TOP = {"templates": list, **_READING, "database": str, "links": dict, "tables": dict, "triples": dict}
 _TABLE = {"key": str, **dict.fromkeys(("observed", "ignore", "numeric", "ordinal", "nominal"), Names)}
-_FILE_TABLE = {"file": str, **_TABLE, "header": bool, **_READING, "sheet": str, "table": str}
+_FILE_TABLE = {"file": str, **_TABLE, "header": bool, **_READING, "sheet": str}
 _DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
 _FOREIGN_KEY = {"table": str, "column": str, "to": str}
 _OFFSET_LINK = {"table": str, "along": str, "within": Names, "by": int}
@@ -53,7 +53,7 @@ class TableFile:
     """The path of a table and the options for reading it."""
 
     path: Path
-    reading: ReadOptions
+    reading: FileFormat
 
     def read(self, *, as_text: bool = False) -> pl.DataFrame:
         """Return the table, or the cells of a text file as their text."""
@@ -229,8 +229,8 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
             with _prefix_errors(f"{path}, [tables.{name}]"):
                 reading = {key: table.get(key, content.get(key)) for key in _READING}
                 words = {key: tuple(reading.pop(key) or ()) for key in ("missing", "missing_only")}
-                reading |= {key: table.get(key) for key in ("header", "sheet", "table")}
-                files[name] = TableFile(path.parent / table["file"], ReadOptions(**words, **reading))
+                reading |= {key: table.get(key) for key in ("header", "sheet")}
+                files[name] = TableFile(path.parent / table["file"], FileFormat(**words, **reading))
             source = read_source(files[name].path, files[name].reading, may_be_empty=True, strict=False)
             frames[name], formats[name] = source.table, source.format
         inputs = tuple(file.path for file in files.values())

@@ -6,22 +6,18 @@ import codecs
 import csv
 import io
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from sparsefield.app.tables.read_options import SEPARATOR_WORDS, FileFormat, ReadOptions, encoding_title
-from sparsefield.app.tables.values import date_order, read_dates, type_columns
+from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, encoding_title
+from sparsefield.app.tables.values import read_dates, type_columns
 from sparsefield.errors import DataError
 
 SAMPLE_BYTES, SAMPLE_LINES = 1 << 18, 200
 """How much of a text decides its format; more bytes if the first lines are longer."""
-
-UNUSUAL_BYTES = 1 << 16
-"""How many bytes around characters beyond ASCII decide a code page."""
 
 SHOWN_ROWS = 3
 SEPARATORS = ("\t", ";", "|", ",")
@@ -30,16 +26,10 @@ SEPARATORS = ("\t", ";", "|", ",")
 WHOLE = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
-YEARS = range(1800, 2101)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
+YEARS = range(1800, 2101)
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Byte order marks, and encodings that read and write them."""
 
 _ALPHABETS = (
@@ -63,91 +53,80 @@ _ALPHABETS = (
 Cells are too short for charset-normalizer to tell code pages of Latin letters apart: it reads "Nuñez" as "Nuńez".
 """
 
-_OLDER = {"cp1252": ("mac-roman", "cp850"), "cp1250": ("iso8859-2", "cp852"), "cp1254": ("cp857",)}
-"""Code pages of other systems that are tried where those of Windows do not fit."""
+_OLDER = {"cp1252": "cp850", "cp1250": "cp852", "cp1254": "cp857"}
+"""Code pages of DOS that are tried where those of Windows do not fit."""
 
 _LATIN_FIT = 0.9
 """The share of letters that must belong to the alphabet of one language."""
 
 
-def read_text(data: bytes, name: str, reading: ReadOptions) -> tuple[pl.DataFrame, pl.DataFrame, FileFormat]:
-    """Return the cells of a text file as text, the table of their values, and how the file is written.
+def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame, pl.DataFrame, FileFormat]:
+    """Return the values of a text file, its cells as text, and its format, whose open options are found out.
 
-    Parameters
-    ----------
-    data : the file
-    name : its name, for messages
-    reading : options; what they leave open is found out
+    ``name`` is the name of the file in messages.
     """
-    encoding = reading.encoding or find_encoding(data, name)
-    data = _to_utf8(data, encoding, name).lstrip(b"\r\n")
-    place = data.find(b"\0")
-    if place >= 0:
+    encoding = options.encoding or find_encoding(data, name)
+    try:
+        text = data.decode(encoding).removeprefix("\ufeff").lstrip("\r\n")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
         raise DataError(
-            f"{name}: line {data.count(bytes([10]), 0, place) + 1:,} has a NUL byte, which text does not have: is the "
-            "file damaged or binary? Export the table again, or remove these bytes."
+            f"{name}: line {line:,} is not text in {encoding_title(encoding)} (byte 0x{data[error.start]:02x}): give "
+            "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(
+            f"{name}: line {line:,} has a NUL byte, as in a file that is damaged or no table that can be read: save "
+            "the table as CSV, Parquet or Excel."
         )
-    if b"\n" not in data:
-        data = data.replace(b"\r", b"\n")
-    first = re.match(rb"(?i)sep=([ -~\t])\r?\n", data)  # which Excel understands
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    first = re.match(r"(?i)sep=([ -~\t])\r?\n", text)  # which Excel understands
     if first:
-        data = data[first.end() :]
-        reading = replace(reading, separator=reading.separator or first[1].decode())
-    if not data.strip():
+        text = text[first.end() :]
+        options = replace(options, separator=options.separator or first[1])
+    if not text.strip():
         raise DataError(f"{name}: the file is empty: give a file with a header and rows.")
-    found = replace(find_format(data, reading, name), encoding=encoding, date_order=reading.dates)
-    cells = _parse(data if data.endswith(b"\n") else data + b"\n", name, found)
-    table, found = with_types(cells, replace(found, missing=reading.missing_words(has_nulls=False)))
-    return cells, table, found
+    found = find_format(text, replace(options, kind="csv", encoding=encoding))
+    cells = _parse(text if text.endswith("\n") else text + "\n", name, found)
+    table, found = with_types(cells, found)
+    return table, cells, found
 
 
 def with_types(cells: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, FileFormat]:
     """Return the values of cells of text, and the format with the formats of their dates."""
-    table, dates = read_dates(type_columns(cells, found.missing, found.decimal), found.date_order)
-    return table, replace(found, dates=dates, date_order=found.date_order or date_order(dates))
+    table = type_columns(cells, found.missing_words, found.decimal or ".")
+    table, formats = read_dates(table, found.dates)
+    # What comes first in all columns whose year is last; None if there are none, or both occur.
+    orders = {"day-first" if form.startswith("%d") else "month-first" for form in formats.values() if form[1] != "Y"}
+    order = found.dates or (orders.pop() if len(orders) == 1 else None)
+    return table, replace(found, date_formats=formats, dates=order)
 
 
 def find_encoding(data: bytes, name: str) -> str:
-    """Return the encoding of a text: by its byte order mark, else UTF-8 or UTF-16 where valid, else a code page.
-
-    Parameters
-    ----------
-    data : the whole file
-    name : its name, for messages
-    """
-    marked = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "") or wide_encoding(data)
-    if marked:
-        return marked
+    """Return the encoding of a text: by its byte order mark, else UTF-8 or UTF-16 where valid, else a code page."""
+    for mark, encoding in _BOMS.items():
+        if data.startswith(mark):
+            return encoding
+    even, odd = data[:4096:2].count(0), data[1:4096:2].count(0)
+    half = len(data[1:4096:2])
+    if max(even, odd) > 0.7 * half > 1 and min(even, odd) < 0.1 * half:  # every second byte of western text
+        return "utf-16-le" if odd > even else "utf-16-be"
     try:
         data.decode()
         return "utf-8"
     except UnicodeDecodeError as error:
-        lines, length = [], 0
-        for line in re.finditer(rb"[^\r\n]{0,1000}[\x80-\xff][^\r\n]{0,1000}", data):
-            lines.append(line[0])
-            length += len(line[0])
-            if length > UNUSUAL_BYTES:
-                break
-        sample = b"\n".join(lines)
+        sample = b"\n".join(re.findall(rb"[^\r\n]{0,1000}[\x80-\xff][^\r\n]{0,1000}", data)[:1000])
         text = sample.decode(errors="replace")
         bad, good = text.count("\ufffd"), sum(sign > "\x7f" for sign in text)
-        if good - bad > 2 * bad:  # no code page would read the other lines rightly
+        if good > 3 * bad:  # no code page would read the other lines rightly
             raise DataError(
                 f"{name}: line {data.count(bytes([10]), 0, error.start) + 1:,} is not UTF-8 (byte "
                 f"0x{data[error.start]:02x}), although most of the file is: correct the line, or give the encoding of "
                 "the file, such as --set read.encoding=cp1252."
             ) from None
     return guess_code_page(sample)
-
-
-def wide_encoding(data: bytes) -> str:
-    """Return UTF-16 without a byte order mark, where nearly every second byte of western text is NUL; else nothing."""
-    even, odd = data[:4096:2], data[1:4096:2]
-    if len(odd) < 2:
-        return ""
-    if odd.count(0) > 0.7 * len(odd) and even.count(0) < 0.1 * len(even):
-        return "utf-16-le"
-    return "utf-16-be" if even.count(0) > 0.7 * len(even) and odd.count(0) < 0.1 * len(odd) else ""
 
 
 def guess_code_page(sample: bytes) -> str:
@@ -163,8 +142,7 @@ def guess_code_page(sample: bytes) -> str:
     """
     unusual = re.findall(rb"[\x80-\xff]+", sample)
     if sum(len(run) for run in unusual if len(run) > 2) <= 0.4 * sum(map(len, unusual)):
-        older = [(old, letters) for page, letters in _ALPHABETS for old in _OLDER[page]]
-        for pages in (_ALPHABETS, older):
+        for pages in (_ALPHABETS, [(_OLDER[page], letters) for page, letters in _ALPHABETS]):
             fits = [_share_of_letters(sample, page, letters) for page, letters in pages]
             if max(fits) >= _LATIN_FIT:
                 return pages[fits.index(max(fits))][0]
@@ -191,85 +169,72 @@ def _share_of_letters(sample: bytes, page: str, letters: str) -> float:
     return 1 - bad / max(len(unusual), 1)
 
 
-def _to_utf8(data: bytes, encoding: str, name: str) -> bytes:
-    """Return the text as UTF-8 without a byte order mark; refuse bytes that the encoding does not have."""
-    if encoding == "utf-8" and data.isascii():
-        return data
-    try:
-        return data.decode(encoding).removeprefix("\ufeff").encode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
-        raise DataError(
-            f"{name}: line {line:,} is not text in {encoding_title(encoding)} (byte 0x{data[error.start]:02x}): give "
-            "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
-        ) from None
-
-
-def find_format(data: bytes, reading: ReadOptions, name: str = "") -> FileFormat:
-    """Return the format of a text in UTF-8 without a byte order mark; options that are given are not found out."""
+def find_format(text: str, options: FileFormat) -> FileFormat:
+    """Return the format of a text; options that are given are not found out."""
     size = SAMPLE_BYTES
-    while data.count(b"\n", 0, size) < 3 and size < len(data):
+    while text.count("\n", 0, size) < 3 and size < len(text):
         size *= 4
-    lines = data[:size].decode(errors="ignore").splitlines(keepends=True)
+    lines = text[:size].splitlines(keepends=True)
     ending = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    lines = [line for line in lines[: len(lines) - (size < len(data))] if line.strip()][:SAMPLE_LINES]
-    quote = "'" if _has_single_quotes("".join(lines)) else '"'
-    separator = reading.separator or _find_separator(lines, quote)
-    rows = _split(lines, separator, quote)
-    if reading.separator is not None and len(lines) > 1 and not any(separator in line for line in lines):
-        fitting = _find_separator(lines, quote)
-        if {len(row) for row in _split(lines, fitting, quote)} - {1} == {len(_split(lines[:1], fitting, quote)[0])}:
-            raise DataError(
-                f"{name}: no line has the separator {separator!r}, but all have equally many cells with {fitting!r}: "
-                f"give --set read.separator={shlex.quote(SEPARATOR_WORDS.get(fitting, fitting))}, or leave it out."
-            )
-    decimal = reading.decimal
+    lines = [line for line in lines[: len(lines) - (size < len(text))] if line.strip()][:SAMPLE_LINES]
+    separator = options.separator or _find_separator(lines, options.decimal)
+    rows = [[cell.strip() for cell in row] for row in _split(lines, separator)]
+    decimal = options.decimal
     if decimal is None:
         # Numbers such as 1,234 and 1.234 say nothing, because their marks may be between thousands.
-        cells = [cell.strip() for row in rows for cell in row]
-        cells = [cell for cell in cells if not THOUSANDS.fullmatch(cell)]
+        cells = [cell for row in rows for cell in row if not THOUSANDS.fullmatch(cell)]
         commas = sum(bool(COMMA_NUMBER.fullmatch(cell)) for cell in cells)
         points = sum("." in cell and bool(NUMBER.fullmatch(cell)) for cell in cells)
         decimal = "," if separator != "," and commas > points else "."
-    header = reading.header
-    if header is None:  # names are no numbers with fractions, and whole numbers above numbers if ascending, or years
-        plain = [[cell.strip().replace(decimal, ".") for cell in row] for row in rows]
-        first = plain[0] if len(plain) > 1 else []
-        whole = [int(cell) for cell in first if WHOLE.fullmatch(cell)]
-        is_named = len(whole) < len(first) or any(c and not NUMBER.fullmatch(c) for row in plain[1:] for c in row)
-        is_named |= whole == sorted(set(whole)) or (len(set(whole)) == len(whole) and set(whole) <= set(YEARS))
-        header = is_named and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first)
-    return FileFormat(separator=separator, quote=quote, decimal=decimal, header=header, line_ending=ending)
+    header = options.header
+    if header is None:
+        header = _has_header([[cell.replace(decimal, ".") for cell in row] for row in rows])
+    return replace(options, separator=separator, decimal=decimal, header=header, line_ending=ending)
 
 
-def _has_single_quotes(text: str) -> bool:
-    """Return whether cells begin and end with a single quote, and none with a double one."""
-    edge = r"(?:^|[,;\t|])[ ]*{0}(?:[^{0}\n]|{0}{0})*{0}[ ]*(?=$|[,;\t|])"
-    single = len(re.findall(edge.format("'"), text, re.MULTILINE))
-    started = len(re.findall(r"(?:^|[,;\t|])[ ]*'", text, re.MULTILINE))
-    return single >= 2 and single == started and not re.search(edge.format('"'), text, re.MULTILINE)
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has names: a text above numbers, no fractions, no whole numbers like those below.
+
+    Whole numbers above numbers are names if they are ascending, or years, and do not all occur below.
+    """
+    first, others = rows[0], rows[1:]
+    if not others:
+        return True
+    below = [[row[k] for row in others if k < len(row) and row[k] not in DEFAULT_MISSING] for k in range(len(first))]
+    are_numbers = [all(NUMBER.fullmatch(cell) for cell in cells) for cells in below]
+    texts = [cell not in DEFAULT_MISSING and not NUMBER.fullmatch(cell) for cell in first]
+    if any(text and numbers and cells for text, numbers, cells in zip(texts, are_numbers, below, strict=True)):
+        return True
+    if any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first):
+        return False
+    if any(texts) or not all(are_numbers):
+        return True
+    whole = [int(cell) for cell in first if WHOLE.fullmatch(cell)]
+    is_sorted = whole == sorted(set(whole)) or (len(set(whole)) == len(whole) and set(whole) <= set(YEARS))
+    return is_sorted and not {str(number) for number in whole} <= {cell for cells in below for cell in cells}
 
 
-def _split(lines: Sequence[str], separator: str, quote: str) -> list[list[str]]:
+def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
     """Return the cells of each row; a row ends where a line ends outside quotes."""
     try:
-        return list(csv.reader(lines, delimiter=separator, quotechar=quote))
+        return list(csv.reader(lines, delimiter=separator))
     except csv.Error:
         return [line.split(separator) for line in lines]
 
 
-def _find_separator(lines: Sequence[str], quote: str) -> str:
+def _find_separator(lines: Sequence[str], decimal: str | None) -> str:
     """Return the separator that gives most rows as many cells as the first row, and more than one."""
 
     def share_of_equal_rows(separator: str) -> float:
-        widths = [len(row) for row in _split(lines, separator, quote)]
+        widths = [len(row) for row in _split(lines, separator)]
         if not widths or widths[0] == 1:
             return 0.0
         common, times = Counter(widths).most_common(1)[0]
         return max(widths.count(widths[0]), 0.5 * times * (common > 1)) / len(widths)
 
-    best = max(SEPARATORS, key=share_of_equal_rows)
-    return best if share_of_equal_rows(best) > 0 else ","
+    separators = [separator for separator in SEPARATORS if separator != decimal]
+    best = max(separators, key=share_of_equal_rows)
+    return best if share_of_equal_rows(best) > 0 else separators[-1]
 
 
 def check_header(names: Sequence[str], file: str) -> None:
@@ -282,54 +247,46 @@ def check_header(names: Sequence[str], file: str) -> None:
         )
 
 
-def _parse(data: bytes, name: str, found: FileFormat) -> pl.DataFrame:
+def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     """Return all cells as text, with the names of the columns: by polars, or by `csv` where rows may be ragged."""
-    first = next(row for _, row in _records(data, name, found))
-    names = [cell.strip() for cell in first] if found.header else [f"x{k}" for k in range(len(first))]
-    if found.header:
+    separator, header = found.separator or ",", int(found.header is not False)
+    first = next(row for _, row in _records(text, name, separator))
+    names = [cell.strip() for cell in first] if header else [f"x{k}" for k in range(len(first))]
+    if header:
         check_header(names, name)
-    quoted = found.quote.encode()
-    bare = re.sub(quoted + b"[^" + quoted + b"]*" + quoted, b"", data) if quoted in data else data
-    if len(names) > 1 and re.search(rb"(?:^|\n)\r?\n", bare) and bare is data:
-        data = bare = re.sub(rb"(?:\r?\n)+", b"\n", data)  # blank lines; of a single column they are missing values
+    bare = re.sub('"[^"]*"', "", text) if '"' in text else text
+    if len(names) > 1 and bare is text and re.search(r"(?:^|\n)\r?\n", text):
+        text = bare = re.sub(r"(?:\r?\n)+", "\n", text)  # blank lines; of a single column they are missing values
     # Rows with more cells than the first are refused by polars, so that the total shows that none has fewer.
-    if bare.count(found.separator.encode()) == (len(names) - 1) * bare.count(b"\n") and quoted not in bare:
+    lines = bare.count("\n")
+    if bare.count(separator) == (len(names) - 1) * lines and '"' not in bare:
         try:
-            table = pl.read_csv(
-                data, has_header=False, separator=found.separator, quote_char=found.quote, infer_schema=False
-            )
+            table = pl.read_csv(text.encode(), has_header=False, separator=separator, infer_schema=False)
         except pl.exceptions.PolarsError:
             table = pl.DataFrame()
-        if table.shape == (bare.count(b"\n"), len(names)):
+        if table.shape == (lines, len(names)):
             table.columns = names
-            return table.slice(int(found.header))
+            return table.slice(header)
     # Python's csv module also understands quotes within cells.
-    rows = [(line, cells or [""]) for line, cells in _records(data, name, found) if cells or len(names) == 1]
+    rows = [(line, cells or [""]) for line, cells in _records(text, name, separator) if cells or len(names) == 1]
     ragged = [(line, len(cells)) for line, cells in rows if len(cells) != len(names)]
     if ragged:
-        if found.header and [cells for _, cells in ragged] == [len(names) + 1] * (len(rows) - 1):
-            raise DataError(
-                f"{name}: every row has {len(names) + 1} cells, one more than the header, as where the first column "
-                f"has no name or lines end in {found.separator!r}: add a name to the header, or remove the extra cells."
-            )
         shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
         shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
         raise DataError(
             f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
-            f"and put cells that contain {found.separator!r} in quotes. (If {found.separator!r} does not separate the "
-            "cells, give --set read.separator=...)"
+            f"and put cells that contain {separator!r} in quotes. (If the first column has no name, as in files of R, "
+            f"add one; if {separator!r} does not separate the cells, give --set read.separator=...)"
         )
-    cells = [cells for _, cells in rows][int(found.header) :]
-    table = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")
+    table = pl.DataFrame([cells for _, cells in rows][header:], schema=dict.fromkeys(names, pl.String), orient="row")
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _records(data: bytes, name: str, found: FileFormat) -> Iterator[tuple[int, list[str]]]:
+def _records(text: str, name: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line where each row begins, and its cells."""
-    text, line = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""), 1
-    limit = csv.field_size_limit(2**31 - 1)
+    line, limit = 1, csv.field_size_limit(2**31 - 1)
     try:
-        reader = csv.reader(text, delimiter=found.separator, quotechar=found.quote)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
         for cells in reader:
             yield line, cells
             if cells and cells[-1].endswith("\n") and reader.line_num > line + 50:

@@ -208,12 +208,6 @@ def read_dates(table: pl.DataFrame, order: str | None = None) -> tuple[pl.DataFr
     return table.with_columns(parse_dates(table[name], form) for name, form in formats.items()), formats
 
 
-def date_order(formats: dict[str, str]) -> str | None:
-    """Return what comes first in all columns whose year is last; None if there are none, or both occur."""
-    orders = {"day-first" if form.startswith("%d") else "month-first" for form in formats.values() if form[1] != "Y"}
-    return orders.pop() if len(orders) == 1 else None
-
-
 def as_polars(source: Source) -> pl.DataFrame:
     """Return a frame of numbers, booleans, times and text; categories and other types become text, NaN null."""
     if source.kind == "polars":

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sparsefield.app.tables.file_format import PLAIN, FileFormat, encoding_title
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet
-from sparsefield.app.tables.read_options import FileFormat, encoding_title
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
 
@@ -29,9 +29,9 @@ KIND_OF_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     ".xlsx": "sheet",
 }
-COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
-NEEDED = {"sheet": "xlsxwriter", "zstd": "zstandard"}
-"""{kind or compression: the package that writes it}"""
+COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+NEEDED = {"sheet": "xlsxwriter"}
+"""{kind: the package that writes it}"""
 
 MOST_ROWS, MOST_COLUMNS = 1_048_575, 16_384
 """Size of an Excel sheet, without its header."""
@@ -130,10 +130,10 @@ def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None)
     path : output; ``-`` is standard output
     like : format of the file that was read; text has the same encoding, separator and decimal mark if that was text
     """
-    like = like or FileFormat()
+    like = like or PLAIN
     output = find_output_format(path) or OutputFormat()
     if output.kind == "csv":
-        style = like if like.is_text else FileFormat(header=like.header)
+        style = like if like.is_text else replace(PLAIN, header=like.header)
         content = _format_text(table, replace(style, separator="\t") if output.suffix in TAB_FILES else style)
     else:
         content = _typed_content(table, output.kind, path, like)
@@ -157,16 +157,16 @@ def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
     if style.decimal == ",":
         table = table.with_columns(cs.float().cast(pl.String).str.replace(".", ",", literal=True))
     text = table.write_csv(
-        separator=style.separator,
-        quote_char=style.quote,
+        separator=style.separator or (";" if style.decimal == "," else ","),
         line_terminator=style.line_ending,
-        include_header=style.header,
+        include_header=style.header is not False,
     )
+    encoding = style.encoding or "utf-8"
     try:
-        return text.encode(style.encoding)
+        return text.encode(encoding)
     except UnicodeEncodeError as error:
         warnings.warn(
-            f"The output is in UTF-8, because {encoding_title(style.encoding)}, the encoding of the input, has no "
+            f"The output is in UTF-8, because {encoding_title(encoding)}, the encoding of the input, has no "
             f"{text[error.start]!r}.",
             UserWarning,
             stacklevel=3,
@@ -176,7 +176,7 @@ def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
 
 def _typed_content(table: pl.DataFrame, kind: str, path: Path, like: FileFormat) -> bytes:
     """Return a table as a file whose columns have types; cells of text get those of their values."""
-    from sparsefield.app.tables.formats import polars_errors
+    from sparsefield.app.tables.read import polars_errors
     from sparsefield.app.tables.text import with_types
 
     if like.is_text:
@@ -189,7 +189,7 @@ def _typed_content(table: pl.DataFrame, kind: str, path: Path, like: FileFormat)
     buffer = io.BytesIO()
     with polars_errors(path):
         if kind == "sheet":
-            table.write_excel(buffer, include_header=like.header)
+            table.write_excel(buffer, include_header=like.header is not False)
         else:
             {"parquet": table.write_parquet, "arrow": table.write_ipc, "jsonl": table.write_ndjson}[kind](buffer)
     return buffer.getvalue()
@@ -201,9 +201,5 @@ def _compress(content: bytes, compression: str | None) -> bytes:
     import gzip
     import lzma
 
-    if compression == "zstd":
-        import zstandard
-
-        return zstandard.ZstdCompressor().compress(content)
     ways = {"gzip": lambda data: gzip.compress(data, mtime=0), "bzip2": bz2.compress, "xz": lzma.compress}
     return content if compression is None else ways[compression](content)
