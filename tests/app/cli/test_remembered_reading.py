@@ -46,7 +46,7 @@ def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, s
     source = source_of(load(model).field_.record.source)
     assert source is not None
     assert source.file == str(survey)
-    assert source.reading.missing == ("-99", "k.A.")
+    assert source.format.missing == ("-99", "k.A.")
     assert (source.format.encoding, source.format.separator, source.format.decimal) == ("cp1252", ";", ",")
     assert (source.identifiers, source.left_out) == (("Nummer",), ("Kommentar",))
     assert (source.weight, source.top_levels) == ("Gewicht", 2)

@@ -142,7 +142,7 @@ def test_times_are_dates_only_at_midnight(tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text() == "day,time\n2024-01-29,2024-01-29 07:30:00\n,\n"
 
 
-SUFFIXES = (".txt", ".csv.gz", ".tsv.bz2", ".csv.xz", ".jsonl.zst", ".pq", ".feather", ".xlsx")
+SUFFIXES = (".txt", ".csv.gz", ".tsv.bz2", ".csv.xz", ".jsonl", ".pq", ".feather", ".xlsx")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -166,7 +166,6 @@ def test_formats_that_cannot_be_written_are_refused_before_work(
         run("sample", german_model, "-o", tmp_path / name).one_error(name, "should end in .csv")
     monkeypatch.setattr(write, "find_spec", lambda name: None)
     run("sample", german_model, "-o", tmp_path / "o.xlsx").one_error("xlsxwriter", "sparsefield[files]")
-    run("sample", german_model, "-o", tmp_path / "o.csv.zst").one_error("zstandard")
     assert importlib.util.find_spec("xlsxwriter") is not None
     monkeypatch.setattr(write, "MOST_ROWS", 1)
     with pytest.raises(DataError, match="at most 1 rows"):
@@ -196,9 +195,6 @@ def test_inputs_are_never_overwritten(run, german: Path, german_model: Path, tmp
         run("sample", model, "--given", data, "-o", output).one_error("write to another file")
     run("sample", model, "-o", model).one_error("write to another file")
     run("fit", data, "-o", twin).one_error("write to another file")
-    run("plot", model, "-o", tmp_path / "n.svg", "--edges", model.with_name("d.csv"), "--layout", data).one_error(
-        "d.csv"
-    )
     run("export", model, "-o", tmp_path / "n.uai", "--names", tmp_path / "n.uai").one_error("two outputs")
     with data.open() as opened:
         monkeypatch.setattr(sys, "stdin", opened)
