@@ -29,6 +29,7 @@ from benchmarks import (
     pages,
     paper,
     peers,
+    policy,
     products,
     profile,
     scale,
@@ -44,7 +45,7 @@ for module in (
     peers, scale, paper, products, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
-    files,
+    files, policy,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

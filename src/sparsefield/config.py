@@ -17,9 +17,6 @@ CELLS_FOR_THREADS = 200_000
 """A fit to fewer cells runs on one thread, because distributing the work costs more than it saves. A fold of Nations
 (57,000 cells) took 1.1 s on two threads and 0.75 s on one; for 800,000 cells two threads took 2/3 of the time."""
 
-CELLS_FOR_SINGLE_PRECISION = 200_000
-"""Fits to fewer cells are evaluated in double precision throughout: most of their time is not spent on arcs."""
-
 CELLS_FOR_FOLD_THREADS, CELLS_FOR_BLOCK_THREADS = 50_000, 2_000_000
 """Numbers of cells between which threads work on different folds while l1 is selected. With fewer, they would wait for
 the interpreter; with more, they work on the blocks of one fold at a time, which keeps any number of them busy."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from random_tables import chain, hide
 
-from sparsefield import MarkovField, load, plugins
+from sparsefield import MarkovField, load
+from sparsefield.estimators import options
 from sparsefield.objectives import OBJECTIVES, PseudoLikelihood
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
@@ -75,14 +76,14 @@ def test_a_package_adds_a_name_by_an_entry_point(example, monkeypatch) -> None:
             EntryPoint("broken", "no_such_module:Objective", "sparsefield.objectives"),
         ]
     }
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points.get(group, []))
-    plugins.load_plugins.cache_clear()
+    monkeypatch.setattr(options, "entry_points", lambda group: points.get(group, []))
+    options.load_plugins.cache_clear()
     try:
         with pytest.warns(UserWarning, match="'broken' of sparsefield.objectives.*cannot be loaded"):
             assert isinstance(MarkovField(objective="plugged").resolve("objective"), PseudoLikelihood)
     finally:
         OBJECTIVES.pop("plugged", None)
-        plugins.load_plugins.cache_clear()
+        options.load_plugins.cache_clear()
 
 
 @pytest.mark.parametrize("missing", ["em", "mean-field"])

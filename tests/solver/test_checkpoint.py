@@ -84,7 +84,10 @@ def test_a_fit_that_was_killed_reaches_the_certified_optimum_of_one_that_never_w
     assert continued.n_iter_ > 5 * ((whole.n_iter_ - 1) // 5)  # it went on from what was saved
     # Completions of missing cells are drawn again, and clamped beliefs have several fixed points.
     varying = setting in ("em", "clamped", "latent", "linked")
-    assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-2 if varying else 1e-5)
+    if setting == "latent":  # has many local optima; the continued fit must not end at a worse one
+        assert continued.objective_ <= whole.objective_ * 1.01
+    else:
+        assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-2 if varying else 1e-5)
     if not varying:
         np.testing.assert_array_equal(continued.field_.pairs, whole.field_.pairs)
     assert not (tmp_path / CHECKPOINT_NAME).exists()

@@ -51,8 +51,7 @@ def minimum(hessian: np.ndarray, theta: np.ndarray, gradient: np.ndarray, streng
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_step_is_that_of_proximal_gradient_descent(seed, monkeypatch) -> None:
-    monkeypatch.setattr("sparsefield.solver.proximal_newton.MODEL_TOLERANCE", 1e-7)
+def test_the_step_is_that_of_proximal_gradient_descent(seed) -> None:
     model, hessian = shared_model(seed)
     rng = np.random.default_rng(seed + 10)
     theta, gradient = np.array([0.3, -0.2, 0.1, 0.4, 0.0, -0.2]), rng.normal(size=6)

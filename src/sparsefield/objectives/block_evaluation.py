@@ -12,7 +12,6 @@ from sparsefield.data import Block, Dataset, Layout
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.kernels.arc_products import in_chunks
 from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
 from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
@@ -38,18 +37,11 @@ class EvaluatedBlock(NamedTuple):
     """Sums over latent variables: see `sparsefield.inference.latent_inference`."""
     compiled: CompiledProblem | None = None
     """The missing cells of a small block, which stay the same while beliefs and arcs change."""
-    chunks: np.ndarray | None = None
-    """The beliefs in single precision, where evaluations use them: see `in_chunks`."""
 
 
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     """Return a block of a table before any evaluation."""
     return EvaluatedBlock(table, block), None
-
-
-def add_chunks(part: EvaluatedBlock) -> tuple[EvaluatedBlock, None]:
-    """Return the part with its beliefs in single precision as well."""
-    return part._replace(chunks=in_chunks(part.block.beliefs)), None
 
 
 class Sweep(Protocol):
@@ -88,9 +80,9 @@ def _evaluate_piece(
     """Set the errors of the variables of a piece, and return its loss, gradient and `bias_hessian`."""
     piece, block, is_score = tables[part.table].pieces[number], part.block, layout.schemas[part.table].is_score
     mine, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
-    loss = piece.evaluate(block, theta, weights[part.table][number], mine, part.chunks)
+    loss = piece.evaluate(block, theta, weights[part.table][number], mine)
     kernels.bias_hessian(mine, block.weight, is_score[piece.columns], hessian)
-    return EvaluatedPiece(loss, piece.gradient(mine, block.beliefs, part.chunks), hessian)
+    return EvaluatedPiece(loss, piece.gradient(mine, block.beliefs), hessian)
 
 
 def _finish(
@@ -120,7 +112,7 @@ def _list_pieces(part: EvaluatedBlock, tables: Sequence[DividedTable], size: int
 def _gradient_of_piece(
     part: EvaluatedBlock, memory: None, piece: Regressions, tables: Sequence[DividedTable], size: int
 ) -> np.ndarray:
-    return piece.gradient(part.errors[piece.columns], part.expectations, part.chunks)
+    return piece.gradient(part.errors[piece.columns], part.expectations)
 
 
 def _sum_pieces(

@@ -78,8 +78,7 @@ class CovariateGradientFactors:
 class CovariateEvaluator:
     """An evaluator of pseudo-likelihood on labels given sparse covariates."""
 
-    keeps_errors, has_exact_scores = True, False
-    has_single_precision = single_precision = False
+    keeps_errors = True
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout, self.label_layout = sample.layout, sample.label_layout

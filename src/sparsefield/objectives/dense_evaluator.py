@@ -98,8 +98,7 @@ class DenseEvaluator:
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
-    keeps_errors, has_exact_scores = True, False
-    single_precision = False
+    keeps_errors = True
 
     def __init__(
         self,
@@ -119,14 +118,6 @@ class DenseEvaluator:
         """The graphs of the last evaluation, and their pieces."""
         self._sampled: tuple[BlockCollection, curvature.RowSample] | None = None
         """The rows that were sampled last, and the sample."""
-        self._chunked: tuple[BlockCollection, BlockCollection] | None = None
-        """The rows that were copied to single precision last, and with their copies."""
-        self._n_cells = sample.n_rows * sample.layout.n_columns
-
-    @property
-    def has_single_precision(self) -> bool:
-        """Whether evaluations can be in single precision, and whether there are enough cells for that to save time."""
-        return self._objective.by_regressions and self._n_cells >= config.CELLS_FOR_SINGLE_PRECISION
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -140,8 +131,7 @@ class DenseEvaluator:
             if self._divided[0] is not graphs:
                 self._divided = graphs, self._divide(graphs)
             tables = self._divided[1]
-            rows = self._chunked_rows() if self.single_precision else self.source.rows
-            self._found, found = rows.map_update(
+            self._found, found = self.source.rows.map_update(
                 block_evaluation.evaluate_regressions, self.layout, tables, theta, self._weights(tables, theta)
             )
         else:
@@ -165,18 +155,11 @@ class DenseEvaluator:
 
     def _weights(self, tables: Sequence[DividedTable], theta: np.ndarray) -> list[list[np.ndarray]]:
         """Return the weight matrices of all pieces, table by table."""
-        found, dtype = [], np.float32 if self.single_precision else config.FLOAT
+        found = []
         for table, width in zip(tables, self.layout.widths.tolist(), strict=True):
             run = self._engine.map if any(piece.positions is not None for piece in table.pieces) else map
-            found.append(list(run(lambda piece, width=width: piece.weight_matrix(theta, width, dtype), table.pieces)))
+            found.append(list(run(lambda piece, width=width: piece.weight_matrix(theta, width), table.pieces)))
         return found
-
-    def _chunked_rows(self) -> BlockCollection:
-        """Return the current rows with their beliefs in single precision."""
-        rows = self.source.rows
-        if self._chunked is None or self._chunked[0] is not rows:
-            self._chunked = rows, rows.map_update(block_evaluation.add_chunks)[0]
-        return self._chunked[1]
 
     def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""

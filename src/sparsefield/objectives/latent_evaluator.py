@@ -23,11 +23,6 @@ class LatentEvaluator(DenseEvaluator):
     features has another form, so these are in the field from the start.
     """
 
-    @property
-    def has_single_precision(self) -> bool:
-        """Sums over latent variables are computed in double precision."""
-        return False
-
     def compile(self, arcs: Arcs) -> Any:
         return split_latent(self.layout, arcs)
 

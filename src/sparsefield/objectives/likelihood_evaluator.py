@@ -79,8 +79,7 @@ class ExactGradients:
 class LikelihoodEvaluator:
     """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
-    keeps_errors = has_exact_scores = True
-    has_single_precision = single_precision = False
+    keeps_errors = True
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout, self.total_weights = sample.layout, sample.total_weights

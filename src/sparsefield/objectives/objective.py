@@ -57,19 +57,9 @@ class Problem(Protocol):
 
     keeps_errors: bool
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
-    single_precision: bool
-    """Whether the next evaluations are to be in single precision, where there is one."""
-
-    @property
-    def has_single_precision(self) -> bool:
-        """Whether evaluations in single precision are possible and save time."""
-        ...
-
     source: Any
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
     layout: Layout
-    has_exact_scores: bool
-    """Whether scores of candidates are in double precision whatever the rule."""
 
     @property
     def total_weights(self) -> Sequence[float]: ...

@@ -14,7 +14,6 @@ import numpy as np
 
 from sparsefield.data import Block
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.kernels.arc_products import arc_dots, arc_sums, in_chunks
 from sparsefield.kernels.conjunctions import add_conjunctions
 from sparsefield.model import Adjacency
 
@@ -53,74 +52,36 @@ class Regressions(NamedTuple):
     """(arcs,): the place of each in a matrix (columns of the piece, columns of the table); None where a loop over arcs
     is faster than a product of such matrices."""
 
-    def weight_matrix(self, theta: np.ndarray, width: int, dtype: type = np.float64) -> np.ndarray:
+    def weight_matrix(self, theta: np.ndarray, width: int) -> np.ndarray:
         """Return the weights of all arcs (columns of the piece, width), empty where a loop over arcs is faster."""
         if self.positions is None:
             return np.empty((0, 0))
         n_columns = len(self.graph.arc_offsets) - 1
         # Several weights may have the same arc: one that all groups share, and the difference of a group.
         weights = theta[self.parameters[self.graph.arc_feature]]
-        matrix = np.bincount(self.positions, weights, n_columns * width).reshape(n_columns, width)
-        return matrix.astype(dtype, copy=False)
+        return np.bincount(self.positions, weights, n_columns * width).reshape(n_columns, width)
 
-    def evaluate(
-        self,
-        block: Block,
-        theta: np.ndarray,
-        weights: np.ndarray,
-        errors: np.ndarray,
-        chunks: np.ndarray | None = None,
-    ) -> float:
+    def evaluate(self, block: Block, theta: np.ndarray, weights: np.ndarray, errors: np.ndarray) -> float:
         """Return the loss of a block, and set the errors (columns of the piece, rows).
 
-        ``weights`` is the result of `weight_matrix`. With ``chunks``, the beliefs as `in_chunks` returns them, the sums
-        over arcs are computed in single precision.
+        ``weights`` is the result of `weight_matrix`.
         """
-        parameters = theta[self.parameters]
-        if chunks is not None:
-            sums = self._single_sums(parameters, weights, chunks, block.n_rows)
-        else:
-            sums = weights @ block.beliefs if len(weights) else np.empty((0, 0))
-        return kernels.sweep(self._part_of(block), self.graph, parameters, False, block.beliefs, errors, sums)
+        sums = weights @ block.beliefs if len(weights) else np.empty((0, 0))
+        return kernels.sweep(
+            self._part_of(block), self.graph, theta[self.parameters], False, block.beliefs, errors, sums
+        )
 
-    def _single_sums(self, parameters: np.ndarray, weights: np.ndarray, chunks: np.ndarray, n_rows: int) -> np.ndarray:
-        """Return the sums over arcs (columns of the piece, rows), computed in single precision."""
-        if len(weights):
-            return np.concatenate([weights @ chunk for chunk in chunks], axis=1)[:, :n_rows].astype(float)
-        graph = self.graph
-        sums = np.empty((len(graph.arc_offsets) - 1, n_rows))
-        arc_weights = parameters[graph.arc_feature].astype(np.float32)
-        arc_sums(graph.arc_offsets, graph.arc_source, arc_weights, chunks, sums)
-        return sums
-
-    def gradient(self, errors: np.ndarray, expectations: np.ndarray, chunks: np.ndarray | None = None) -> np.ndarray:
-        """Return the gradient (parameters of the piece,) from the errors of the piece.
-
-        With ``chunks``, the expectations as `in_chunks` returns them, products are computed in single precision.
-        """
+    def gradient(self, errors: np.ndarray, expectations: np.ndarray) -> np.ndarray:
+        """Return the gradient (parameters of the piece,) from the errors of the piece."""
         out, graph = np.empty(len(self.parameters)), self.graph
-        if chunks is None and self.positions is None:
+        if self.positions is None:
             kernels.gradient(graph, errors, expectations, out)
         else:
             out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
-            out[graph.arc_feature] = self._arc_gradient(errors, expectations, chunks)
+            out[graph.arc_feature] = (errors @ expectations.T).ravel()[self.positions]
         if len(graph.term_source):
             add_conjunctions(graph, errors, expectations, out)
         return out
-
-    def _arc_gradient(self, errors: np.ndarray, expectations: np.ndarray, chunks: np.ndarray | None) -> np.ndarray:
-        """Return the products of errors and expectations (arcs,), by products of matrices or in single precision."""
-        if chunks is None:
-            return (errors @ expectations.T).ravel()[self.positions]
-        parts, graph = in_chunks(errors), self.graph
-        if self.positions is None:
-            found = np.empty(len(graph.arc_source))
-            arc_dots(graph.arc_offsets, graph.arc_source, parts, chunks, found)
-            return found
-        total = np.zeros((len(errors), chunks.shape[1]))
-        for part, chunk in zip(parts, chunks, strict=True):
-            total += part @ chunk.T
-        return total.ravel()[self.positions]
 
     def _part_of(self, block: Block) -> Block:
         """Return the cells of the variables of the piece."""

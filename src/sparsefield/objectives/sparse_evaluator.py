@@ -98,7 +98,6 @@ class SparseEvaluator:
 
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
-    has_single_precision = single_precision = has_exact_scores = False
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout

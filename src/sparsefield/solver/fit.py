@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield.induction import (
-    CFI,
     Grafting,
     InductionRule,
     Proposals,
@@ -24,22 +23,15 @@ from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver.policy import (
     FEW_CANDIDATES,
     INNER_TOLERANCE,
-    LARGE_GROWTH,
-    MANY_NEW,
     MAX_IDLE_ROUNDS,
     MAX_IDLE_STEPS,
-    MIN_BATCH,
     MIN_DECREASE,
-    MIN_USEFUL,
-    ROUGH_TOLERANCE,
-    SMALL_CHANGES,
 )
 from sparsefield.solver.state import FitResult, State, WarmStart
 from sparsefield.solver.working_set import have_higher_order
 
-EXACT, SINGLE_PRECISION = Grafting(), CFI(threshold=1e-12)
-"""Rules that score all candidates, in 64 bits, or in 32, which takes half the time: enough to find features to add, not
-to certify that there are none."""
+EXACT = Grafting()
+"""The rule that scores all candidates exactly."""
 
 
 def fit(state: State, rule: InductionRule | None = None) -> FitResult:
@@ -108,7 +100,7 @@ class Goal(NamedTuple):
 
 def next_goal(state: State, rule: InductionRule | None, proposals: Proposals, useful: float) -> Goal:
     """Return how far to optimize before the next scoring, and set the tolerance of the state."""
-    options, allowed, size = state.options, state.options.allowed_violation, len(state.working_set)
+    options, allowed = state.options, state.options.allowed_violation
     if rule is not None and not (options.certify and rule.steps_per_batch == "auto"):
         if not useful:
             return Goal("optimize", *state.missing.schedule())
@@ -119,16 +111,12 @@ def next_goal(state: State, rule: InductionRule | None, proposals: Proposals, us
     violation = float(excess(state, proposals).max(initial=0.0))
     if rule is None and len(proposals):
         violation = max(violation, state.working_set.violation())
-    if state.problem.keeps_errors or not has_few(state, rule, useful):
-        state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * violation)
-    else:
-        many = useful > MANY_NEW * size
-        state.tolerance = (ROUGH_TOLERANCE if many else 0.5) * allowed
-        state.objective_tol = options.tol * (1.0 if many else SMALL_CHANGES)
+    loose = state.problem.keeps_errors or not has_few(state, rule, useful)
+    state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * violation if loose else 0.0)
     if rule is not None:
         return Goal("induce")
     # Completions are averaged once hardly any candidate is left that would change them.
-    settled = useful <= FEW_CANDIDATES * size or state.scorings > 1
+    settled = useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
     return Goal("certify", *state.missing.schedule(loose=state.tolerance > 0.5 * allowed, settled=settled))
 
 
@@ -185,12 +173,10 @@ def drop_inactive(state: State) -> None:
 
 
 def batch_size(state: State, rule: InductionRule | None = None) -> int:
-    """Return J: that of a rule, or one that grows with the working set, and faster while nearly all are needed."""
+    """Return J: that of a rule, or one that grows with the working set."""
     if rule is not None and rule.batch_size != "auto":
         return int(rule.batch_size)
-    working_set = state.working_set
-    growth = LARGE_GROWTH if working_set.share_of_last_batch >= MIN_USEFUL else 1.0
-    return max(MIN_BATCH, int(growth * max(4 * state.layout.n_target_columns, len(working_set))))
+    return max(4 * state.layout.n_target_columns, len(state.working_set))
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
@@ -200,7 +186,7 @@ def candidates_to_score(state: State, rule: InductionRule | None = None) -> int:
     """Return how many candidates a scoring has to find: as many as are added, or as decide when induction ends."""
     if rule is not None and not state.options.certify and state.options.max_order == 2:
         return batch_size(state, rule)
-    return max(batch_size(state, rule), MIN_BATCH, len(state.working_set))
+    return max(batch_size(state, rule), len(state.working_set))
 
 
 def has_few(state: State, rule: InductionRule | None, useful: float) -> bool:
@@ -267,46 +253,31 @@ class Certificate(NamedTuple):
     """The largest of all."""
     violators: Proposals
     """Candidates outside the working set that violate their condition by more than a tenth of what is allowed."""
-    converged: bool = False
+    converged: bool
     """Whether no violation is larger than allowed, and missing cells have not changed."""
 
 
 def certificate(state: State) -> Certificate:
-    """Replace missing cells at the present weights, and return the violations of all candidates.
-
-    Single precision will do as long as violations are larger than allowed.
-    """
-    allowed, working_set = state.options.allowed_violation, state.working_set
+    """Replace missing cells at the present weights, and return the violations of all candidates."""
+    allowed = state.options.allowed_violation
     replaced = state.missing.refresh(state.scorings)
     state.scorings += 1
     if replaced and state.missing.is_random:  # the objective is another one
         state.forget_progress()
-    rough = state.options.certify and state.iterations_left and state.problem.keeps_errors and state.tolerance > allowed
-    if not rough:
-        working_set.use_double_precision()
-    violations = _violations(state, SINGLE_PRECISION if rough else EXACT)
-    inexact = working_set.single_precision or not (working_set.grouped or state.problem.has_exact_scores)
-    if rough and inexact and violations.worst <= allowed:
-        working_set.use_double_precision()
-        violations = _violations(state, EXACT)
-    return violations._replace(converged=violations.worst <= allowed and not replaced)
-
-
-def _violations(state: State, rule: InductionRule) -> Certificate:
-    allowed, inside = state.options.allowed_violation, state.working_set.violation()
-    if state.fixed:
-        return Certificate(inside, inside, concatenate_proposals([], state.options.max_order))
-    limit = candidates_to_score(state)
-    proposals = score(state, rule, limit)
+    proposals, limit = concatenate_proposals([], state.options.max_order), candidates_to_score(state)
+    if not state.fixed:
+        proposals = score(state, EXACT, limit)
     beyond = excess(state, proposals)
     if beyond.max(initial=0.0) <= allowed and len(proposals) >= limit:
-        proposals = score(state, rule, None)  # the best scores need not have the largest excess
+        proposals = score(state, EXACT, None)  # the best scores need not have the largest excess
         beyond = excess(state, proposals)
     large = beyond > 0.1 * allowed
     if state.working_set.grouped:
         large = np.isin(proposals.score, proposals.score[large])
+    inside = state.working_set.violation()
     worst = max(inside, float(beyond.max(initial=0.0)))
-    return Certificate(inside, worst, proposals.take(np.flatnonzero(large)))
+    violators = proposals.take(np.flatnonzero(large))
+    return Certificate(inside, worst, violators, converged=worst <= allowed and not replaced)
 
 
 def is_finished(state: State, checked: Certificate) -> bool:
@@ -320,9 +291,6 @@ def is_finished(state: State, checked: Certificate) -> bool:
     state.idle_rounds = 0 if checked.worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
     state.smallest_violation, state.lowest_objective = min(state.smallest_violation, checked.worst), min(lowest, value)
     stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (n_violators == 0 and state.stalled)
-    if stuck and state.working_set.use_double_precision():  # rounding errors may be the reason
-        stuck = False
-        state.forget_progress()
     if not state.iterations_left or not state.options.certify or checked.converged or stuck:
         if state.missing.accept() or not state.iterations_left:
             return True

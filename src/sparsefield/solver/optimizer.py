@@ -30,7 +30,7 @@ class Optimizer:
     def __init__(self, working_set: WorkingSet) -> None:
         self.working_set = working_set
         self._stage: tuple[object, ...] = ()
-        """Features, rows, penalty and precision of the counters that follow."""
+        """Features, rows, and penalty of the counters that follow."""
         self._model: NewtonModel | None = None
         self._cost: float | None = None
         self._steps, self._gained = 0, 0.0
@@ -59,10 +59,10 @@ class Optimizer:
         return moved
 
     def _notice_changes(self) -> None:
-        """Begin to count again where features, rows, penalties or the precision have changed."""
+        """Begin to count again where features, rows or penalties have changed."""
         working_set = self.working_set
         rows = working_set.problem.source.rows
-        stage = working_set.graphs, rows, working_set.penalty, working_set.single_precision
+        stage = working_set.graphs, rows, working_set.penalty
         if len(self._stage) != len(stage) or any(a is not b for a, b in zip(stage, self._stage, strict=True)):
             self._stage, self._model, self._cost = stage, None, None
             self._steps, self._gained = 0, 0.0

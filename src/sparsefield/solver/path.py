@@ -22,7 +22,6 @@ from sparsefield.objectives import EM, Objective
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit import (
     EXACT,
-    SINGLE_PRECISION,
     Goal,
     add_features,
     add_start,
@@ -120,8 +119,7 @@ class Path:
             return fit(state)  # many conjunctions look useful until a few of them are added
         if not state.fixed:
             near = max(2.0 * l1 - last, 0.5 * l1) if ahead and l1 < last < 2.0 * l1 else l1
-            rule = SINGLE_PRECISION if state.working_set.single_precision else EXACT
-            proposals = score(state, rule, None if state.problem.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
+            proposals = score(state, EXACT, None if state.problem.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
             drop_inactive(state)
             add_features(state, proposals.features, near)
         optimize(state, Goal("path", *state.missing.schedule()))

@@ -15,7 +15,6 @@ import numpy as np
 from sparsefield.kernels import coordinate_descent
 from sparsefield.objectives import RegressionHessian
 from sparsefield.solver.penalty import NonsmoothPenalty
-from sparsefield.solver.policy import MODEL_TOLERANCE
 
 
 class QuadraticModel(NamedTuple):
@@ -69,10 +68,7 @@ class NewtonModel:
         # Free biases follow from the weights: the descent passes over them.
         start, strengths = theta.copy(), penalty.strengths.copy()
         reduced[self._biases], start[self._biases], strengths[self._biases] = 0.0, 0.0, np.inf
-        slope = np.where(start != 0.0, reduced + np.sign(start) * penalty.strengths, 0.0)
-        violation = max(np.abs(slope).max(initial=0.0), (np.abs(reduced) - strengths).max(initial=0.0))
         step = np.empty(n)
-        tolerance = max(MODEL_TOLERANCE * violation, tolerance)
         coordinate_descent.minimize(
             self._quadratic, reduced, strengths, ridge, start, max_change, tolerance, 1000, step
         )

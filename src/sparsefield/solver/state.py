@@ -20,7 +20,6 @@ from sparsefield.objectives import EM, Objective, Problem
 from sparsefield.solver.missing import MissingCells, treat_missing
 from sparsefield.solver.optimizer import Optimizer
 from sparsefield.solver.penalty import Penalty
-from sparsefield.solver.policy import SINGLE_PRECISION_ERROR
 from sparsefield.solver.working_set import WorkingSet
 
 
@@ -177,15 +176,9 @@ class State:
         self._reset()
 
     def _reset(self) -> None:
-        options, problem = self.options, self.problem
-        self.tolerance, self.objective_tol = 0.5 * options.allowed_violation, options.tol
+        self.tolerance, self.objective_tol = 0.5 * self.options.allowed_violation, self.options.tol
         self.idle_steps, self.stalled, self.scorings = 0, False, 0
         self.forget_progress()
-        error = SINGLE_PRECISION_ERROR * max(problem.total_weights, default=0.0)
-        # A certificate, which is in double precision, follows, and rounding errors are far below it.
-        self.working_set.single_precision = (
-            options.certify and problem.has_single_precision and options.allowed_violation > error
-        )
 
     def begin(self, start: WarmStart | None = None) -> None:
         """Set biases to the log-odds of the training frequencies, without pairs, or use a warm start."""

@@ -56,8 +56,6 @@ class WorkingSet:
     ) -> None:
         self.problem, self.penalty, self.layout, self.grouped = problem, penalty, problem.layout, grouped
         self.n_biases = self.layout.n_target_columns
-        self.single_precision = False
-        """Whether the loss is evaluated in single precision, where the problem has that."""
         self.memory = OrthantLBFGS()
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self.point = Point(np.empty(0), np.nan, np.empty(0))
@@ -65,8 +63,6 @@ class WorkingSet:
         self._order_penalty, self._centered = order_penalty, centered
         self._protected_keys = None if protected_pairs is None else self.layout.keys(protected_pairs)
         self._moments = ConjunctionMoments(problem, self.layout.n_columns)
-        self._last_batch = 0, 0
-        """Number of features that were added last, and how many of them have not been dropped."""
         self.set_features(np.empty((0, max_order), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -76,12 +72,6 @@ class WorkingSet:
     def active(self) -> np.ndarray:
         """(features,): which features have a weight other than 0."""
         return self.theta[self.n_biases :] != 0.0
-
-    @property
-    def share_of_last_batch(self) -> float:
-        """Share of the features that were added last that have a weight; 0 before any was added."""
-        added, left = self._last_batch
-        return np.count_nonzero(self.active[len(self) - left :]) / max(added, 1)
 
     @property
     def field(self) -> Field:
@@ -116,15 +106,8 @@ class WorkingSet:
         self.point = Point(coordinates, *self.objective(coordinates))
 
     def evaluate_again(self) -> None:
-        """Evaluate at the current point, after a change of penalties, rows or precision."""
+        """Evaluate at the current point, after a change of penalties or rows."""
         self.evaluate_at(self.point.coordinates)
-
-    def use_double_precision(self) -> bool:
-        """Evaluate in double precision now and from now on; return whether it was in single precision before."""
-        before, self.single_precision = self.single_precision, False
-        if before:
-            self.evaluate_again()
-        return before
 
     def coordinates_of(self, theta: np.ndarray) -> np.ndarray:
         """Return plain weights in the optimizer's coordinates."""
@@ -136,7 +119,6 @@ class WorkingSet:
         `theta`, `loss` and `loss_gradient` are then those of this point.
         """
         self.theta = self.parametrization.to_theta(coordinates, self.arcs)
-        self.problem.single_precision = self.single_precision
         self.loss, self.loss_gradient = self.problem.evaluate(self.graphs, self.theta)
         return self.loss + self.penalty.value(self.theta), self._smooth_gradient()
 
@@ -220,8 +202,6 @@ class WorkingSet:
         coordinates, self.theta = (np.concatenate([x, zeros]) for x in (self.point.coordinates, self.theta))
         self.point = Point(coordinates, self.point.value, np.concatenate([self.point.gradient, added]))
         self.memory.grow(len(features))
-        if len(features):
-            self._last_batch = len(features), len(features)
         return len(features)
 
     def drop_inactive(self) -> None:
@@ -235,8 +215,6 @@ class WorkingSet:
     def keep(self, mask: np.ndarray) -> None:
         """Keep only the features of a mask, with their weights."""
         positions = np.concatenate([np.arange(self.n_biases), self.n_biases + np.flatnonzero(mask)])
-        added, left = self._last_batch
-        self._last_batch = added, int(np.count_nonzero(mask[len(mask) - left :]))
         self.set_features(self.features[mask])
         self.point = Point(self.point.coordinates[positions], self.point.value, self.point.gradient[positions])
         self.theta, self.loss_gradient = self.theta[positions], self.loss_gradient[positions]
