@@ -63,6 +63,11 @@ class TrainingData:
     groups: np.ndarray | None = None
     """(rows,): numbers of groups, whose rows are held out together when l1 is selected."""
 
+    @property
+    def of_path(self) -> Dataset:
+        """The tables on which l1 is selected."""
+        return self.dataset if self.without_latent is None else self.without_latent
+
 
 class FieldEstimator(FieldParameters, BaseEstimator):
     """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`.

@@ -142,26 +142,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
     observed : columns, by name or position, default=None
         Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
 
-    Attributes
-    ----------
-    features_ : frame
-        Features of two and more columns with their weights, strongest first.
-    biases_ : frame
-        Weights of single states.
-    edges_ : frame
-        Pairs of columns that share features, with the Euclidean norm of their weights.
-    states_ : dict of column -> list of its states, sorted or in their order; of a number, the means of its levels
-    l1_ : float
-        The l1 of the fit, selected or given.
-    path_ : frame
-        The values of l1 that were tried, if ``l1="auto"``.
-    history_ : frame
-        One row per iteration.
-    kkt_violation_, objective_, n_iter_, converged_
-        How the optimization ended.
-    mc_error_ : float
-        Monte Carlo error of the weights where cells are missing, as a share of their standard errors.
-
     Notes
     -----
     None, NaN and null are missing values. A value at prediction time that training never saw is treated as missing,

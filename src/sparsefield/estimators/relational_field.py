@@ -84,15 +84,6 @@ class RelationalField(FieldEstimator):
     kinds : "auto" or {table: {column: kind}}
         Kinds are those of `MarkovField`.
 
-    Attributes
-    ----------
-    features_ : frame
-        template, table_a, variable_a, state_a, table_b, variable_b, state_b, weight
-    biases_ : frame
-        table, variable, state, weight
-    states_ : {table: {column: list of its states}}
-    edges_, history_, kkt_violation_, objective_, n_iter_, converged_ : as for `MarkovField`
-
     Examples
     --------
     >>> import polars as pl

@@ -179,9 +179,7 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
     result = finished.fit
     if saved is not None:
         saved.clear()
-    if not result.converged:
-        _warn_not_converged(estimator, len(result.iterations), result.kkt_violation)
-    _warn_if_inexact(estimator, len(result.iterations), result.mc_error)
+    _warn_of_result(estimator, result)
     warn_if_wide(finished.record, dataset.layout)
     record = FitRecord(
         version=sparsefield.__version__,
@@ -218,43 +216,34 @@ def _open_engine(estimator: FieldEstimator, data: TrainingData) -> AbstractConte
     return fit_engine(estimator, data.dataset) if data.engine is None else nullcontext(data.engine)
 
 
-def _warn_not_converged(estimator: FieldEstimator, n_iter: int, violation: float) -> None:
-    solver, objective = estimator.resolve("solver"), estimator.resolve("objective").name
-    if objective == "cd":
-        remedy = "The gradient of cd is not that of its loss, so this is expected."
-    elif n_iter >= solver.max_iter:
-        remedy = "Raise solver=Solver(max_iter=...) (--set solver.max_iter=...)."
-    elif not solver.certify:
-        remedy = "Solver(certify=True) (--set solver.certify=yes) continues until it is small."
-    elif objective == "bethe":
-        remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
-    else:
-        remedy = "Raise l1 or l2."
-    unchecked = "" if solver.certify else ", with certify off,"
-    warnings.warn(
-        f"The fit stopped after {n_iter} iterations{unchecked} with an optimality violation of {violation:.3g}. "
-        f"{remedy}",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
-
-
-def _warn_if_inexact(estimator: FieldEstimator, n_iter: int, mc_error: float) -> None:
-    missing = estimator.resolve("missing")
-    if not isinstance(missing, EM) or not mc_error > missing.max_error:
-        return
-    reached = n_iter >= estimator.resolve("solver").max_iter
-    remedy = (
-        "solver=Solver(max_iter=...) (--set solver.max_iter=...)"
-        if reached
-        else f"missing=EM(max_copies=...) above {missing.max_copies}"
-    )
-    warnings.warn(
-        f"The draws of missing cells leave a Monte Carlo error of {mc_error:.2g} standard errors of the weights "
-        f"(mc_error_), more than max_error = {missing.max_error:g}. Raise {remedy}.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+def _warn_of_result(estimator: FieldEstimator, result: FitResult) -> None:
+    """Warn of a fit that did not converge, and of draws of missing cells that leave too much noise."""
+    solver, objective, missing = (estimator.resolve(name) for name in ("solver", "objective", "missing"))
+    n_iter = len(result.iterations)
+    iterations = "solver=Solver(max_iter=...) (--set solver.max_iter=...)" if n_iter >= solver.max_iter else ""
+    if not result.converged:
+        remedy = f"Raise {iterations or 'l1 or l2'}."
+        if objective.name == "cd":
+            remedy = "The gradient of cd is not that of its loss, so this is expected."
+        elif not solver.certify and not iterations:
+            remedy = "Solver(certify=True) (--set solver.certify=yes) continues until it is small."
+        elif objective.name == "bethe" and not iterations:
+            remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
+        unchecked = "" if solver.certify else ", with certify off,"
+        warnings.warn(
+            f"The fit stopped after {n_iter} iterations{unchecked} with an optimality violation of "
+            f"{result.kkt_violation:.3g}. {remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if isinstance(missing, EM) and result.mc_error > missing.max_error:
+        warnings.warn(
+            f"The draws of missing cells leave a Monte Carlo error of {result.mc_error:.2g} standard errors of the "
+            f"weights (mc_error_), more than max_error = {missing.max_error:g}. Raise "
+            f"{iterations or f'missing=EM(max_copies=...) above {missing.max_copies}'}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _check_targets(dataset: Dataset) -> None:
@@ -303,7 +292,7 @@ def _selection_checkpoint(estimator: FieldEstimator, data: TrainingData) -> Sele
     folder = estimator.resolve("solver").checkpoint
     if folder is None:
         return None
-    dataset = data.dataset if data.without_latent is None else data.without_latent
+    dataset = data.of_path
     parts = [estimator.resolve(name) for name in ("induction", "missing", "inference")]
     parts += [_objective_of_structure(estimator, dataset), training_options(estimator)]
     ways = replace(_selection_options(estimator, dataset), n_threads=1)  # threads change nothing
@@ -333,7 +322,7 @@ def _select_l1(
     whole_path: bool = False,
 ) -> PathSelection:
     """Follow the regularization path and select l1."""
-    dataset = data.dataset if data.without_latent is None else data.without_latent
+    dataset = data.of_path
     _check_targets(dataset)
     options = replace(training_options(estimator), certify=True, rough=True)
     ways = _selection_options(estimator, dataset)
@@ -363,7 +352,11 @@ def _finish(
     if estimator.refit:
         options = replace(options, l1=0.0, l2=refit_l2(estimator), kkt_tol=options.allowed_violation)
         # Components that are too wide for the likelihood keep these weights.
-        refitted = _refit(estimator, path)
+        selection = estimator.resolve("selection")
+        if isinstance(selection, EBIC) and isinstance(problem, DenseEvaluator):
+            refitted = prune_by_wald(path, options.l2, selection.gamma)
+        else:
+            refitted = path.refit_without_l1(path.state.working_set.active, options.l2)
         converged = result.converged and (refitted.converged or not isinstance(problem, BetheEvaluator))
         result = replace(result, field=refitted.field, converged=converged)
     if "ml" not in (objective, estimator.refit):
@@ -383,11 +376,3 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
     if estimator.resolve("objective").name != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
         return None
     return WarmStart.from_field(selection.path[selection.selected].field)
-
-
-def _refit(estimator: FieldEstimator, path: Path) -> FitResult:
-    """Estimate the features of a fit again without L1."""
-    l2, selection = refit_l2(estimator), estimator.resolve("selection")
-    if isinstance(selection, EBIC) and isinstance(path.state.problem, DenseEvaluator):
-        return prune_by_wald(path, l2, selection.gamma)
-    return path.refit_without_l1(path.state.working_set.active, l2)
