@@ -24,7 +24,7 @@ from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import CovariateMatrix, as_source, compile_table
 from sparsefield.estimators import CRFClassifier
-from sparsefield.inference.map_inference import complete
+from sparsefield.inference.automatic import complete
 from sparsefield.model.label_field import condition_on_covariates
 
 __all__ = ["METHODS", "joint_log_likelihood", "run_multilabel"]

@@ -162,7 +162,6 @@ RULES: dict[str, Rule] = {
     "max_sweeps": COUNT,
     "damping": number(0.0, 1.0, below=True),
     "max_cells": whole(1, MAX_INTEGER),
-    "retry": FLAG,
     "chains": whole(2),
     "burn_in": whole(0),
     "sweeps": whole(4),

@@ -94,7 +94,7 @@ def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"inference": MeanField(tolerance=1e-3, max_sweeps=50, damping=0.2)},
+        {"inference": MeanField(tolerance=1e-3, max_sweeps=50)},
         {"induction": FixedGraph(edges=[[0, 1], [1, 2]]), "selection": EBIC(gamma=0.25)},
         {
             "objective": "cd",

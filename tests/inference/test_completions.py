@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_fields import Small, latent_field, small_field
 
-from sparsefield.inference.completions import Drawn, Draws, Enumerated, FieldWeights, complete_rows
+from sparsefield.inference.completions import Drawn, Enumerated, FieldWeights, complete_rows
 from sparsefield.kernels.row_draws import row_keys
 
 SEEDS = st.integers(0, 2**32 - 1)
 NOTHING = np.empty((0, 0), dtype=np.int32)
 
 
-def complete(small: Small, draws: Draws, before: np.ndarray = NOTHING) -> tuple[Enumerated, Drawn, np.ndarray]:
+def complete(small: Small, copies: int) -> tuple[Enumerated, Drawn, np.ndarray]:
     rows = np.arange(small.block.n_rows)
     keys = row_keys(0, 1, np.zeros_like(rows), rows)
-    return complete_rows(FieldWeights.of(small.field), 0, small.block, draws, keys, before)
+    return complete_rows(FieldWeights.of(small.field), 0, small.block, copies, 1, keys, NOTHING)
 
 
 def posterior(small: Small, row: int) -> dict[tuple[int, ...], float]:
@@ -31,7 +31,7 @@ def posterior(small: Small, row: int) -> dict[tuple[int, ...], float]:
 
 def check_enumerated(small: Small) -> None:
     """Compare all completions with brute force."""
-    every, drawn, _ = complete(small, Draws(copies=2, max_enumerated=10_000, sweeps=1))
+    every, drawn, _ = complete(small, copies=10_000)
     assert not len(drawn.rows)
     visible = len(small.field.schema.targets) - len(small.field.schema.latent)
     incomplete = np.flatnonzero((small.block.codes[:visible] < 0).any(axis=0))

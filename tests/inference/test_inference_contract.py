@@ -22,8 +22,8 @@ QUICK = {"gibbs": {"burn_in": 5, "sweeps": 30}}
 """Options that make slow methods fast."""
 
 OTHER = {
-    "auto": {"max_cells": 64, "retry": False},
-    "mean-field": {"tolerance": 1e-4, "max_sweeps": 77, "damping": 0.25},
+    "auto": {"max_cells": 64},
+    "mean-field": {"tolerance": 1e-4, "max_sweeps": 77},
     "bp": {"tolerance": 1e-5, "max_updates": 77, "damping": 0.25},
     "exact": {"max_cells": 4321},
     "gibbs": {"chains": 3, "burn_in": 7, "sweeps": 41, "max_r_hat": 9.0, "seed": 5},
@@ -192,7 +192,7 @@ def test_rows_that_did_not_converge_are_reported_with_the_advice_of_the_method()
 
 INVALID = {
     "auto": {"max_cells": 0},
-    "mean-field": {"damping": 1.0, "tolerance": -1.0, "max_sweeps": 0},
+    "mean-field": {"tolerance": -1.0, "max_sweeps": 0},
     "bp": {"damping": -0.1, "tolerance": -1.0, "max_updates": 0},
     "exact": {"max_cells": 0},
     "gibbs": {"chains": 1, "burn_in": -1, "sweeps": 3, "max_r_hat": 1.0, "seed": -1},

@@ -12,7 +12,7 @@ from small_fields import Small, slow_of, small_field
 
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset
-from sparsefield.inference.map_inference import MAPResult, complete
+from sparsefield.inference.automatic import MAPResult, complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 STRUCTURES = st.sampled_from(["tree", "loop", "all"])

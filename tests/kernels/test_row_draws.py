@@ -9,7 +9,7 @@ from oracle import SlowField
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Dataset, Layout, Schema, Source, Table, Variable, compile_table
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.completions import Draws, FieldWeights, draw_linked, rows_of_block
+from sparsefield.inference.completions import FieldWeights, draw_linked, rows_of_block
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Field
 
@@ -147,11 +147,10 @@ def draw_together(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the missing cells of all rows as one problem: beliefs (copies, columns, rows) and codes (cells, copies)."""
     table = Table(field.schema, (block,), block.n_rows)
-    draws = Draws(copies, copies, sweeps)
     nothing = np.empty((0, 0), dtype=np.int32)
     weights, sample = FieldWeights.of(field), Dataset.single(table)
     with Threads(1) as engine:
-        blocks, drawn = draw_linked(sample, weights, draws, (0, 1), nothing, engine)
+        blocks, drawn = draw_linked(sample, weights, copies, sweeps, (0, 1), nothing, engine)
     return np.array([copy[0].beliefs for copy in blocks]), drawn
 
 

@@ -344,7 +344,7 @@ class SlowRelational:
                 circle = {entity: one if k == two else k for entity, k in circle.items()}
         return circle
 
-    def mean_field(self, tolerance: float, max_sweeps: int = 500, damping: float = 0.0) -> tuple[dict, int]:
+    def mean_field(self, tolerance: float, max_sweeps: int = 500) -> tuple[dict, int]:
         """Beliefs, and rounds made: entity by entity, variable by variable, until no belief moves by more.
 
         Rows that touch go on together; what other rows do never matters to them.
@@ -365,7 +365,7 @@ class SlowRelational:
                     new, changes = self.update(cell, q), []
                     for state in self.states(cell[0], cell[2]):
                         spot = (*cell, state)
-                        belief = damping * q[spot] + (1.0 - damping) * new[state]
+                        belief = new[state]
                         changes.append(belief - q[spot])
                         q[spot] = belief
                     changes.append(sum(changes))  # of the reference state, with the opposite sign

@@ -14,7 +14,7 @@ from sparsefield import BeliefPropagation, ExactInference, Gibbs
 from sparsefield.compute import Threads
 from sparsefield.data import OffsetLink, Relational, Template
 from sparsefield.inference import infer
-from sparsefield.inference.map_inference import complete
+from sparsefield.inference.automatic import complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsefield.data import Block, Layout, Table
 from sparsefield.data.table import join_blocks
-from sparsefield.inference.completions import Draws, FieldWeights, complete_rows, drawn_block, rows_of_block
+from sparsefield.inference.completions import FieldWeights, draw_completions, drawn_block, rows_of_block
 from sparsefield.kernels import subset_fits
 from sparsefield.kernels.coded_regressions import (
     CodedRows,
@@ -79,7 +79,8 @@ def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
         return CompletedRowSet(block, np.arange(table.n_rows), table.n_rows)
     keys = row_keys(seed, 0, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
     before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
-    _, drawn, _ = complete_rows(FieldWeights.of(field), 0, block, Draws(COPIES, 1, SWEEPS), keys, before)
+    rows = np.flatnonzero(incomplete)
+    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, COPIES, SWEEPS, keys, before)
     complete = np.flatnonzero(~incomplete)
     owner = np.concatenate([complete, np.repeat(drawn.rows, COPIES)])
     rows = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])

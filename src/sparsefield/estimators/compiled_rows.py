@@ -29,7 +29,7 @@ from sparsefield.inference import (
     infer_marginals,
     predict_observed,
 )
-from sparsefield.inference.log_partition import AIS
+from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.log_likelihood import log_likelihood_of_links, log_likelihood_of_rows
@@ -147,7 +147,6 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: Dataset) -> float:
         else:
             evaluator = PseudoLikelihood().make_problem(dataset, engine)
             return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]
-    warn_not_inferred(observed.unconverged, dataset, estimator.resolve("inference"))
     return observed.log_likelihood - sum(float(_log_widths(table) @ table.weight()) for table in dataset.tables)
 
 

@@ -50,7 +50,7 @@ from sparsefield.estimators.labels import (
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS
+from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.model.label_field import condition_on_covariates
 from sparsefield.options import raise_problems

@@ -55,7 +55,7 @@ from sparsefield.estimators.queries import (
 from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
 from sparsefield.inference import Gibbs
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS
+from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
 from sparsefield.options import problems_of, raise_problems

@@ -24,11 +24,10 @@ from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_be
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.inference import Gibbs, draw_often
-from sparsefield.inference.elimination import batches_by_shape, log_partition
-from sparsefield.inference.exact_marginals import exact_logits
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
+from sparsefield.inference.automatic import MAPResult, complete
+from sparsefield.inference.elimination import batches_by_shape, exact_logits, log_partition
+from sparsefield.inference.factor_graph import FactorGraph, build_factors
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.map_inference import MAPResult, complete
 from sparsefield.inference.missing_problem import compile_problem, independent_groups
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
@@ -167,7 +166,7 @@ def marginal_probabilities(
     row = _build_row_graph(field, given)
     graph = row.graph
     batches = batches_by_shape(graph, max_cells)
-    beliefs = normalize(graph, exact_logits(graph, [batch for batch in batches if batch.plan.feasible]))
+    beliefs = graph.normalize(exact_logits(graph, [batch for batch in batches if batch.plan.feasible]))
     wide = [row.component_of_cell[batch.missing_cells[:, 0]] for batch in batches if not batch.plan.feasible]
     if wide:
         means = run_chains(graph, gibbs, components=np.concatenate(wide))
@@ -252,7 +251,7 @@ def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph
         graph, targets = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
     else:
         graph, targets = _empty_graph(), []
-    return _RowGraph(graph, {v: cell for cell, v in enumerate(targets)}, block.codes[:, 0], component_of_cell(graph))
+    return _RowGraph(graph, {v: cell for cell, v in enumerate(targets)}, block.codes[:, 0], graph.component_of_cell)
 
 
 def _empty_graph() -> FactorGraph:

@@ -50,7 +50,7 @@ from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.log_partition import AIS
+from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.parameters import BURN_IN
 

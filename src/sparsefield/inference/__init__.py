@@ -1,4 +1,4 @@
-"""This package infers missing cells. A new method is one file here and one entry in `INFERENCE`."""
+"""Inference of missing cells. A new method is one file here and one entry in `INFERENCE`."""
 
 from sparsefield.inference.automatic import AutomaticInference
 from sparsefield.inference.belief_propagation import BeliefPropagation
@@ -11,11 +11,10 @@ from sparsefield.inference.cell_probabilities import (
     score_rows,
     state_probabilities,
 )
-from sparsefield.inference.exact_marginals import ExactInference
-from sparsefield.inference.gibbs import Gibbs, draw, draw_often
-from sparsefield.inference.log_partition import AIS, LogEstimate
-from sparsefield.inference.mean_field import MeanField
-from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.elimination import ExactInference
+from sparsefield.inference.gibbs import AIS, Gibbs, draw, draw_often
+from sparsefield.inference.method import InferenceMethod, MeanField
+from sparsefield.inference.missing_sums import LogEstimate
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
     kind.name: kind for kind in (AutomaticInference, MeanField, BeliefPropagation, ExactInference, Gibbs)

@@ -1,27 +1,26 @@
-"""This module infers missing cells exactly where that is cheap, else by belief propagation or Gibbs sampling."""
+"""Inference that is exact where missing cells depend on each other narrowly: marginals, and most probable states (MAP).
+
+Elsewhere, marginals are those of belief propagation or Gibbs sampling, and states are found by simulated annealing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparsefield.compute import Engine
+from sparsefield.data import Block, Dataset
 from sparsefield.inference.belief_propagation import BeliefPropagation, propagate_messages
-from sparsefield.inference.elimination import batches_by_shape
-from sparsefield.inference.exact_marginals import exact_logits
-from sparsefield.inference.factor_graph import (
-    FactorGraph,
-    build_factors,
-    cells_of_components,
-    component_of_cell,
-    count_entities,
-    normalize,
-    write_beliefs,
-)
+from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, exact_logits, log_partition, most_probable
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.gibbs import ChainMeans, Gibbs, run_chains
 from sparsefield.inference.method import FillResult, InferenceMethod
-from sparsefield.inference.missing_problem import MissingProblem
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.kernels.component_enumeration import enumerate_components
+from sparsefield.kernels.gibbs_chains import anneal
+from sparsefield.model import Adjacency, Field
 
 MAX_ENUMERATED = 4096
 """Joint states of a component that are enumerated."""
@@ -45,10 +44,13 @@ MAX_DIFFERENCE, STANDARD_ERRORS = 0.01, 3.0
 beyond so many standard errors of the latter. Converged messages can be far off where dependence is strong, and chains
 are independent of them; where both agree, messages are the more accurate, since they have no sampling error."""
 
+RESTARTS, SWEEPS = 20, 50
+"""Number of restarts of simulated annealing, and sweeps of each."""
+
 
 @dataclass(frozen=True)
 class AutomaticInference(InferenceMethod):
-    """Automatic inference is exact where missing cells are few or depend on each other narrowly.
+    """Automatic inference: exact where missing cells are few or depend on each other narrowly.
 
     The missing cells of a row, or of linked rows, form connected components. Small ones are enumerated, and
     larger ones solved by variable elimination where its tables are small. For others short Gibbs chains are run. Where
@@ -61,12 +63,9 @@ class AutomaticInference(InferenceMethod):
     ----------
     max_cells : int
         Largest number of entries of a table of variable elimination.
-    retry : bool
-        Whether longer chains are run where the first ones disagree.
     """
 
     max_cells: int = 4096
-    retry: bool = True
     name = "auto"
     advice = "Use inference='exact' or inference=Gibbs(burn_in=..., sweeps=...)"
 
@@ -75,18 +74,41 @@ class AutomaticInference(InferenceMethod):
         components = _Components(graph)
         components.solve_exactly(self.max_cells)
         components.run_first_chains()
-        if self.retry:
-            components.run_long_chains()
-        write_beliefs(problem, graph, components.beliefs)
-        cells = cells_of_components(graph, np.isin(np.arange(graph.n_components), components.unsure))
-        return FillResult(count_entities(problem, cells), frozenset(components.methods))
+        if len(components.unsure):
+            components.run_chains(LONG_CHAINS)
+        write_probabilities(problem, components.beliefs)
+        cells = graph.cells_of(np.isin(np.arange(graph.n_components), components.unsure))
+        return FillResult(problem.count_entities(cells), frozenset(components.methods))
+
+
+def infer_rows(
+    dataset: Dataset, member: tuple[int, Block], graphs: Sequence[Adjacency], theta: np.ndarray, *, sample: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probabilities (states, rows) of a block, and which of its rows have them.
+
+    These are the rows that enumeration or elimination can solve; all rows if others may be sampled.
+    """
+    compiled = compile_problem(dataset, graphs, [member])
+    graph = build_factors(compiled.problem, theta)
+    components = _Components(graph)
+    components.solve_exactly(AutomaticInference.max_cells)
+    if sample:
+        components.run_first_chains()
+    else:
+        components.enumerate_unsure()
+    compiled.problem.probabilities[:] = components.beliefs
+    solved = np.ones(member[1].n_rows, dtype=bool)
+    if not sample:
+        unsure = np.isin(np.arange(graph.n_components), components.unsure)
+        solved[compiled.missing_cells[2][graph.cells_of(unsure)]] = False
+    return compiled.state_probabilities()[0], solved
 
 
 class _Components:
     """The connected components of a factor graph, their beliefs so far, and those that have none yet."""
 
     def __init__(self, graph: FactorGraph) -> None:
-        self.graph, self.owner, states = graph, component_of_cell(graph), np.diff(graph.offsets)
+        self.graph, self.owner, states = graph, graph.component_of_cell, np.diff(graph.offsets)
         self.owner_of_state = np.repeat(self.owner, states)
         self.joint = np.bincount(self.owner, np.log2(states), graph.n_components)
         self.largest = int(np.bincount(self.owner, minlength=1).max(initial=1)), int(states.max(initial=1))
@@ -100,7 +122,7 @@ class _Components:
         others = np.setdiff1d(self.unsure, few)
         batches = batches_by_shape(self.graph, max_cells, others, MAX_SHAPES)
         batches = [batch for batch in batches if batch.plan.feasible]
-        self.beliefs = normalize(self.graph, exact_logits(self.graph, batches))
+        self.beliefs = self.graph.normalize(exact_logits(self.graph, batches))
         self._enumerate(few, MAX_ENUMERATED)
         solved = [self.owner[batch.missing_cells[:, 0]] for batch in batches]
         self.unsure = np.setdiff1d(others, np.concatenate([few, *solved]))
@@ -111,27 +133,28 @@ class _Components:
         """Run short chains, and belief propagation where they agree; components where they do not remain unsure."""
         if not len(self.unsure):
             return
-        tried, means = self.unsure, self._run_chains(FIRST_CHAINS)
+        tried, means = self.unsure, self.run_chains(FIRST_CHAINS)
         agreed = np.setdiff1d(tried, self.unsure)
-        found, converged = propagate_messages(self.graph, MESSAGES, agreed)
-        found = normalize(self.graph, found)
-        excess = np.abs(found - means.value) - STANDARD_ERRORS * means.error
+        logits, converged = propagate_messages(self.graph, MESSAGES, agreed)
+        beliefs = self.graph.normalize(logits)
+        excess = np.abs(beliefs - means.value) - STANDARD_ERRORS * means.error
         differing = np.unique(self.owner_of_state[excess > MAX_DIFFERENCE])
         confirmed = np.setdiff1d(agreed[converged], differing)
         used = np.isin(self.owner_of_state, confirmed)
-        self.beliefs[used] = found[used]
+        self.beliefs[used] = beliefs[used]
+        n_small = self.enumerate_unsure()
+        self.methods.update(["bp"] * bool(len(confirmed)) + ["exact"] * bool(n_small))
+        self.methods.update(["gibbs"] * (len(confirmed) + n_small < len(tried)))
+
+    def enumerate_unsure(self) -> int:
+        """Enumerate what can be of the components that are unsure, and return how many these are."""
         small = np.intersect1d(self.unsure, self._up_to(MAX_ENUMERATED_IF_UNSURE))
         self._enumerate(small, MAX_ENUMERATED_IF_UNSURE)
-        self.methods.update(["bp"] * bool(len(confirmed)) + ["exact"] * bool(len(small)))
-        self.methods.update(["gibbs"] * (len(confirmed) + len(small) < len(tried)))
         self.unsure = np.setdiff1d(self.unsure, small)
+        return len(small)
 
-    def run_long_chains(self) -> None:
-        """Run long chains for components that are unsure; those where they disagree remain so."""
-        if len(self.unsure):
-            self._run_chains(LONG_CHAINS)
-
-    def _run_chains(self, chains: Gibbs) -> ChainMeans:
+    def run_chains(self, chains: Gibbs) -> ChainMeans:
+        """Run chains for components that are unsure; those where they disagree remain so."""
         means = run_chains(self.graph, chains, components=self.unsure)
         drawn = np.isfinite(means.value)
         self.beliefs[drawn] = means.value[drawn]
@@ -144,3 +167,78 @@ class _Components:
 
     def _enumerate(self, components: np.ndarray, most: int) -> None:
         enumerate_components(self.graph, components, most, *self.largest, self.beliefs)
+
+
+@dataclass(frozen=True)
+class MAPResult:
+    """The most probable joint states of all missing cells, table by table."""
+
+    codes: tuple[np.ndarray, ...]
+    """(targets, rows) int32, observed cells included."""
+    exact: tuple[np.ndarray, ...]
+    """(rows,): whether the states are provably the most probable ones; otherwise they were found by a search."""
+    log_probability: tuple[np.ndarray, ...]
+    """(rows,): log-probability of the missing cells of a row and of its linked rows given the observed cells; NaN where
+    ``exact`` is false."""
+
+
+def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int = MAX_CELLS) -> MAPResult:
+    """Find the most probable joint states of all missing cells.
+
+    Connected components that need no table of more than ``max_cells`` entries are solved exactly by max-product
+    elimination. For the others, max-product belief propagation proposes states, simulated annealing restarts from
+    random ones, iterated conditional modes improve both, and the best result is returned.
+    """
+    blocks = [table.blocks for table in dataset.tables]
+    codes = [np.concatenate([block.codes for block in part], axis=1) for part in blocks]
+    exact = [np.ones(table.n_rows, dtype=bool) for table in dataset.tables]
+    log_probability = [np.zeros(table.n_rows) for table in dataset.tables]
+
+    def solve(members: list[tuple[int, Block]]) -> None:
+        compiled = compile_problem(dataset, field.graphs, members)
+        graph = build_factors(compiled.problem, field.theta)
+        best, certain, component_log_probability = most_probable_codes(graph, max_cells)
+        member, variable, row = compiled.missing_cells
+        problem = compiled.problem
+        row_component = problem.entity_component[problem.entity_of_cell]
+        # Components of the factor graph lie within components of linked rows; log-probabilities add up.
+        first_cells = graph.component_cells[graph.component_offsets[:-1]]
+        total = np.bincount(row_component[first_cells], component_log_probability, problem.n_components)
+        for k, (t, block) in enumerate(members):
+            cells = member == k
+            where = block.start + row[cells]
+            codes[t][variable[cells], where] = best[cells]
+            np.logical_and.at(exact[t], where, certain[cells])
+            log_probability[t][where] = total[row_component[cells]]
+
+    engine.map(solve, independent_groups(dataset, blocks))
+    return MAPResult(tuple(codes), tuple(exact), tuple(log_probability))
+
+
+def most_probable_codes(graph: FactorGraph, max_cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the most probable codes (cells,), whether they are exact (cells,), and log-probabilities (components,)."""
+    codes, exact = np.zeros(graph.n_missing, dtype=np.int64), np.ones(graph.n_missing, dtype=bool)
+    log_probability, wide, component = np.full(graph.n_components, np.nan), [], graph.component_of_cell
+    for batch in batches_by_shape(graph, max_cells):
+        if not batch.plan.feasible:
+            wide.append(component[batch.missing_cells[:, 0]])
+            exact[batch.missing_cells] = False
+            continue
+        for part in batch.split():
+            codes[part.missing_cells], top = most_probable(graph, part)
+            of_part = np.minimum(top - log_partition(graph, part), 0.0)
+            log_probability[component[part.missing_cells[:, 0]]] = of_part
+    if wide:
+        _search(graph, np.concatenate(wide), codes)
+    return codes, exact, log_probability
+
+
+def _search(graph: FactorGraph, components: np.ndarray, codes: np.ndarray) -> None:
+    """Search for the most probable codes of some components, and write them to ``codes``."""
+    logits, _ = propagate_messages(graph, BeliefPropagation(damping=0.3), components, max_product=True)
+    buffer = np.empty(np.diff(graph.offsets).max())
+    for component in components:
+        first, last = graph.component_offsets[component], graph.component_offsets[component + 1]
+        for cell in graph.component_cells[first:last]:
+            codes[cell] = logits[graph.offsets[cell] : graph.offsets[cell + 1]].argmax()
+        anneal(graph, component, 0, RESTARTS, SWEEPS, codes, buffer)

@@ -1,4 +1,4 @@
-"""This module implements belief propagation (sum-product): exact on trees and usually accurate elsewhere."""
+"""Belief propagation: exact on trees and usually accurate elsewhere; Bethe sums, and max-product."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.inference.factor_graph import (
-    FactorGraph,
-    build_factors,
-    cells_of_components,
-    component_of_cell,
-    count_entities,
-    normalize,
-    write_beliefs,
-)
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.message_passing import MessageState, ResidualQueue, factor_beliefs, propagate
@@ -23,7 +15,7 @@ from sparsefield.kernels.message_passing import MessageState, ResidualQueue, fac
 
 @dataclass(frozen=True)
 class BeliefPropagation(InferenceMethod):
-    """Belief propagation passes messages between missing cells that share features until none changes.
+    """Belief propagation: messages between missing cells that share features, until none changes.
 
     Two passes over the factors of a connected component come first, inward and outward from one cell; on a tree they
     are exact. Then the message with the largest residual is updated first.
@@ -47,17 +39,16 @@ class BeliefPropagation(InferenceMethod):
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         logits, converged = propagate_messages(graph, self, np.arange(graph.n_components))
-        write_beliefs(problem, graph, normalize(graph, logits))
-        unconverged = count_entities(problem, cells_of_components(graph, ~converged))
-        return FillResult(unconverged, frozenset({self.name}))
+        write_probabilities(problem, graph.normalize(logits))
+        return FillResult(problem.count_entities(graph.cells_of(~converged)), frozenset({self.name}))
 
 
 def propagate_messages(
     graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, *, max_product: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the logits of all states of all missing cells, and which of the given components converged."""
-    state = new_messages(graph)
-    return state.beliefs, _run(graph, options, components, max_product, state)
+    state, converged = _run(graph, options, components, max_product)
+    return state.beliefs, converged
 
 
 class BetheSums(NamedTuple):
@@ -80,26 +71,27 @@ def sum_by_messages(graph: FactorGraph, options: BeliefPropagation) -> BetheSums
     and d the number of factors of a cell (Yedidia, Freeman and Weiss 2005). Where messages have converged, its
     derivatives are the expectations of features under the beliefs.
     """
-    state = new_messages(graph)
-    converged = _run(graph, options, np.arange(graph.n_components), False, state)
+    state, converged = _run(graph, options, np.arange(graph.n_components), False)
     marginals, factor_sums = np.empty(graph.table_offsets[-1]), np.empty(len(graph.factor_offsets) - 1)
     factor_beliefs(graph, state, marginals, factor_sums)
     cell_sums = np.logaddexp.reduceat(state.beliefs, graph.offsets[:-1]) if graph.n_missing else np.empty(0)
-    owner = component_of_cell(graph)
+    owner = graph.component_of_cell
     degrees = np.diff(graph.cell_edge_offsets)
     total = np.bincount(owner, (1.0 - degrees) * cell_sums, graph.n_components)
     if len(factor_sums):
         factor_owner = owner[graph.edge_cell[graph.factor_offsets[:-1]]]
         total = total + np.bincount(factor_owner, factor_sums, graph.n_components)
-    return BetheSums(total, normalize(graph, state.beliefs), marginals, converged)
+    return BetheSums(total, graph.normalize(state.beliefs), marginals, converged)
 
 
-def new_messages(graph: FactorGraph) -> MessageState:
-    """Return messages that say nothing yet."""
+def _run(
+    graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, max_product: bool
+) -> tuple[MessageState, np.ndarray]:
+    """Pass the messages of some components, which say nothing at first; return them, and which components converged."""
     arity = np.diff(graph.factor_offsets)
     states, edges = np.diff(graph.message_offsets), len(graph.edge_cell)
     sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
-    return MessageState(
+    state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.zeros(graph.message_offsets[-1]),
         beliefs=graph.unary_logits.copy(),
@@ -110,11 +102,5 @@ def new_messages(graph: FactorGraph) -> MessageState:
         incoming=np.empty(sizes.max(initial=0) + states.max(initial=0)),
         digit=np.empty(arity.max(initial=0), dtype=np.int64),
     )
-
-
-def _run(
-    graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, max_product: bool, state: MessageState
-) -> np.ndarray:
-    """Update the messages of some components, and return which converged."""
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
-    return propagate(graph, components, *caps, max_product, state)
+    return state, propagate(graph, components, *caps, max_product, state)

@@ -1,4 +1,4 @@
-"""This module completes incomplete rows: by all of their completions with their probabilities, or by draws."""
+"""Completions of incomplete rows: all of them with their probabilities, or draws."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, Dataset, Layout, update_neighbor_sums
+from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.table import missing_cells
-from sparsefield.inference.factor_graph import cell_positions
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
@@ -40,17 +39,6 @@ class FieldWeights(NamedTuple):
         return cls(layout, field.graphs, latent, field.theta)
 
 
-class Draws(NamedTuple):
-    """How rows are completed: by all completions where these are few, otherwise by draws."""
-
-    copies: int
-    """Completions of a row that are drawn."""
-    max_enumerated: int
-    """Largest number of completions of a row that are enumerated."""
-    sweeps: int
-    """Gibbs sweeps from the draws before; the first draws are preceded by more."""
-
-
 class Enumerated(NamedTuple):
     """All completions of some rows."""
 
@@ -73,25 +61,28 @@ class Drawn(NamedTuple):
 
 
 def complete_rows(
-    field: FieldWeights, table: int, block: Block, draws: Draws, keys: np.ndarray, before: np.ndarray
+    field: FieldWeights, table: int, block: Block, copies: int, sweeps: int, keys: np.ndarray, before: np.ndarray
 ) -> tuple[Enumerated, Drawn, np.ndarray]:
-    """Complete the incomplete rows of a block without links.
+    """Complete the incomplete rows of a block without links; rows with at most ``copies`` completions get all of them.
 
-    ``keys`` (rows,) determine the random numbers of each row. ``before`` has the codes (missing cells, copies) that
-    were drawn last, none at first; the new ones are returned last.
+    The other arguments are those of `draw_completions`; the last result has the codes that were drawn.
     """
-    schema = field.layout.schemas[table]
+    joint = log_joint_states(field.layout.schemas[table], block)
+    few = joint <= np.log2(copies) + 1e-9
+    enumerated = enumerate_completions(field, table, block, np.flatnonzero((joint > 0.0) & few), joint)
+    return enumerated, *draw_completions(field, table, block, np.flatnonzero(~few), copies, sweeps, keys, before)
+
+
+def log_joint_states(schema: Schema, block: Block) -> np.ndarray:
+    """Return log2 of the number of completions of each row, (rows,), with latent variables summed out."""
     visible = len(block.codes) - len(schema.latent)
-    sizes = np.diff(schema.coding.state_offsets)[:visible]
-    joint = np.log2(sizes) @ (block.codes[:visible] < 0)
-    incomplete = (block.codes[:visible] < 0).any(axis=0)
-    few = joint <= np.log2(draws.max_enumerated) + 1e-9
-    enumerated = _enumerate(field, table, block, np.flatnonzero(incomplete & few), joint)
-    drawn, codes = _draw(field, table, block, np.flatnonzero(incomplete & ~few), draws, keys, before)
-    return enumerated, drawn, codes
+    return np.log2(np.diff(schema.coding.state_offsets)[:visible]) @ (block.codes[:visible] < 0)
 
 
-def _enumerate(field: FieldWeights, table: int, block: Block, rows: np.ndarray, joint: np.ndarray) -> Enumerated:
+def enumerate_completions(
+    field: FieldWeights, table: int, block: Block, rows: np.ndarray, joint: np.ndarray
+) -> Enumerated:
+    """Return all completions of some rows of a block without links; ``joint`` is that of `log_joint_states`."""
     schema = field.layout.schemas[table]
     visible = len(block.codes) - len(schema.latent)
     counts = np.round(2.0 ** joint[rows]).astype(np.int64)
@@ -121,31 +112,41 @@ def _enumerate(field: FieldWeights, table: int, block: Block, rows: np.ndarray, 
     return Enumerated(owner[kept], np.ascontiguousarray(codes[:, kept]), weight[kept])
 
 
-def _draw(
+def draw_completions(
     field: FieldWeights,
     table: int,
     block: Block,
     rows: np.ndarray,
-    draws: Draws,
+    copies: int,
+    sweeps: int,
     keys: np.ndarray,
     before: np.ndarray,
 ) -> tuple[Drawn, np.ndarray]:
-    schema, copies = field.layout.schemas[table], draws.copies
+    """Draw completions of some rows of a block without links; return also the codes drawn, (missing cells, copies).
+
+    Parameters
+    ----------
+    copies : completions of each row
+    sweeps : Gibbs sweeps from the draws before; the first draws are preceded by more
+    keys : (rows of the block,), which determine the random numbers of each row
+    before : (missing cells, copies), the codes that were drawn last, none at first
+    """
+    schema = field.layout.schemas[table]
     drawn = np.zeros((len(block.missing_rows), copies), dtype=np.int32)
     chosen = np.full(block.n_rows, -1, dtype=np.int64)
     chosen[rows] = np.arange(len(rows))
     cells = np.flatnonzero(chosen[block.missing_rows] >= 0)
     cell_offsets = np.searchsorted(cells, block.cell_offsets)
-    missing_rows, keys, sweeps = chosen[block.missing_rows[cells]], keys[rows], draws.sweeps
+    missing_rows, keys = chosen[block.missing_rows[cells]], keys[rows]
     columns = np.repeat(block.beliefs[: schema.n_columns, rows], copies, axis=1)
     if before.shape[1]:
-        mine = np.ascontiguousarray(before[cells][:, np.arange(copies) % before.shape[1]])
+        codes = np.ascontiguousarray(before[cells][:, np.arange(copies) % before.shape[1]])
     else:
-        mine, sweeps = np.zeros((len(cells), copies), dtype=np.int32), sweeps + BURN_IN
-        kernels.draw_frequencies(schema.coding, cell_offsets, missing_rows, keys, mine)
-    kernels.set_columns(field.graphs[table], cell_offsets, missing_rows, mine, columns)
-    kernels.draw_rows(field.graphs[table], field.theta, cell_offsets, missing_rows, keys, sweeps, columns, mine)
-    drawn[cells] = mine
+        codes, sweeps = np.zeros((len(cells), copies), dtype=np.int32), sweeps + BURN_IN
+        kernels.draw_frequencies(schema.coding, cell_offsets, missing_rows, keys, codes)
+    kernels.set_columns(field.graphs[table], cell_offsets, missing_rows, codes, columns)
+    kernels.draw_rows(field.graphs[table], field.theta, cell_offsets, missing_rows, keys, sweeps, columns, codes)
+    drawn[cells] = codes
     return Drawn(rows, columns, copies), drawn
 
 
@@ -164,51 +165,52 @@ def drawn_block(block: Block, drawn: Drawn) -> Block:
 
 
 def draw_linked(
-    sample: Dataset,
+    dataset: Dataset,
     field: FieldWeights,
-    draws: Draws,
+    copies: int,
+    sweeps: int,
     counter: tuple[int, int],
     before: np.ndarray,
     engine: Engine,
 ) -> tuple[list[list[Block]], np.ndarray]:
     """Draw the missing cells of linked rows; return the blocks of every copy, and codes (missing cells, copies).
 
-    ``counter`` are a seed and the number of the draw, on which the random numbers depend.
+    ``counter`` are a seed and the number of the draw, on which the random numbers depend; other arguments are those of
+    `draw_completions`.
     """
-    members = list(sample.blocks())
-    compiled = compile_problem(sample, field.graphs, members)
+    members = list(dataset.blocks())
+    compiled = compile_problem(dataset, field.graphs, members)
     problem, (member, variable, row) = compiled.problem, compiled.missing_cells
     tables = np.array([t for t, _ in members])[member[problem.cell_offsets[:-1]]]
     keys = kernels.row_keys(*counter, tables, problem.entity_row)
-    drawn = np.zeros((len(row), draws.copies), dtype=np.int32)
-    slots, sweeps = _missing_arcs(problem, field.theta), draws.sweeps
+    drawn, slots = np.zeros((len(row), copies), dtype=np.int32), _missing_arcs(problem, field.theta)
     if before.shape[1]:
-        drawn[:] = before[:, np.arange(draws.copies) % before.shape[1]]
+        drawn[:] = before[:, np.arange(copies) % before.shape[1]]
     else:
         kernels.start_copies(problem, keys, drawn)
         sweeps += BURN_IN
-    values = np.zeros((len(slots.base), draws.copies))
+    values = np.zeros((len(slots.base), copies))
     kernels.draw_copies(problem, slots, keys, sweeps, values, drawn)
-    copies, cells = [], [np.flatnonzero(member == k) for k in range(len(members))]
-    for c in range(draws.copies):
+    every_copy, cells = [], [np.flatnonzero(member == k) for k in range(len(members))]
+    for c in range(copies):
         blocks = []
         for (t, block), here in zip(members, cells, strict=True):
             beliefs, width = block.beliefs.copy(), problem.cell_width[here]
-            column = ranges(sample.layout.schemas[t].target_offsets[variable[here]], width)
+            column = ranges(dataset.layout.schemas[t].target_offsets[variable[here]], width)
             beliefs[column, np.repeat(row[here], width)] = values[ranges(slots.slot_offsets[here], width), c]
             blocks.append(block._replace(beliefs=beliefs))
-        tables_of = range(len(sample.tables))
+        tables_of = range(len(dataset.tables))
         by_table = [[b for b, (t, _) in zip(blocks, members, strict=True) if t == table] for table in tables_of]
-        update_neighbor_sums(sample, by_table, engine.map)
-        copies.append(blocks)
-    return copies, drawn
+        update_neighbor_sums(dataset, by_table, engine.map)
+        every_copy.append(blocks)
+    return every_copy, drawn
 
 
 def _missing_arcs(problem: MissingProblem, theta: np.ndarray) -> kernels.MissingArcs:
     """Collect the arcs between the missing cells of a problem."""
     slot_offsets = offsets_of(problem.cell_width)
     slot_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
-    slot_of_belief[ranges(cell_positions(problem), problem.cell_width)] = np.arange(slot_offsets[-1])
+    slot_of_belief[ranges(problem.cell_positions, problem.cell_width)] = np.arange(slot_offsets[-1])
 
     def allocate(arcs: int, terms: int) -> kernels.MissingArcs:
         n_slots = int(slot_offsets[-1])

@@ -1,4 +1,4 @@
-"""This module implements variable elimination: sums and maxima over all joint states of a connected component.
+"""Variable elimination: sums and maxima over all joint states of a connected component, and exact marginals.
 
 The *shape* of a component determines the elimination order: the number of states of its missing cells, and which of
 them share a factor. Components of one shape are eliminated together, as an additional axis of every table, so that
@@ -16,7 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.inference.factor_graph import FactorGraph
+from sparsefield.errors import DataError
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
+from sparsefield.inference.method import FillResult, InferenceMethod
+from sparsefield.inference.missing_problem import MissingProblem
 
 Array = np.ndarray
 
@@ -36,7 +39,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class EliminationPlan:
-    """An elimination plan holds the elimination order and the cliques that it creates."""
+    """An elimination order and the cliques that it creates."""
 
     order: tuple[int, ...]
     cliques: tuple[tuple[int, ...], ...]
@@ -55,7 +58,7 @@ class EliminationPlan:
 
 @dataclass(frozen=True)
 class EliminationBatch:
-    """A batch holds the components of one shape, which are eliminated together."""
+    """The components of one shape, which are eliminated together."""
 
     shape: Shape
     plan: EliminationPlan
@@ -315,3 +318,49 @@ def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, m
         table = np.log(sums, out=sums)
         table += top
     return table
+
+
+# -- exact inference ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExactInference(InferenceMethod):
+    """Exact inference: the marginals that enumeration would give, by variable elimination.
+
+    The missing cells of a row, or of linked rows, form connected components of the factor graph. Each component is
+    eliminated in min-fill order. Time and memory grow with the largest intermediate table, which has one entry for
+    each joint state of the cells in it.
+
+    Parameters
+    ----------
+    max_cells : int
+        Largest number of entries of a table; rows that need a larger one are refused.
+    """
+
+    max_cells: int = MAX_CELLS
+    name = "exact"
+
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
+        graph = build_factors(problem, theta)
+        batches = batches_by_shape(graph, self.max_cells)
+        for batch in batches:
+            if not batch.plan.feasible:
+                row = problem.entity_row[problem.entity_of_cell[batch.missing_cells[0, 0]]]
+                raise DataError(
+                    f"Exact inference would need a table of {batch.plan.table_size:,} cells or more for row {row}, "
+                    f"whose missing cells have a treewidth of at least {batch.plan.width}; max_cells is "
+                    f"{self.max_cells:,}. Raise it with inference=ExactInference(max_cells=...), or use "
+                    "inference='bp' or 'gibbs'."
+                )
+        write_probabilities(problem, graph.normalize(exact_logits(graph, batches)))
+        return FillResult(0, frozenset({self.name}))
+
+
+def exact_logits(graph: FactorGraph, batches: list[EliminationBatch]) -> np.ndarray:
+    """Return the logits of the marginals of all missing cells of some batches; those of other cells are 0."""
+    logits = np.zeros(graph.offsets[-1])
+    for batch in batches:
+        for part in batch.split():
+            for cell, found in enumerate(marginal_logits(graph, part)):
+                logits[graph.offsets[part.missing_cells[:, cell]] + np.arange(len(found))[:, None]] = found
+    return logits

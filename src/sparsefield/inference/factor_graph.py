@@ -1,4 +1,4 @@
-"""This module builds the factor graph of missing cells, conditioned on the observed cells.
+"""Factor graph of missing cells, conditioned on the observed cells.
 
 All methods but mean field use it. Features of the same cells form one table, and the table of a subset of the cells of
 a larger table is absorbed by it, so that messages are exact wherever the tables form a tree.
@@ -33,7 +33,7 @@ ADVICE = "use fewer columns, or columns with fewer states; mean field needs no s
 
 
 class FactorGraph(NamedTuple):
-    """A factor graph holds missing cells, numbered as in their problem, factors, and connected components."""
+    """Missing cells, numbered as in their problem, factors, and connected components."""
 
     offsets: Array
     """(cells + 1,): where the states of each cell begin in every list of states."""
@@ -71,6 +71,25 @@ class FactorGraph(NamedTuple):
     def n_components(self) -> int:
         return len(self.component_offsets) - 1
 
+    @property
+    def component_of_cell(self) -> Array:
+        """The connected component (cells,) of each missing cell."""
+        component = np.empty(self.n_missing, dtype=np.int64)
+        component[self.component_cells] = np.repeat(np.arange(self.n_components), np.diff(self.component_offsets))
+        return component
+
+    def cells_of(self, components: Array) -> Array:
+        """Return the missing cells of some components, given as a boolean mask."""
+        return self.component_cells[np.repeat(components, np.diff(self.component_offsets))]
+
+    def normalize(self, logits: Array) -> Array:
+        """Return the softmax of the logits of each missing cell, given for all states of all cells."""
+        starts, states = self.offsets[:-1], np.diff(self.offsets)
+        if not len(starts):
+            return logits
+        weights = np.exp(logits - np.repeat(np.maximum.reduceat(logits, starts), states))
+        return weights / np.repeat(np.add.reduceat(weights, starts), states)
+
 
 class _CellSets(NamedTuple):
     """Sets of missing cells, and the layout of a table over the joint states of each."""
@@ -88,7 +107,7 @@ class _CellSets(NamedTuple):
 
 
 class FactorStructure(NamedTuple):
-    """A factor structure holds what the factor graph of a problem has for any weights of the same features."""
+    """What the factor graph of a problem has for any weights of the same features."""
 
     cells: CellIndex
     features: GroundFeatures
@@ -109,11 +128,19 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
 
 def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
     """Build the factor graph over all missing cells of a problem, and what `with_weights` needs."""
-    start = cell_positions(problem)
+    start = problem.cell_positions
     n_cells, columns = len(start), offsets_of(problem.cell_width)
-    cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, columns)
+    cell_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
+    cell_of_belief[ranges(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
+    cells = CellIndex(cell_of_belief, start, columns)
     column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
-    features = _ground(problem, theta, cells, column_logits, keys)
+
+    def allocate(count: int, size: int) -> GroundFeatures:
+        members = np.empty((2, size), dtype=np.int64)
+        return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
+
+    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
+    ground_features(problem, theta, cells, True, features, column_logits, keys)
     sets, set_of_feature = _group_by_cells(features, np.diff(problem.state_offsets))
     factors, factor_of_set = _absorb(sets)
     arity = np.diff(factors.offsets)
@@ -172,67 +199,10 @@ def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: 
     return out
 
 
-def write_beliefs(problem: MissingProblem, graph: FactorGraph, beliefs: Array) -> None:
+def write_probabilities(problem: MissingProblem, probabilities: Array) -> None:
     """Write the probabilities of all states of all missing cells into the problem, and the columns that they imply."""
-    problem.probabilities[:] = beliefs
-    write_expected_columns(problem, cell_positions(problem))
-
-
-def normalize(graph: FactorGraph, logits: Array) -> Array:
-    """Return the softmax of the logits of each missing cell, given for all states of all cells."""
-    starts, states = graph.offsets[:-1], np.diff(graph.offsets)
-    if not len(starts):
-        return logits
-    weights = np.exp(logits - np.repeat(np.maximum.reduceat(logits, starts), states))
-    return weights / np.repeat(np.add.reduceat(weights, starts), states)
-
-
-def entity_of_cell(problem: MissingProblem) -> Array:
-    """Return the entity (cells,) that each missing cell belongs to."""
-    return np.repeat(np.arange(len(problem.entity_start)), np.diff(problem.cell_offsets))
-
-
-def component_of_cell(graph: FactorGraph) -> Array:
-    """Return the connected component (cells,) of each missing cell."""
-    component = np.empty(graph.n_missing, dtype=np.int64)
-    component[graph.component_cells] = np.repeat(np.arange(graph.n_components), np.diff(graph.component_offsets))
-    return component
-
-
-def count_entities(problem: MissingProblem, cells: Array) -> int:
-    """Return the number of entities with at least one of the given missing cells."""
-    return len(np.unique(entity_of_cell(problem)[cells]))
-
-
-def cells_of_components(graph: FactorGraph, selected: Array) -> Array:
-    """Return the missing cells of the components that a boolean mask selects."""
-    return graph.component_cells[np.repeat(selected, np.diff(graph.component_offsets))]
-
-
-def cell_positions(problem: MissingProblem) -> Array:
-    """Return the position (cells,) of the first belief of each missing cell."""
-    return problem.entity_start[entity_of_cell(problem)] + problem.cell_column
-
-
-def _cell_of_belief(n_beliefs: int, start: Array, width: Array) -> Array:
-    """Return the missing cell (beliefs,) of each belief, -1 for observed cells."""
-    cell = np.full(n_beliefs, -1, dtype=np.int64)
-    cell[ranges(start, width)] = np.repeat(np.arange(len(start)), width)
-    return cell
-
-
-def _ground(
-    problem: MissingProblem, theta: Array, cells: CellIndex, column_logits: Array, keys: Array
-) -> GroundFeatures:
-    """Count the ground features, allocate them, and compute them."""
-
-    def allocate(count: int, size: int) -> GroundFeatures:
-        members = np.empty((2, size), dtype=np.int64)
-        return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
-
-    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
-    ground_features(problem, theta, cells, True, features, column_logits, keys)
-    return features
+    problem.probabilities[:] = probabilities
+    write_expected_columns(problem, problem.cell_positions)
 
 
 def _group_by_cells(features: GroundFeatures, counts: Array) -> tuple[_CellSets, Array]:

@@ -1,4 +1,4 @@
-"""This module implements Gibbs sampling: draws of missing cells, and marginals as means over chains."""
+"""Gibbs sampling: draws of missing cells, marginals as means over chains, and annealed importance sampling."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from dataclasses import dataclass
 from threading import Event, Lock
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
-from sparsefield.inference.factor_graph import (
-    FactorGraph,
-    build_factors,
-    cells_of_components,
-    count_entities,
-    normalize,
-    write_beliefs,
-)
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.method import FillResult, InferenceMethod
-from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups, ranges
 from sparsefield.kernels import gibbs_chains as kernel
+from sparsefield.kernels.importance_sampling import anneal_chains
 from sparsefield.kernels.missing_cells import gibbs
 from sparsefield.model import Field
+from sparsefield.options import OptionObject
 
 LEAST_VARIANCE = 1e-10
 """Added to variances before their ratio is taken: probabilities that differ by less than 0.00001 count as equal."""
@@ -30,10 +26,16 @@ LEAST_VARIANCE = 1e-10
 CELLS_PER_CALL = 5_000_000
 """Draws per kernel call; between calls a chain reports its progress and can be interrupted."""
 
+CHAINS_PER_TASK = 16
+"""Chains of annealed importance sampling that a thread runs one after another."""
+
+LEAST_SHARE = 1e-4
+"""Smallest probability of a state in the distribution that these chains start from."""
+
 
 def draw(
     field: Field,
-    sample: Dataset,
+    dataset: Dataset,
     *,
     sweeps: int,
     seed: int | None,
@@ -41,13 +43,13 @@ def draw(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Return, table by table, the int32 codes (targets, rows) after ``sweeps`` Gibbs sweeps over all missing cells."""
-    often = draw_often(field, sample, count=1, sweeps=sweeps, thin=0, seed=seed, engine=engine, progress=progress)
+    often = draw_often(field, dataset, count=1, sweeps=sweeps, thin=0, seed=seed, engine=engine, progress=progress)
     return tuple(codes[0] for codes in often)
 
 
 def draw_often(
     field: Field,
-    sample: Dataset,
+    dataset: Dataset,
     *,
     count: int,
     sweeps: int,
@@ -61,53 +63,49 @@ def draw_often(
     The first draw is taken after ``sweeps`` sweeps, each further one ``thin`` sweeps later. Rows without links are
     independent chains. ``progress`` is called with the number of sweeps done and the total.
     """
-    blocks = [table.blocks for table in sample.tables]
-    found = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]
-    groups = independent_groups(sample, blocks)
+    blocks = [table.blocks for table in dataset.tables]
+    drawn = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]
+    groups = independent_groups(dataset, blocks)
     seeds = np.random.SeedSequence(seed).spawn(len(groups))
     lengths = [sweeps] + [thin] * (count - 1)
     done, lock, stopped = 0, Lock(), Event()
 
-    def report(more: int) -> None:
+    def run(k: int) -> None:
         nonlocal done
-        with lock:
-            done += more
-            if progress is not None:
-                progress(done, len(groups) * sum(lengths))
+        compiled, rng = compile_problem(dataset, field.graphs, groups[k]), np.random.default_rng(seeds[k])
+        member, variable, row = compiled.missing_cells
+        codes = np.zeros(len(row), dtype=np.int32)
+        per_call = max(1, CELLS_PER_CALL // len(codes))
+        for number, length in enumerate(lengths):
+            for start in range(0, length, per_call):
+                if stopped.is_set():
+                    return
+                gibbs(compiled.problem, field.theta, rng, min(per_call, length - start), codes)
+                with lock:
+                    done += min(per_call, length - start)
+                    if progress is not None:
+                        progress(done, len(groups) * sum(lengths))
+            for m, (t, block) in enumerate(groups[k]):
+                cells = member == m
+                drawn[t][number, variable[cells], block.start + row[cells]] = codes[cells]
 
     def run_or_stop(k: int) -> None:
         try:
             run(k)
         except BaseException:
-            stopped.set()
+            stopped.set()  # the chains of other threads need not end
             raise
-
-    def run(k: int) -> None:
-        compiled, rng = compile_problem(sample, field.graphs, groups[k]), np.random.default_rng(seeds[k])
-        member, variable, row = compiled.missing_cells
-        drawn = np.zeros(len(row), dtype=np.int32)
-        ends = np.searchsorted(member, np.arange(len(groups[k]) + 1))
-        per_call = max(1, CELLS_PER_CALL // len(drawn))
-        for draw_number, length in enumerate(lengths):
-            for start in range(0, length, per_call):
-                if stopped.is_set():
-                    return
-                more = min(per_call, length - start)
-                gibbs(compiled.problem, field.theta, rng, more, drawn)
-                report(more)
-            for (t, block), first, last in zip(groups[k], ends[:-1], ends[1:], strict=True):
-                found[t][draw_number, variable[first:last], block.start + row[first:last]] = drawn[first:last]
 
     try:
         engine.map(run_or_stop, range(len(groups)))
     finally:
         stopped.set()  # an interrupt must not wait for the chains of other threads
-    return tuple(found)
+    return tuple(drawn)
 
 
 @dataclass(frozen=True)
 class Gibbs(InferenceMethod):
-    """Gibbs sampling runs several chains for each row and averages conditional probabilities.
+    """Gibbs sampling: several chains for each row, whose conditional probabilities are averaged.
 
     The mean of the conditional probabilities of a cell has the same expectation as the mean of its draws, and a lower
     variance (Rao-Blackwell). Chains start far from each other and must agree in the end: R-hat compares the variance
@@ -140,19 +138,19 @@ class Gibbs(InferenceMethod):
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
-        beliefs = normalize(graph, graph.unary_logits)
+        beliefs = graph.normalize(graph.unary_logits)
         means = run_chains(graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]
-        write_beliefs(problem, graph, beliefs)
+        write_probabilities(problem, beliefs)
         cell_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
-        unconverged = count_entities(problem, cell_of_state[means.r_hat > self.max_r_hat])
+        unconverged = problem.count_entities(cell_of_state[means.r_hat > self.max_r_hat])
         return FillResult(unconverged, frozenset({self.name}))
 
 
 @dataclass(frozen=True)
 class ChainMeans:
-    """Chain means hold means over chains, their standard errors and R-hat; NaN for quantities that were not sampled."""
+    """Means over chains, their standard errors and R-hat; NaN for quantities that were not sampled."""
 
     value: np.ndarray
     error: np.ndarray
@@ -184,7 +182,7 @@ def run_chains(
     sums, squares = np.full((2, 2 * options.chains, size), np.nan)
     states = np.diff(graph.offsets)
     drawn = np.zeros(graph.n_missing, dtype=bool)
-    drawn[cells_of_components(graph, np.isin(np.arange(graph.n_components), components))] = True
+    drawn[graph.cells_of(np.isin(np.arange(graph.n_components), components))] = True
     sums[:, np.repeat(drawn, states)] = squares[:, np.repeat(drawn, states)] = 0.0
     event_sums = np.zeros((2 * options.chains, 2))
     kernel.run_chains(
@@ -196,3 +194,48 @@ def run_chains(
     if event is not None:
         return ChainMeans.of(event_sums[:, :1], event_sums[:, 1:], counts)
     return ChainMeans.of(sums, squares, counts)
+
+
+@dataclass(frozen=True)
+class AIS(OptionObject):
+    """Set the options of annealed importance sampling, which estimates partition functions.
+
+    Chains start from independent columns with their training frequencies, and end at the field after ``steps``
+    distributions in between, with a Gibbs sweep for each.
+
+    Parameters
+    ----------
+    chains : int
+        Number of chains; the standard error falls with its square root.
+    steps : int
+        Number of distributions; more of them make the weights of chains more equal.
+    seed : int
+        Seed of all draws.
+    """
+
+    chains: int = 64
+    steps: int = 1000
+    seed: int = 0
+
+
+def anneal_importance(
+    problem: MissingProblem, graph: FactorGraph, components: np.ndarray, engine: Engine, options: AIS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return estimates of ln Z of some components, and their variances."""
+    counts = np.diff(problem.state_offsets)
+    states = ranges(problem.coding.state_offsets[problem.cell_variable], counts)
+    shares = np.maximum(problem.coding.frequencies[states], LEAST_SHARE)
+    base = np.log(shares / np.repeat(np.add.reduceat(shares, problem.state_offsets[:-1]), counts))
+
+    def run(task: tuple[int, int]) -> np.ndarray:
+        component, first = task
+        out = np.empty(min(CHAINS_PER_TASK, options.chains - first))
+        anneal_chains(
+            graph, component, base, options.steps, np.uint64(options.seed), first, np.empty(counts.max()), out
+        )
+        return out
+
+    tasks = [(int(component), first) for component in components for first in range(0, options.chains, CHAINS_PER_TASK)]
+    logs = np.concatenate(engine.map(run, tasks)).reshape(len(components), options.chains)
+    value = logsumexp(logs, axis=1) - np.log(options.chains)
+    return value, np.exp(logs - value[:, None]).var(axis=1, ddof=1) / options.chains  # of shares with a mean of 1

@@ -1,35 +1,51 @@
-"""This module sums a field exactly over the missing cells of rows: partition functions and expectations of features.
+"""Sums of a field over the missing cells of rows: partition functions and expectations of features.
 
 The rows are those of the data, given their observed cells, or rows in which every target is missing, whose partition
-function is that of the field itself. Components are eliminated as `sparsefield.inference.elimination` does it.
+function is that of the field itself. Components are eliminated where they are narrow; others are
+summed by belief propagation or by annealed importance sampling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, missing_cells
 from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages
-from sparsefield.inference.elimination import EliminationBatch, batch_marginals, batches_by_shape
+from sparsefield.inference.elimination import (
+    MAX_CELLS,
+    EliminationBatch,
+    batch_marginals,
+    batches_by_shape,
+    log_partition,
+)
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     FactorStructure,
+    build_factors,
     build_structure,
-    cell_positions,
-    component_of_cell,
     with_weights,
+    write_probabilities,
 )
+from sparsefield.inference.gibbs import AIS, anneal_importance
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels.expected_features import expected_features
-from sparsefield.kernels.factor_tables import ground_features, write_expected_columns
-from sparsefield.model import Adjacency
+from sparsefield.kernels.factor_tables import ground_features
+from sparsefield.kernels.latent_sums import sum_out
+from sparsefield.model import Adjacency, Field
+from sparsefield.model.field import LatentSplit
 
 Array = np.ndarray
+Value = TypeVar("Value", float, Array)
+
+MAX_TOTAL_CELLS = 2**27
+"""Entries of the tables of all rows together, at most; rows beyond it have smaller tables."""
 
 CHUNK_ROWS = 1024
 """Rows of a plain table that are summed together: the unit of work of a thread."""
@@ -134,7 +150,7 @@ class MissingSums:
         self.structure: FactorStructure = build_structure(problem, np.ones(n_parameters))
         graph = self.structure.graph
         self.batches: list[EliminationBatch] = self._plan(max_cells)
-        self._owner = component_of_cell(graph)
+        self._owner = graph.component_of_cell
         self._parameter = self._parameters_of_features()
         member, _, row = self.compiled.missing_cells
         weights = np.empty(len(row))
@@ -154,8 +170,7 @@ class MissingSums:
         problem, structure = self.compiled.problem, self.structure
         graph = with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
         log_partition, probabilities, marginals = self._sum_graph(graph)
-        problem.probabilities[:] = probabilities
-        write_expected_columns(problem, cell_positions(problem))
+        write_probabilities(problem, probabilities)
         return Sums(log_partition, probabilities, self.expected_columns(), self._expected_features(marginals))
 
     def _plan(self, max_cells: int) -> list[EliminationBatch]:
@@ -219,3 +234,100 @@ class BetheMissingSums(MissingSums):
         found = sum_by_messages(graph, self._options)
         self.unconverged = int(np.count_nonzero(~found.converged))
         return found.log_partition, found.probabilities, found.marginals
+
+
+@dataclass(frozen=True)
+class LogEstimate(Generic[Value]):
+    """The logarithm of a probability or of a partition function, exact or estimated.
+
+    Attributes
+    ----------
+    value : float, or (rows,) array
+        Natural logarithm.
+    standard_error : float, or (rows,) array
+        Standard error of the estimate; 0 where it is exact. Rows that share a partition function share its error.
+    method : {"exact", "ais"}
+        "ais" where at least one component was estimated by annealed importance sampling.
+    """
+
+    value: Value
+    standard_error: Value
+    method: Literal["exact", "ais"]
+
+
+class ComponentSums(NamedTuple):
+    """Log-partition functions of the connected components of missing cells."""
+
+    row: Array
+    """(components,): row of the first cell, in its block."""
+    value: Array
+    variance: Array
+    """(components,): 0 where the value is exact."""
+
+
+def sum_components(field: Field, group: RowGroup, engine: Engine, options: AIS, max_cells: int) -> ComponentSums:
+    """Return ln Z of each component of the missing cells of some rows, with tables of at most ``max_cells`` entries."""
+    if not group.n_missing:
+        return ComponentSums(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+    compiled = compile_problem(group.sample, field.graphs, group.members)
+    graph = build_factors(compiled.problem, field.theta)
+    owner = graph.component_of_cell
+    value, variance = np.empty(graph.n_components), np.zeros(graph.n_components)
+    for batch in batches_by_shape(graph, max_cells):
+        if batch.plan.feasible:
+            for part in batch.split():
+                value[owner[part.missing_cells[:, 0]]] = log_partition(graph, part)
+            continue
+        wide = owner[batch.missing_cells[:, 0]]
+        value[wide], variance[wide] = anneal_importance(compiled.problem, graph, wide, engine, options)
+    first = graph.component_cells[graph.component_offsets[:-1]]
+    return ComponentSums(compiled.missing_cells[2][first], value, variance)
+
+
+def largest_table(n_rows: int) -> int:
+    """Return how many entries a table of elimination may have, given the number of rows that need one."""
+    return int(max(min(MAX_CELLS, MAX_TOTAL_CELLS // max(n_rows, 1)), 2))
+
+
+class LatentSums(NamedTuple):
+    """The loss of a block with latent variables summed out, and the sums that its gradient needs."""
+
+    loss: float
+    """Minus the weighted sum of ln p(cell | other cells) over observed cells."""
+    totals: np.ndarray
+    """(columns, joint states): see `sum_out`."""
+    change: np.ndarray
+    """(joint states,): sum over rows of the changes of `sum_out`."""
+
+
+def sum_out_latent(
+    block: Block,
+    parts: LatentSplit,
+    theta: np.ndarray,
+    errors: np.ndarray,
+    probabilities: np.ndarray | None = None,
+) -> LatentSums:
+    """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
+
+    ``errors`` (target columns, rows) receives (expectation - value) x row weight. For latent variables it is the sum
+    over observed cells of the change of the posterior when the cell is left out, which is the gradient of their biases.
+    ``probabilities`` (states, rows) receives those of all states but latent ones, times the row weight.
+    """
+    first, last, n_columns = parts.first, block.n_target_columns, block.n_own_columns
+    shift, level = parts.joint_state_logits(theta, n_columns)
+    energy = level[:, None] + shift[:first].T @ block.beliefs[:first]
+    if n_columns > last:
+        energy += shift[last:].T @ block.beliefs[last:n_columns]
+    energy -= energy.max(axis=0)
+    posterior = np.exp(energy, out=energy)
+    posterior /= posterior.sum(axis=0)
+    block.beliefs[first:last] = parts.members @ posterior
+    errors[:] = 0.0
+    change, totals = np.zeros_like(posterior), np.zeros((n_columns, len(level)))
+    target_shift = np.ascontiguousarray(shift[:first].T)
+    wanted = np.zeros((0, block.n_rows)) if probabilities is None else probabilities
+    loss = float(sum_out(block, parts.visible, theta, target_shift, posterior, errors, change, totals, wanted))
+    errors[first:] = parts.members @ change
+    totals[:first] += block.beliefs[:first] @ change.T
+    totals[last:] = block.beliefs[last:n_columns] @ change.T
+    return LatentSums(loss, totals, change.sum(axis=1))

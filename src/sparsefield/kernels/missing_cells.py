@@ -79,7 +79,7 @@ def _add_columns(coding, variable, code, factor, columns):
 
 
 @njit(nogil=True, cache=True)
-def mean_field(problem, theta, tolerance, max_sweeps, damping):
+def mean_field(problem, theta, tolerance, max_sweeps):
     """Update the missing cells of all entities in order until no belief changes by more than ``tolerance``.
 
     The entities of a connected component stop together, when the largest change among them in a sweep is small; other
@@ -106,10 +106,9 @@ def mean_field(problem, theta, tolerance, max_sweeps, damping):
                     columns[s] = 0.0
                 for k in range(count):
                     old = problem.probabilities[problem.state_offsets[g] + k]
-                    new = old + (1.0 - damping) * (p[k] - old)
-                    problem.probabilities[problem.state_offsets[g] + k] = new
-                    _add_columns(problem.coding, problem.cell_variable[g], k, new, columns)
-                    change[component] = max(change[component], abs(new - old))
+                    problem.probabilities[problem.state_offsets[g] + k] = p[k]
+                    _add_columns(problem.coding, problem.cell_variable[g], k, p[k], columns)
+                    change[component] = max(change[component], abs(p[k] - old))
         for c in range(problem.n_components):
             active[c] = active[c] and change[c] > tolerance
         unconverged = 0

@@ -34,7 +34,7 @@ class EvaluatedBlock(NamedTuple):
     expectations: np.ndarray = np.empty((0, 0))
     """(columns, rows): the beliefs that errors are multiplied by; their deviation from the mean is the signal."""
     summed: Any = None
-    """Sums over latent variables: see `sparsefield.inference.latent_inference`."""
+    """Sums over latent variables: see `sparsefield.inference.missing_sums`."""
     compiled: CompiledProblem | None = None
     """The missing cells of a small block, which stay the same while beliefs and arcs change."""
 

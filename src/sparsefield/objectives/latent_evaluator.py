@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.data import Arcs, Layout
 from sparsefield.inference.completions import FieldWeights
-from sparsefield.inference.latent_inference import sum_out_latent
+from sparsefield.inference.missing_sums import sum_out_latent
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.field import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian

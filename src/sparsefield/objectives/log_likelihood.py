@@ -10,8 +10,18 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset
 from sparsefield.data.deduplication import Piece
-from sparsefield.inference.log_partition import AIS, LogEstimate, Value, largest_table, sum_components
-from sparsefield.inference.missing_sums import RowGroup, cut_rows, free_rows, incomplete_rows, without_missing
+from sparsefield.inference.gibbs import AIS
+from sparsefield.inference.missing_sums import (
+    LogEstimate,
+    RowGroup,
+    Value,
+    cut_rows,
+    free_rows,
+    incomplete_rows,
+    largest_table,
+    sum_components,
+    without_missing,
+)
 from sparsefield.model import Field
 from sparsefield.objectives.likelihood_evaluator import log_base_measure, observed_features, observed_parts
 

@@ -15,8 +15,8 @@ from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
+from sparsefield.inference.cell_probabilities import log_probabilities, predict_block, predict_linked
 from sparsefield.inference.completions import (
-    Draws,
     Enumerated,
     FieldWeights,
     complete_rows,
@@ -26,7 +26,6 @@ from sparsefield.inference.completions import (
 )
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
-from sparsefield.inference.observed_cells import predict_block, predict_linked
 from sparsefield.kernels.row_draws import row_keys
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -131,19 +130,19 @@ class CompletedRows(TrainingRows):
     def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
         """Complete all rows; rows with at most ``copies`` completions get all of them."""
         self._number += 1
-        draws, counter = Draws(copies, copies, sweeps), (self._seed, self._number)
+        counter = self._seed, self._number
         shifted = self._shifts != 0.0
         if shifted.any():
             theta = field.theta.copy()
             theta[: len(shifted)] += self._shifts
             field = field._replace(theta=theta)
         if self._linked is not None:
-            found = draw_linked(self._linked, field, draws, counter, self._linked_drawn, self._engine)
+            found = draw_linked(self._linked, field, copies, sweeps, counter, self._linked_drawn, self._engine)
             blocks, self._linked_drawn = found
             parts = zip(self._linked.blocks(), zip(*blocks, strict=True), strict=True)
             self.rows = self._engine.distribute([EvaluatedBlock(t, _join_copies(part)) for (t, _), part in parts])
         else:
-            self._incomplete, _ = self._incomplete.map_update(_complete_block, field, draws, counter)
+            self._incomplete, _ = self._incomplete.map_update(_complete_block, field, copies, sweeps, counter)
             self.rows, _ = self._incomplete.map_update(_completed)
         if shifted.any():
             self.rows, _ = self.rows.map_update(_predict_shifted, self.layout, shifted)
@@ -151,7 +150,8 @@ class CompletedRows(TrainingRows):
     def observed_loss(self, field: FieldWeights) -> float:
         """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
         if self._linked is not None:
-            return -predict_linked(field, self._linked, self._engine)[1]
+            parts = zip(self._linked.blocks(), predict_linked(field, self._linked, self._engine), strict=True)
+            return -sum(_log_likelihood(self.layout, t, block, p) for (t, block), p in parts)
         return -float(self._incomplete.sum(_observed_log_likelihood, field))
 
     def observed_weights(self) -> np.ndarray:
@@ -183,7 +183,7 @@ def _as_incomplete(block: Block, table: int = 0) -> tuple[IncompleteBlock, None]
 
 
 def _complete_block(
-    part: IncompleteBlock, field: FieldWeights, draws: Draws, counter: tuple[int, int]
+    part: IncompleteBlock, field: FieldWeights, copies: int, sweeps: int, counter: tuple[int, int]
 ) -> tuple[IncompleteBlock, None]:
     """Complete the rows of a block without links; ``counter`` is the seed and the number of the draw."""
     block, schema = part.block, field.layout.schemas[part.table]
@@ -191,7 +191,7 @@ def _complete_block(
         return part._replace(completed=EvaluatedBlock(part.table, block)), None
     rows = block.start + np.arange(block.n_rows)
     keys = row_keys(*counter, np.full(block.n_rows, part.table), rows)
-    every, some, drawn = complete_rows(field, part.table, block, draws, keys, part.drawn)
+    every, some, drawn = complete_rows(field, part.table, block, copies, sweeps, keys, part.drawn)
     incomplete = np.zeros(block.n_rows, dtype=bool)
     incomplete[every.owner] = incomplete[some.rows] = True
     completed = _merge(block, schema, np.flatnonzero(~incomplete), every)
@@ -237,7 +237,12 @@ def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) 
 
 
 def _observed_log_likelihood(part: IncompleteBlock, field: FieldWeights) -> float:
-    return predict_block(field, part.table, part.block).log_likelihood
+    return _log_likelihood(field.layout, part.table, part.block, predict_block(field, part.table, part.block))
+
+
+def _log_likelihood(layout: Layout, table: int, block: Block, probabilities: np.ndarray) -> float:
+    logs = log_probabilities(layout.schemas[table].coding, block.codes, probabilities)
+    return float((logs @ block.weight).sum())
 
 
 def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:

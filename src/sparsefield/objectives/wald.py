@@ -8,8 +8,8 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection
 from sparsefield.data import Arcs, Layout
+from sparsefield.inference.cell_probabilities import predict_complete
 from sparsefield.inference.completions import FieldWeights
-from sparsefield.inference.observed_cells import predict_complete
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.variable_regressions import (
     VariableRegression,
@@ -105,7 +105,7 @@ def _curvature(
     """Return the contribution of a block to the Hessian of each regression."""
     found, layout = [], field.layout
     schema = layout.schemas[part.table]
-    states = predict_complete(field, part.table, part.block._replace(beliefs=part.block.beliefs.copy())).probabilities
+    states = predict_complete(field, part.table, part.block._replace(beliefs=part.block.beliefs.copy()))
     for regression in regressions:
         if regression.table != part.table:
             found.append(np.zeros(2 * [len(regression.every_arc) + len(regression.arcs)]))
