@@ -46,6 +46,7 @@ from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_grad
 from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries
 
 if TYPE_CHECKING:
@@ -432,7 +433,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     for dtype in ("float32", "float64"):
         sides = zip(blocks, errors, strict=True)
         parts = engine.distribute([EvaluatedBlock(0, b, e.astype(dtype), b.beliefs.astype(dtype)) for b, e in sides])
-        run = _call(score_pairs_dense, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
+        run = _call(score_pairs_dense, parts, layout, PairQuery(rows / 10, np.empty(0, dtype=np.int64)))
         yield Case(f"score_pairs_dense {dtype}", name, work_of_tiles(states, rows, dtype), run)
 
 

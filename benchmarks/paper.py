@@ -21,7 +21,7 @@ from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI, Grafting
-from sparsefield.induction.thresholding import Thresholds, count_products
+from sparsefield.induction.dense_scores import Thresholds, count_products
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,8 +18,16 @@ from benchmarks.measure import Report
 from benchmarks.paper import PAPER, draw_network, new_estimator
 from sparsefield.app.cli.console import print_message
 from sparsefield.induction import CFI
-from sparsefield.induction.dense_scores import band_tiles, score_pairs_dense, square_tiles, tile_summand
-from sparsefield.induction.thresholding import Thresholds, count_products, gather_large_values, keep_large_values
+from sparsefield.induction.dense_scores import (
+    Thresholds,
+    band_tiles,
+    count_products,
+    gather_large_values,
+    keep_large_values,
+    score_pairs_dense,
+    square_tiles,
+    tile_summand,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +89,8 @@ def run_products(
 
 
 def _one_threshold(threshold: float, repeats: int) -> Row:
-    factors, layout, min_gradient, known, limit = LastScoring.arguments
+    factors, query = LastScoring.arguments
+    layout = factors.layout
     thresholds = Thresholds(threshold, threshold, factors.means)
     products, dense_products = factors.parts.sum(count_products, thresholds)
     large, _ = factors.parts.map_update(gather_large_values, thresholds)
@@ -98,7 +107,7 @@ def _one_threshold(threshold: float, repeats: int) -> Row:
 
     def score(how: Callable[..., Any], *dtype: Any, sparse: bool) -> None:
         parts, _ = factors.parts.map_update(how, thresholds, *dtype)
-        score_pairs_dense(parts, layout, min_gradient, known, limit=limit, sparse=sparse)
+        score_pairs_dense(parts, layout, query, sparse=sparse)
 
     times = {
         "plain": _least(add_all_plain, repeats),

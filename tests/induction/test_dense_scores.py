@@ -13,16 +13,17 @@ from oracle import SlowField, candidate_pairs
 from plain import graphs_of, learn_plain_schema
 from rule_variants import cfi_with
 
-from sparsefield.data import Dataset, Layout, as_source, compile_table
+from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives.objective import PairQuery
 
 NOTHING = np.empty(0, dtype=np.int64)
 GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 
 def score(rule, problem, factors, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
-    found = rule.score(factors, problem.layout, cut, NOTHING)
+    found = rule.score(factors, PairQuery(cut, NOTHING))
     values = zip(found.gradient.tolist(), found.score.tolist(), strict=True)
     return dict(zip(map(tuple, found.features.tolist()), values, strict=True))
 
@@ -62,9 +63,9 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     schema = learn_plain_schema(source)
     evaluator = DenseEvaluator(Dataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
-    factors, layout = evaluator.gradient_factors(), Layout.single(schema)
-    exact = Grafting().score(factors, layout, 0.0, NOTHING)
-    found = cfi_with(product).score(factors, layout, 0.0, NOTHING)
+    factors = evaluator.gradient_factors()
+    exact = Grafting().score(factors, PairQuery(0.0, NOTHING))
+    found = cfi_with(product).score(factors, PairQuery(0.0, NOTHING))
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.features.tolist() == exact.features.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)

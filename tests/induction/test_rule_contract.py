@@ -12,6 +12,7 @@ from oracle import candidate_pairs
 from sparsefield.compute import Threads
 from sparsefield.induction import RULES, FixedGraph, Proposals, all_pairs, best_proposals
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives.objective import PairQuery
 
 SHAPES = [
     {},
@@ -38,7 +39,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
     taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
     keys = np.sort(problem.layout.keys(taken))
-    found = RULES[name]().score(factors_of(problem, objective), problem.layout, cut, keys)
+    found = RULES[name]().score(factors_of(problem, objective), PairQuery(cut, keys))
     proposed = [tuple(pair) for pair in found.features.tolist()]
     assert len(set(proposed)) == len(proposed)
     assert set(proposed) <= {tuple(pair) for pair in candidates.tolist()}
@@ -58,7 +59,7 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
             evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
             evaluator.evaluate(problem.graphs, problem.theta)
             nobody = np.empty(0, dtype=np.int64)
-            outcomes.append(RULES[name]().score(evaluator.gradient_factors(), problem.layout, 1.0, nobody))
+            outcomes.append(RULES[name]().score(evaluator.gradient_factors(), PairQuery(1.0, nobody)))
     assert len(outcomes[0])
     for other in outcomes[1:]:
         for part in ("features", "gradient", "score"):
@@ -68,7 +69,7 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.fixed_candidates])
 def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
     problem = make_problem(2)
-    found = RULES[name]().score(factors_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))
+    found = RULES[name]().score(factors_of(problem), PairQuery(0.0, np.empty(0, dtype=np.int64)))
     assert len(found) == 0
 
 

@@ -52,7 +52,7 @@ def as_dict(found) -> dict[tuple[int, int], float]:
 def exact(sparse, dense, pairs, theta, cut, known, engine) -> tuple[dict, dict]:
     """What the sparse pass finds, and what the dense one finds."""
     found = score_sparse_pairs(factors_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known)
-    expected = Grafting().score(factors_at(dense, engine, pairs, theta), dense.layout, cut, known)
+    expected = Grafting().score(factors_at(dense, engine, pairs, theta), PairQuery(cut, known))
     return as_dict(found), as_dict(expected)
 
 

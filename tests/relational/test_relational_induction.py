@@ -17,6 +17,7 @@ from sparsefield.compute import Threads
 from sparsefield.errors import DataError
 from sparsefield.induction import RULES, FixedGraph, Grafting, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives.objective import PairQuery
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
@@ -33,7 +34,7 @@ def factors_of(problem, objective: str):
 
 def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
     """{name of a feature: (gradient, rank)}."""
-    found = rule.score(contrast, problem.layout, cut, known)
+    found = rule.score(contrast, PairQuery(cut, known))
     names = names_of(problem.slow, problem.layout, found.features)
     assert len(set(names)) == len(names)
     values = zip(found.gradient.tolist(), found.score.tolist(), strict=True)

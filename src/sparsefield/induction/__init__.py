@@ -1,13 +1,9 @@
 """The rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
-from sparsefield.induction.cfi import CFI, PaperCFI
 from sparsefield.induction.fixed_graph import FixedGraph
-from sparsefield.induction.full_l1 import FullL1
-from sparsefield.induction.grafting import Grafting
 from sparsefield.induction.higher_order import all_expandable, score_expansions
-from sparsefield.induction.ideal_parent import IdealParent
-from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.rules import CFI, FullL1, Grafting, IdealParent, InductionRule, PaperCFI
 
 RULES: dict[str, type[InductionRule]] = {
     rule.name: rule for rule in (CFI, PaperCFI, Grafting, IdealParent, FullL1, FixedGraph)

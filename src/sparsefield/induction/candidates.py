@@ -1,4 +1,4 @@
-"""Candidate pairs, and the best of those that were scored."""
+"""Candidate pairs, the best of those that were scored, and exact scores of covariates and of the likelihood."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import CandidateBlock, Layout
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.model import pad_features
+from sparsefield.objectives import CovariateGradientFactors, ExactGradients
+from sparsefield.objectives.likelihood_evaluator import likelihood_factors
+from sparsefield.objectives.objective import PairQuery
 
 
 @dataclass(frozen=True)
@@ -102,3 +106,30 @@ def edge_norms(layout: Layout, pairs: np.ndarray, scaled: np.ndarray, known_edge
     norms = np.sqrt(np.bincount(edge, np.square(scaled / layout.edge_factors(pairs)), len(keys)))
     norms[np.isin(keys, known_edges)] = np.inf
     return norms[edge]
+
+
+def score_covariates(factors: CovariateGradientFactors, query: PairQuery) -> Proposals:
+    """Return the pairs of a label and a covariate whose gradient exceeds l1."""
+    layout, covariates, n = factors.layout, factors.covariates, factors.layout.n_target_columns
+    blocks = covariates.column_blocks
+    parts = factors.engine.map(lambda block: covariates.large_sums(factors.errors, n, query.l1, block), blocks)
+    keys, sums = (np.concatenate(part) for part in zip(*parts, strict=True))
+    covariate, state = np.divmod(keys, n)
+    pairs = np.column_stack([layout.column_of_target[state], n + covariate])
+    scores = np.abs(sums) / PENALTY_FACTORS[layout.column_classes[pairs[:, 0]], ColumnClass.OBSERVED_SCORE]
+    large = np.flatnonzero((scores > query.l1) & ~np.isin(layout.keys(pairs), query.known))
+    return Proposals(pairs[large], sums[large], scores[large])
+
+
+def score_by_likelihood(factors: ExactGradients, query: PairQuery) -> Proposals:
+    """Return the pairs, or the pairs of edges, whose gradient of the likelihood exceeds l1: expected minus observed."""
+    layout, pairs = factors.layout, all_pairs(factors.layout)
+    pairs = pairs[~np.isin(layout.keys(pairs), query.known)]
+    if not len(pairs):
+        return Proposals(pairs, np.empty(0), np.empty(0))
+    gradient = factors.gradient(pairs)
+    score = np.abs(gradient) / likelihood_factors(layout, pairs)
+    if query.edges is not None:
+        score = edge_norms(layout, pairs, score, query.edges)
+    proposals = Proposals(pairs, gradient, score).take(np.flatnonzero(score > query.l1))
+    return proposals if query.limit is None or query.edges is not None else best_proposals(proposals, query.limit)

@@ -1,11 +1,13 @@
-"""This module scores all candidate pairs of dense rows, one tile of the matrix of candidates at a time.
+"""Scores of all candidate pairs of dense rows, by Algorithm 1 or exactly, one tile of the matrix at a time.
 
-A block of rows adds a product of errors and signals, dense or sparse, to each tile; engines sum over blocks.
+A block of rows adds a product of errors and signals (Definitions 1 and 2), dense or sparse, to each tile; engines sum
+over blocks. Thresholds drop small errors and signals before. A group penalty scores whole edges, all pairs of two
+variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,10 +16,86 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.induction.candidates import Proposals, admissible, best_proposals, concatenate_proposals, pairs_at
-from sparsefield.kernels.sparse_products import add_products
+from sparsefield.induction.candidates import (
+    Proposals,
+    admissible,
+    best_proposals,
+    concatenate_proposals,
+    edge_norms,
+    pairs_at,
+)
+from sparsefield.kernels.sparse_pair_scores import transpose
+from sparsefield.kernels.sparse_products import add_products, count_large, gather_large, keep_large
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.sparse_evaluator import Entries
+
+
+class Thresholds(NamedTuple):
+    """Thresholds of errors and signals; that of an error, which contains the weight of its row, is multiplied by it."""
+
+    errors: float
+    signals: float
+    means: Sequence[np.ndarray]
+    """Table by table: signals are the deviations of expectations from these means."""
+
+
+class _LargeValues(NamedTuple):
+    """The values (columns, rows) that deviate from the center of their column by more than the limit of their row."""
+
+    values: np.ndarray
+    centers: np.ndarray
+    limits: np.ndarray
+
+    def count(self) -> np.ndarray:
+        """Count the large values of each row (rows,)."""
+        counts = np.zeros(self.values.shape[1], dtype=np.int64)
+        count_large(*self, counts)
+        return counts
+
+    def keep(self, dtype: type) -> np.ndarray:
+        """Return the deviations from the centers, with all others set to 0."""
+        out = np.empty(self.values.shape, dtype=dtype)
+        keep_large(*self, out)
+        return out
+
+    def gather(self) -> Entries:
+        """Return the deviations from the centers as a sparse matrix."""
+        offsets = np.concatenate([[0], np.cumsum(self.count())])
+        rows, by_column = np.empty(offsets[-1] + 1, dtype=np.int32), np.empty(offsets[-1] + 1)
+        starts = np.empty(len(self.values) + 1, dtype=np.int64)
+        gather_large(*self, starts, rows, by_column)
+        columns, entries = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1])
+        transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
+        return Entries(offsets, columns, entries, starts, rows[:-1], by_column[:-1])
+
+
+def _large_values(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[_LargeValues, _LargeValues]:
+    """Return the large errors and the large signals of a block."""
+    weight, limits = part.block.weight, np.full(part.block.n_rows, thresholds.signals)
+    errors = _LargeValues(part.errors, np.zeros(len(part.errors)), thresholds.errors * weight)
+    return errors, _LargeValues(part.expectations, thresholds.means[part.table], limits)
+
+
+def count_products(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[float, float]:
+    """Count the products of large errors and large signals of a row, and the products of a dense computation."""
+    errors, signals = _large_values(part, thresholds)
+    dense = float(len(part.errors)) * part.expectations.shape[0] * part.expectations.shape[1]
+    return float(errors.count() @ signals.count()), dense
+
+
+def keep_large_values(
+    part: EvaluatedBlock, thresholds: Thresholds, dtype: type = config.FLOAT
+) -> tuple[EvaluatedBlock, None]:
+    """Return the block with large errors and signals, and 0 elsewhere."""
+    errors, signals = _large_values(part, thresholds)
+    return part._replace(errors=errors.keep(dtype), expectations=signals.keep(dtype)), None
+
+
+def gather_large_values(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[EvaluatedBlock, None]:
+    """Return the block with large errors and signals as sparse matrices."""
+    errors, signals = _large_values(part, thresholds)
+    return part._replace(errors=errors.gather(), expectations=signals.gather()), None
 
 
 class Tile(NamedTuple):
@@ -68,17 +146,14 @@ class ScoreFunction:
 def score_pairs_dense(
     parts: BlockCollection,
     layout: Layout,
-    min_gradient: float,
-    known: np.ndarray,
-    *,
+    query: PairQuery,
     function: ScoreFunction = ScoreFunction(),  # noqa: B008
-    limit: int | None = None,
+    *,
     sparse: bool = False,
 ) -> Proposals:
-    """Return the best ``limit`` pairs whose gradient exceeds ``min_gradient`` in size and whose key is not ``known``.
+    """Return the pairs that a query asks for; the penalty factor of a pair multiplies l1, and divides the score.
 
-    The penalty factor of a pair multiplies ``min_gradient``, and divides the score. ``parts`` have the errors and
-    signals to be multiplied; with ``sparse`` these are `Entries`.
+    ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
     """
     blocks = layout.candidate_blocks
 
@@ -87,11 +162,11 @@ def score_pairs_dense(
         beyond = np.abs(function.gradients(block, sums, a, b, diagonal=tile.left < tile.bottom))
         if not block.has_unit_factors:
             beyond = beyond / block.factors(a, b)
-        beyond = beyond - min_gradient
+        beyond = beyond - query.l1
         return np.where(a <= b, beyond, -np.inf) if block.mirrored and tile.left < tile.bottom else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return admissible(blocks[tile.block], layout, rows + tile.top, columns + tile.left, known)
+        return admissible(blocks[tile.block], layout, rows + tile.top, columns + tile.left, query.known)
 
     def propose(found: TopEntries) -> Proposals:
         tile, block = found.item, blocks[found.item.block]
@@ -100,11 +175,11 @@ def score_pairs_dense(
         score = np.abs(gradient) if function.score is None else function.score(block, found.sums, a, b)
         return Proposals(pairs_at(block, layout, a, b), gradient, score / block.factors(a, b))
 
-    largest = limit if function.score is None else None
-    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
+    largest = query.limit if function.score is None else None
+    large_sums = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
     tiles = [tile for k, block in enumerate(blocks) for tile in (band_tiles if sparse else square_tiles)(k, block)]
-    found = concatenate_proposals([propose(large) for large in parts.top_entries(query, tiles)])
-    return found if limit is None else best_proposals(found, limit)
+    found = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
+    return found if query.limit is None else best_proposals(found, query.limit)
 
 
 def square_tiles(number: int, block: CandidateBlock) -> list[Tile]:
@@ -182,3 +257,68 @@ def _as_slice(index: np.ndarray) -> slice | np.ndarray:
     if len(index) and index[-1] - index[0] == len(index) - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index
+
+
+def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Proposals:
+    """Return the pairs of the edges whose score, see `edge_norms`, is above l1.
+
+    With a limit, only the best edges are returned that together have that number of pairs.
+    """
+    found = []
+    for number, block in enumerate(layout.candidate_blocks):
+        for tile in _edge_tiles(number, block, layout):
+            sums = parts.sum(tile_summand, tile, layout, 1)
+            if sums is not None:
+                found.append(_propose_edges(block, layout, tile, sums, query))
+    proposals = concatenate_proposals(found)
+    if query.limit is None or len(proposals) <= query.limit:
+        return proposals
+    place = len(proposals) - query.limit
+    least = np.partition(proposals.score, place)[place]
+    return proposals.take(np.flatnonzero(proposals.score >= least))
+
+
+def _propose_edges(block: CandidateBlock, layout: Layout, tile: Tile, sums: np.ndarray, query: PairQuery) -> Proposals:
+    a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
+    gradient = ScoreFunction().gradients(block, sums.reshape(1, -1), a, b)
+    allowed = (a < block.left.n_target_columns) | (b < block.right.n_target_columns)
+    allowed &= np.isfinite(block.factors(a, b))
+    if block.mirrored:
+        allowed &= a <= b
+    if block.within:
+        owner = layout.schemas[block.left.table].variable_of_column
+        allowed &= owner[block.left.columns[a]] != owner[block.right.columns[b]]
+    a, b, gradient = a[allowed], b[allowed], gradient[allowed]
+    pairs = pairs_at(block, layout, a, b)
+    norms = edge_norms(layout, pairs, gradient / block.factors(a, b), np.asarray(query.edges))
+    above = np.flatnonzero(norms > query.l1)
+    above = above[~np.isin(layout.keys(pairs[above]), query.known)]
+    return Proposals(pairs[above], gradient[above], norms[above])
+
+
+def _edge_tiles(number: int, block: CandidateBlock, layout: Layout) -> list[Tile]:
+    """Return tiles that separate no variable, in the upper triangle where the matrix of candidates is symmetric."""
+    left, right = _whole_variables(block, layout, left=True), _whole_variables(block, layout, left=False)
+    return [
+        Tile(number, i.start, i.stop, j.start, j.stop)
+        for i in left
+        for j in right
+        if (i.start < block.left.n_target_columns or j.start < block.right.n_target_columns)
+        and (j.start >= i.start or not block.mirrored)
+    ]
+
+
+def _whole_variables(block: CandidateBlock, layout: Layout, *, left: bool) -> list[slice]:
+    """Return runs of whole variables with about as many columns as a tile has; targets and observed ones apart."""
+    side = block.left if left else block.right
+    schema = layout.schemas[side.table]
+    owner = np.where(side.columns < 0, len(schema.variables), schema.variable_of_column[side.columns])
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(owner)) + 1, [len(owner)]]).astype(np.int64)
+    runs, first = [], 0
+    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        if first < start and (stop - first > config.TILE_STATES or start == side.n_target_columns):
+            runs.append(slice(first, start))
+            first = start
+        if stop == len(owner):
+            runs.append(slice(first, stop))
+    return runs

@@ -12,7 +12,7 @@ from sparsefield.data import Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
-from sparsefield.induction.rule import FixedCandidatesRule
+from sparsefield.induction.rules import FixedCandidatesRule
 
 VariableIndex = tuple[int, int]
 """The number of a table, and of a variable in its schema."""

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, Layout
 from sparsefield.induction import FullL1, InductionRule
-from sparsefield.induction.rule import FixedCandidatesRule
+from sparsefield.induction.rules import FixedCandidatesRule
 from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, ExactLikelihood, LikelihoodEvaluator
 from sparsefield.objectives.likelihood_evaluator import targets_of_columns
