@@ -86,6 +86,7 @@ def test_advice_has_the_option_to_give(book: Codebook) -> None:
         "--id empty",
         "--id constant",
         "--missing -99 --missing 9 --missing k.A.",
+        "--set read.dates=day-first",
         "--top-levels 20",
     ]
 

@@ -22,7 +22,6 @@ FINDINGS_OF_KIND: tuple[FindingType, ...] = (
     "free text",
     "dates as text",
     "numbers as text",
-    "all different",
     "ordered levels",
 )
 """Findings that an option about the kind of a column answers."""
@@ -150,9 +149,6 @@ def _print_notes(book: Codebook, top_levels: int | None) -> None:
     constant = [entry.name for entry in kept if entry.finding("constant")]
     if constant:
         note(f"Constant: {_names(constant)}; a column with one value says nothing about others.")
-    different = [entry for entry in kept if entry.finding("all different")]
-    for entry in different[:SHOWN_NAMES]:
-        note(f"Column {entry.name!r} has {entry.n_values:,} values, all different: is it an --id?")
     _print_other_texts(book)
     many = [entry for entry in kept if entry.finding("many levels") and not entry.other_texts]
     if many and top_levels is None:

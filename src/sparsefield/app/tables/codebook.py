@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sparsefield.app.tables.column_findings import FRACTIONS, ColumnEntry, FindingType, cut_text, describe_columns
+from sparsefield.app.tables.column_findings import ColumnEntry, FindingType, cut_text, describe_columns
 from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
 from sparsefield.errors import count
@@ -57,10 +57,8 @@ class Codebook:
     columns: tuple[ColumnEntry, ...]
     n_rows: int
     source: str = ""
-    decimal: str = "."
-    """The decimal mark with which the table was read."""
-    code_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """{missing code of some columns: other columns of which it is a value like others}"""
+    values: frozenset[str] = frozenset()
+    """Missing codes of some columns that are values like others of other columns."""
 
     def __getitem__(self, name: str) -> ColumnEntry:
         return next(entry for entry in self.columns if entry.name == name)
@@ -85,7 +83,7 @@ class Codebook:
         leave_out = list(_leave_out(self.columns))
         gone = {name for piece in leave_out if not piece.is_conditional for name in piece.columns}
         rest = [entry for entry in self.columns if entry.name not in gone]
-        return [*leave_out, *_missing(rest, self.decimal, self.code_values), *_texts(rest, self.decimal)]
+        return [*leave_out, *_missing(rest, self.values), *_texts(rest)]
 
     @property
     def options(self) -> str:
@@ -169,12 +167,13 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     table = as_source(frame, "The table", may_be_empty=True)
     values = as_polars(table)
     entries = tuple(describe_columns(table, values, decimal))
-    where, known = _missing_codes(entries), {}
     numeric = [entry.name for entry in entries if not entry.left_out and values[entry.name].dtype.is_numeric()]
-    for code in where:
-        for number in missing_numbers([code]):
-            known[code] = tuple(name for name in numeric if name not in where[code] and (values[name] == number).any())
-    return Codebook(entries, values.height, source, decimal, {code: names for code, names in known.items() if names})
+    ambiguous = set()
+    for code, names in _missing_codes(entries).items():
+        others = [values[name] for name in numeric if name not in names]
+        if any((column == number).any() for number in missing_numbers([code]) for column in others):
+            ambiguous.add(code)
+    return Codebook(entries, values.height, source, frozenset(ambiguous))
 
 
 def table_row(entry: ColumnEntry) -> tuple[str, ...]:
@@ -241,77 +240,35 @@ def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     yield from _say(_having(columns, "empty"), "has no values", "have no values", "", "--id")
     constant = _having(columns, "constant")
     yield from _say(constant, "is constant and says nothing", "are constant and say nothing", "", "--id")
-    singular, plural = "is all different: if it is an identifier", "are all different: if they are identifiers"
-    yield from _say(_having(columns, "all different"), singular, plural, "", "--id", is_conditional=True)
 
 
-def _missing(columns: Sequence[ColumnEntry], decimal: str, values: Mapping[str, Sequence[str]]) -> Iterator[Advice]:
+def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator[Advice]:
     """Yield a sentence about the codes of missing values, and the columns that become numbers or dates by them."""
-    where = _missing_codes(columns)
-    safe = {code: names for code, names in where.items() if not values.get(code)}
-    if safe:
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for code, names in safe.items():
-            groups.setdefault(tuple(names), []).append(repr(code))
-        shown = "; ".join(f"{', '.join(codes)} in {_list_names(names, 3)}" for names, codes in list(groups.items())[:6])
-        shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
-        shown += " may mean a missing value; the option is for all columns"
-        option, makes = " ".join(f"--missing {shlex.quote(code)}" for code in safe), []
-        marks = (decimal,) if _has_fractions(columns) else (".", ",")  # that all columns can be read with
-        for what, readable in (("numbers", marks), ("dates", ("date",))):
-            freed = [entry for entry in columns if entry.other_texts and set(entry.other_texts) <= safe.keys()]
-            found = [(entry, entry.finding("numbers as text", "dates as text")) for entry in freed]
-            freed = [entry for entry, finding in found if finding and finding.readable in readable]
-            names = [entry.name for entry in freed]
-            makes += [f"{_list_names(names)} {'a column' if len(names) == 1 else 'columns'} of {what}"] * bool(names)
-            option += _decimal_option(freed, decimal) if what == "numbers" else ""
-        shown += f", and makes {' and '.join(makes)}" if makes else ""
-        yield Advice(shown, tuple(dict.fromkeys(name for names in safe.values() for name in names)), option)
+    where = {code: names for code, names in _missing_codes(columns).items() if code not in values}
+    if not where:
+        return
+    groups: dict[tuple[str, ...], list[str]] = {}
     for code, names in where.items():
-        if code not in safe:
-            text = f"{code!r} in {_list_names(names)} may mean a missing value, but is a value like others in "
-            text += f"{_list_names(values[code])}; if so, empty these cells, since --missing is for all columns"
-            yield Advice(text, tuple(names))
+        groups.setdefault(tuple(names), []).append(repr(code))
+    shown = "; ".join(f"{', '.join(codes)} in {_list_names(names, 3)}" for names, codes in list(groups.items())[:6])
+    shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
+    shown += " may mean a missing value; the option is for all columns"
+    freed = [entry.name for entry in columns if entry.other_texts and set(entry.other_texts) <= where.keys()]
+    shown += f", and makes {_list_names(freed)} numbers or dates" if freed else ""
+    names = tuple(dict.fromkeys(name for names in where.values() for name in names))
+    yield Advice(shown, names, " ".join(f"--missing {shlex.quote(code)}" for code in where))
 
 
-def _has_fractions(columns: Sequence[ColumnEntry]) -> bool:
-    """Return whether columns of numbers show that the decimal mark of the table is right."""
-    return any(entry.reason == FRACTIONS for entry in columns)
-
-
-def _decimal_option(entries: Sequence[ColumnEntry], decimal: str) -> str:
-    """Return the option that reads columns with another decimal mark; empty if none is needed."""
-    marks = {finding.readable for entry in entries if (finding := entry.finding("numbers as text"))} - {decimal}
-    return f" --set read.decimal={marks.pop()}" if marks else ""
-
-
-def _texts(columns: Sequence[ColumnEntry], decimal: str) -> Iterator[Advice]:
+def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     """Yield sentences about numbers, dates, orders and many levels of columns of text."""
     numbers = [(entry, finding) for entry in columns if (finding := entry.finding("numbers as text"))]
-    plain = [entry for entry, finding in numbers if finding.readable == decimal and not finding.values]
+    plain = [entry for entry, finding in numbers if finding.readable and not finding.values]
     yield from _say(plain, "has", "have", " numbers kept as text", "--numeric")
-    write = f"write 1234{decimal}5 to use them as numbers"
-    others = [(entry, finding) for entry, finding in numbers if finding.readable not in ("", decimal)]
-    if _has_fractions(columns):
-        marked = [entry for entry, _ in others]
-        yield from _say(marked, "has", "have", f" numbers with another decimal mark than other columns; {write}")
-    else:
-        marked = [entry for entry, finding in others if not finding.values]
-        mark = " numbers with a decimal " + ("comma" if decimal == "." else "point")
-        yield from _say(marked, "has", "have", mark, _decimal_option(marked, decimal).strip())
-    unreadable = [entry for entry, finding in numbers if not finding.readable]
-    yield from _say(unreadable, "has", "have", f" numbers with commas or units; {write}")
-    for entry, finding in numbers:
-        if finding.readable and finding.values and not entry.other_texts:
-            rest = f" numbers and texts such as {finding.values[0]!r}; correct these cells to use them as numbers"
-            yield from _say([entry], "has", "", rest)
-    dates = [(entry, finding) for entry in columns if (finding := entry.finding("dates as text"))]
-    unclear = [entry for entry, finding in dates if finding.readable.startswith("day")]
-    rest = " dates in which the day or the month may come first; if it is not the day (--set read.dates=day-first)"
-    yield from _say(unclear, "has", "have", rest, "--set read.dates=month-first", is_conditional=True)
-    rest = " dates kept as text; write all of them alike, such as 2024-01-31, or convert them to a type of dates"
-    mixed = [entry for entry, _ in dates if entry not in unclear and not entry.other_texts]
-    yield from _say(mixed, "has", "have", rest)
+    others = [entry for entry, _ in numbers if entry not in plain and not entry.other_texts]
+    yield from _say(others, "has", "have", " numbers kept as text; write all of them alike, without units, to use them")
+    dates = [entry for entry in _having(columns, "dates as text") if not entry.other_texts]
+    rest = " dates kept as text; write all of them alike, or say whether the day comes first"
+    yield from _say(dates, "has", "have", rest, "--set read.dates=day-first", is_conditional=True)
     scales: dict[tuple[str, ...], list[str]] = {}
     for entry in columns:
         if finding := entry.finding("ordered levels"):

@@ -29,14 +29,10 @@ FindingType = Literal[
     "numbers as text",
     "missing codes",
     "constant",
-    "all different",
     "many levels",
     "ordered levels",
 ]
 """What may be found about a column."""
-
-FRACTIONS = "numbers with fractions"
-"""Why a column is numeric if it has such numbers."""
 
 MOST_CODES, MOST_LEVELS, RANGES, SHOWN_LEVELS, LABEL_LENGTH = 10, 20, 12, 3, 24
 """Numbers of suspected values, levels and ranges of one column that are named, and the length of a name."""
@@ -94,12 +90,9 @@ SCALES = (
     "very low|low|medium/moderate/average|high|very high",
     "very poor/very bad|poor/bad|fair/average/okay|good|very good|excellent",
     "very dissatisfied|dissatisfied|neutral|satisfied|very satisfied",
-    "very unlikely|unlikely|neutral|likely|very likely",
     "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils-teils|stimme eher zu|stimme zu|stimme voll zu",
     "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils-teils|trifft eher zu|trifft zu|trifft voll zu",
     "nie|selten|manchmal/gelegentlich|oft/häufig|sehr oft|immer",
-    "sehr schlecht|schlecht|mittel|gut|sehr gut",
-    "sehr unzufrieden|unzufrieden|neutral/teils-teils|zufrieden|sehr zufrieden",
 )
 """Common scales, lowest first; a slash is between words that mean the same, and stands for a hyphen in them."""
 
@@ -121,9 +114,8 @@ class Finding:
     """What was found, in a few words with the numbers."""
     values: tuple[str, ...] = ()
     """The values that it is about: missing codes, texts that are no numbers or dates, or levels in order."""
-    readable: str = ""
-    """How numbers or dates that are kept as text can be read if those values are missing: the decimal mark, "date", or
-    "day-first or month-first" if the table does not show which; empty if they cannot."""
+    readable: bool = False
+    """Whether numbers or dates that are kept as text can be read if those values are missing."""
 
 
 @dataclass(frozen=True)
@@ -249,8 +241,6 @@ class _Column:
 
     @property
     def count_distinct(self) -> str:
-        if self.n_distinct == len(self.known):
-            return f"{len(self.known):,} values, all different"
         return f"{self.n_distinct:,} different values in {len(self.known):,} cells"
 
     def describe(self, decimal: str) -> ColumnEntry:
@@ -274,7 +264,7 @@ class _Column:
         if self.traits.order:
             return "an ordered categorical type"
         if self.kind == "numeric" and self.traits.fractions:
-            return "dates or times" if self.values.dtype.is_temporal() else FRACTIONS
+            return "dates or times" if self.values.dtype.is_temporal() else "numbers with fractions"
         if self.traits.numbers:
             number = count(self.n_distinct, "different whole number")
             return f"{number}, more than {config.NUMERIC_STATES}" if self.kind == "numeric" else number
@@ -319,31 +309,28 @@ class _Column:
         consecutive = high - low == n - 1 and self.n_distinct == n
         years = low >= YEARS[0] and high <= YEARS[1]
         if IDENTIFIER_NAME.search(self.values.name) or (consecutive and not years) or high > LARGEST_EXACT:
-            return Finding("identifier", self.count_distinct + ", consecutive" * consecutive)
-        return Finding("all different", self.count_distinct) if self.n_distinct == n else None
+            return Finding("identifier", self.count_distinct)
+        return None
 
     def _dates_or_numbers(self, decimal: str) -> Finding | None:
         """Return the finding of dates or numbers that are kept as text, with an example and the texts that are none."""
-        levels = self.counts["level"]
+        levels, how = self.counts["level"], ""
         type: FindingType
         if _are_mostly(levels, DATE):
             type, fits = "dates as text", levels.str.contains(DATE)
             formats = date_formats(levels.filter(fits).str.strip_chars())
-            readable = ("", "date", "day-first or month-first")[len(formats)]
-            how = ", day or month first" if len(formats) > 1 else ""
+            is_readable, how = len(formats) == 1, ", day or month first" * (len(formats) > 1)
         elif _are_mostly(levels, WRITTEN_NUMBER) and not levels.str.contains(r"^\s*[+-]?0\d").any():
             type, fits = "numbers as text", levels.str.contains(WRITTEN_NUMBER)
-            frame, marks = levels.filter(fits).to_frame(), (decimal, *",.")
-            readable = next((mark for mark in marks if type_columns(frame, (), mark).dtypes[0].is_numeric()), "")
-            hows = {"": ", with commas or units", ",": ", with a decimal comma", ".": ", with a decimal point"}
-            how = (hows | {decimal: ""})[readable]
+            is_readable = type_columns(levels.filter(fits).to_frame(), (), decimal).dtypes[0].is_numeric()
+            how = "" if is_readable else ", with another decimal mark or units"
         else:
             return None
         others = levels.filter(~fits).to_list()
         shown = ", ".join(repr(cut_text(level)) for level in others[:SHOWN_LEVELS])
         shown += f" and {len(others) - SHOWN_LEVELS:,} more" if len(others) > SHOWN_LEVELS else ""
         text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {shown}" if others else "")
-        return Finding(type, text, tuple(others), readable)
+        return Finding(type, text, tuple(others), is_readable)
 
     def _is_free_text(self) -> bool:
         if self.n_distinct <= FREE_LEVELS:
@@ -355,7 +342,7 @@ class _Column:
 
     def _left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
-        if role is None or role.type == "all different":
+        if role is None:
             return ""
         if role.type == "free text":
             return "free text" if self.n_distinct > FREE_SHARE * len(self.known) else ""
