@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from sparsefield import conditional_log_likelihood
-from sparsefield.analysis.hidden_cells import log_belief
+from sparsefield.analysis.predictability import log_belief
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
-    from sparsefield.analysis.hidden_cells import conditional_log_likelihood
     from sparsefield.analysis.imputation import Imputations, impute
     from sparsefield.analysis.label_evaluation import evaluate_labels
     from sparsefield.analysis.pooling import PooledEstimates, pool
-    from sparsefield.analysis.predictability import predictability
+    from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
@@ -101,9 +100,8 @@ __all__ = [
 _NAMES_OF_MODULE = {
     "analysis.bootstrap": ("centrality_stability",),
     "analysis.centrality": ("centrality",),
-    "analysis.hidden_cells": ("conditional_log_likelihood",),
     "analysis.label_evaluation": ("evaluate_labels",),
-    "analysis.predictability": ("predictability",),
+    "analysis.predictability": ("conditional_log_likelihood", "predictability"),
     "analysis.stability": ("regularization_path", "stability"),
     "analysis.confidence_intervals": ("confidence_intervals",),
     "app.pages.findings": ("findings",),

@@ -11,17 +11,8 @@ import pytest
 from scipy.special import expit
 
 from sparsefield import MarkovField
-from sparsefield.analysis.calibration import (
-    ColumnScore,
-    Gain,
-    calibrate,
-    overall,
-    pool_gains,
-    score_columns,
-    shows_dependence,
-)
-from sparsefield.data import Dataset, as_source, compile_table
-from sparsefield.estimators.compiled_rows import infer_cells
+from sparsefield.analysis.metrics import Calibration, ColumnEvaluation, pool_gains, shows_dependence
+from sparsefield.analysis.predictability import score_rows
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +26,23 @@ def asked():
         pl.when(pl.Series(rng.random(150) < 0.15)).then(None).otherwise(pl.col(name)).alias(name) for name in "ab"
     )
     model = MarkovField(l1=0.5).fit(data)
-    sample = Dataset.single(compile_table(as_source(data), model.field_.schema))
-    return data, model, sample, infer_cells(model, sample), model.predict_proba(data)
+    return data, model, score_rows(model, data), model.predict_proba(data)
+
+
+def join_curves(scores: list[ColumnEvaluation]) -> Calibration:
+    return Calibration.join([score.calibration for score in scores if score.calibration])
+
+
+def column_with(cells: int, gain: float, deviation: float) -> ColumnEvaluation:
+    """Scores of a nominal column whose cells have a mean gain with a standard deviation."""
+    return ColumnEvaluation(
+        "x", "nominal", cells, 1.0 - gain, 1.0, 0.0, 0.0, 1.0, math.nan, None, deviation, float(cells), float(cells)
+    )
 
 
 def test_scores_are_means_over_known_cells(asked) -> None:
-    data, model, sample, answers, beliefs = asked
-    for score in score_columns(sample, answers):
+    data, model, scored, beliefs = asked
+    for score in scored.scores:
         states = model.states_[score.name]
         variable = next(v for v in model.field_.schema.targets if v.name == score.name)
         logs, guesses, wrong, wrong_guess = [], [], [], []
@@ -54,37 +55,36 @@ def test_scores_are_means_over_known_cells(asked) -> None:
             wrong.append(beliefs[score.name][row].argmax() != place)
             wrong_guess.append(max(variable.frequencies) != variable.frequencies[place])
         assert score.cells == len(logs)
-        assert score.cll == pytest.approx(np.mean(logs))
-        assert score.marginal_cll == pytest.approx(np.mean(guesses))
-        assert score.error_rate == pytest.approx(np.mean(wrong))
-        assert score.marginal_error_rate == pytest.approx(np.mean(wrong_guess))
+        assert score.loss == pytest.approx(-np.mean(logs))
+        assert score.baseline_loss == pytest.approx(-np.mean(guesses))
+        assert score.error == pytest.approx(np.mean(wrong))
+        assert score.baseline_error == pytest.approx(np.mean(wrong_guess))
         assert score.gain.is_clear
 
 
 def test_all_columns_together_are_the_pseudo_likelihood(asked) -> None:
-    data, model, sample, answers, _ = asked
-    whole = overall(score_columns(sample, answers))
+    data, model, scored, _ = asked
+    whole = ColumnEvaluation.join(scored.scores)
     assert whole.cells == sum(data[name].count() for name in "ab")
-    assert whole.cll * whole.cells == pytest.approx(model.score(data) * data.height)
-    assert math.isnan(overall([]).cll)
+    assert -whole.loss * whole.cells == pytest.approx(model.score(data) * data.height)
 
 
 def test_without_training_the_rows_at_hand_give_the_frequencies(asked) -> None:
-    data, _, sample, answers, _ = asked
-    score = next(one for one in score_columns(sample, answers, known_shares=False) if one.name == "b")
+    data, _, scored, _ = asked
+    score = next(score for score in replace(scored, known_shares=False).scores if score.name == "b")
     share = data["b"].drop_nulls().mean()
-    assert score.marginal_cll == pytest.approx(share * math.log(share) + (1 - share) * math.log(1 - share))
+    assert -score.baseline_loss == pytest.approx(share * math.log(share) + (1 - share) * math.log(1 - share))
 
 
 def test_calibration_counts_statements(asked) -> None:
-    data, model, sample, answers, beliefs = asked
+    data, model, scored, beliefs = asked
     seen = [[] for _ in range(10)]
     for name in "ab":
         for row, label in enumerate(data[name]):
             for place, state in enumerate(model.states_[name] if label is not None else ()):
                 belief = float(beliefs[name][row, place])
                 seen[min(int(10 * belief), 9)].append((belief, state == label))
-    found = calibrate(sample, answers)
+    found = join_curves(scored.scores)
     assert found.count.tolist() == [len(part) for part in seen]
     for k, part in enumerate(seen):
         if part:
@@ -100,8 +100,7 @@ def test_numbers_count_by_their_quarters() -> None:
     field = MarkovField(l1=10.0).fit(table)
     errors = []
     for rows in (table, table.with_columns(c=~pl.col("c"))):
-        sample = Dataset.single(compile_table(as_source(rows), field.field_.schema))
-        found = calibrate(sample, infer_cells(field, sample))
+        found = join_curves(score_rows(field, rows).scores)
         assert found.count.sum() == 600 * (4 + 4 + 2)
         errors.append(found.error)
     assert errors[0] < 0.03
@@ -111,18 +110,19 @@ def test_numbers_count_by_their_quarters() -> None:
 def test_pooled_gains_are_those_of_all_cells() -> None:
     rng = np.random.default_rng(0)
     parts = [rng.normal(0.1, 1.0, size) for size in (3, 10, 40)]
-    scores = [ColumnScore("x", len(one), float(one.mean()), 0.0, 0.0, 0.0, float(one.std())) for one in parts]
+    scores = [column_with(len(one), float(one.mean()), float(one.std())) for one in parts]
     every = np.concatenate(parts)
     found = pool_gains(scores)
     assert found.value == pytest.approx(every.mean())
     assert found.error == pytest.approx(every.std() / np.sqrt(len(every)))
-    assert overall(scores).gain == Gain(pytest.approx(found.value), pytest.approx(found.error))
+    whole = ColumnEvaluation.join(scores).gain
+    assert (whole.value, whole.error) == pytest.approx((found.value, found.error))
     assert np.isnan(pool_gains([]).value)
 
 
 def test_one_bad_column_does_not_hide_the_dependence_of_many() -> None:
-    good = [ColumnScore("x", 100, -0.5, -0.6, 0.0, 0.0, 0.1) for _ in range(9)]
-    bad = ColumnScore("name", 100, -9.0, -1.0, 0.0, 0.0, 0.1)
+    good = [column_with(100, 0.1, 0.1) for _ in range(9)]
+    bad = column_with(100, -8.0, 0.1)
     assert not pool_gains([*good, bad]).is_clear
     assert shows_dependence([*good, bad])
     assert shows_dependence([good[0], bad])

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from sparsefield import CRFClassifier, MarkovField, centrality, predictability
-from sparsefield.analysis import calibration
-from sparsefield.analysis.scored_rows import score_rows
+from sparsefield.analysis.predictability import score_rows
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
@@ -79,8 +78,7 @@ def field(survey: pl.DataFrame) -> MarkovField:
 
 
 def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.DataFrame) -> None:
-    scored = score_rows(field, survey[300:])
-    scores = {score.name: score for score in calibration.score_columns(scored.sample, scored.answers)}
+    scores = {score.name: score for score in score_rows(field, survey[300:]).scores}
     found = predictability(field, survey[300:])
     assert set(found["column"]) == {"age", "mood"}
     for row in found.iter_rows(named=True):
@@ -88,7 +86,7 @@ def test_cells_and_gains_are_those_of_the_report(field: MarkovField, survey: pl.
         assert row["gain"] == scores[row["column"]].gain.value
     mood = found.row(by_predicate=pl.col("column") == "mood", named=True)
     assert mood["kind"] == "ordinal"
-    assert mood["accuracy"] == 1.0 - scores["mood"].error_rate
+    assert mood["accuracy"] == 1.0 - scores["mood"].error
     assert mood["cells"] == survey[300:]["mood"].drop_nulls().len()
 
 

@@ -48,6 +48,9 @@ def test_a_label_that_training_never_had_is_wrong_and_a_positive() -> None:
     model = CRFClassifier(l1=2.0).fit(X[:160], Y[:160])
     found, predicted = evaluate_labels(model, X[160:], Y[160:]), model.predict(X[160:])
     assert found.marginal.micro_f1 == pytest.approx(f1_score(Y[160:], predicted, average="micro"), abs=1e-12)
+    assert found.unknown == Y[160:, 1].sum()
+    assert found.columns[1].cells == 80 - found.unknown
+    assert found.columns[1].loss < 1.0  # not the 708 nats of a probability of 0
     with pytest.raises(DataError, match="Label column 'y1' has missing values, first in row 2"):
         evaluate_labels(model, X[:5], np.where(np.arange(10).reshape(5, 2) == 5, np.nan, Y[:5]))
 

@@ -167,7 +167,11 @@ def centrality(
         )
     columns = (found.standardize() if standardized else found).as_columns()
     if X is not None:
-        columns |= predict_columns(field, X).rows_of(found.names)
+        predicted, place = predict_columns(field, X), {name: k for k, name in enumerate(found.names)}
+        rows = [place[name] for name in predicted["column"]]
+        for name in list(predicted)[2:]:  # NaN, and 0 cells, where a column has no known cells
+            columns[name] = np.zeros(len(place), np.int64) if name == "cells" else np.full(len(place), np.nan)
+            columns[name][rows] = predicted[name]
     return make_frame(columns, field.kind_)
 
 

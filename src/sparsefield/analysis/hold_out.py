@@ -17,17 +17,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsefield.analysis.calibration import Gain, pool_gains, shows_dependence
 from sparsefield.analysis.metrics import (
     INTERVAL,
     UNKNOWN,
     CellPredictions,
     ColumnEvaluation,
+    Gain,
     NumberPredictions,
     Scores,
     evaluate_numbers,
     evaluate_states,
+    pool_gains,
     score,
+    shows_dependence,
 )
 from sparsefield.data import Relational, Schema, Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize

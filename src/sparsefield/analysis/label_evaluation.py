@@ -39,6 +39,8 @@ class LabelEvaluation:
     """Scores of the labels of some rows."""
 
     rows: int
+    unknown: int
+    """Number of labels that no training row has: they count as errors, and are left out of the scores of columns."""
     marginal: LabelScores
     """Of the most probable class of each label."""
     joint: LabelScores
@@ -49,7 +51,12 @@ class LabelEvaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         scores = {name: asdict(getattr(self, name)) for name in DECODINGS}
-        return {"rows": self.rows, **scores, "columns": [column.as_dict() for column in self.columns]}
+        return {
+            "rows": self.rows,
+            "unknown": self.unknown,
+            **scores,
+            "columns": [column.as_dict() for column in self.columns],
+        }
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,10 @@ class LabelFolds:
     @property
     def columns(self) -> tuple[ColumnEvaluation, ...]:
         """Scores of each label over the rows of all folds."""
-        parts = zip(*(fold.columns for fold in self.folds), strict=True)
-        return tuple(ColumnEvaluation.join(part) for part in parts)
+        parts: dict[str, list[ColumnEvaluation]] = {}
+        for column in (column for fold in self.folds for column in fold.columns):
+            parts.setdefault(column.name, []).append(column)
+        return tuple(map(ColumnEvaluation.join, parts.values()))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -116,7 +125,8 @@ def cross_validate_labels(
 def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
     """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
 
-    Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities.
+    Both ways to decode labels are scored, and each label by itself, with the calibration of its probabilities. A label
+    that no training row has counts as an error, and is left out of the scores of its column: it has no probability.
 
     Parameters
     ----------
@@ -137,7 +147,7 @@ def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight:
     ]
     if problems:
         raise DataError(" ".join(problems))
-    truth, marginal, together, positive, columns = [], [], [], [], []
+    truth, marginal, together, positive, columns, unknown = [], [], [], [], [], 0
     for variable, combined in zip(schema.targets, joint.T, strict=True):
         column, probabilities = labels.column(variable.name), posterior.state_probabilities(variable.name)
         if variable.numeric:
@@ -148,21 +158,26 @@ def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight:
         values, places = factorize(column)
         known = {state: k for k, state in enumerate(variable.states)}
         states = np.array([known.get(state, UNKNOWN) for state in values], dtype=np.int64)[places]
-        baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(states), 1))
-        cells = [CellPredictions(part, states, None, sample_weight) for part in (probabilities, baseline)]
-        columns.append(evaluate_states(variable.name, variable.kind, *cells))
+        seen = np.flatnonzero(states != UNKNOWN)
+        unknown += len(states) - len(seen)
+        weights = None if sample_weight is None else sample_weight[seen]
+        if len(seen) if weights is None else weights.any():
+            baseline = np.tile(np.asarray(variable.frequencies, dtype=np.float64), (len(seen), 1))
+            pairs = (probabilities[seen], baseline)
+            cells = [CellPredictions(part, states[seen], None, weights) for part in pairs]
+            columns.append(evaluate_states(variable.name, variable.kind, *cells))
         truth.append(states)
         marginal.append(probabilities.argmax(axis=1))
         together.append(np.array([known[state] for state in combined.tolist()], dtype=np.int64))
         positive.append(_positive_state(variable))
     if not truth:
         nothing = LabelScores(*[float("nan")] * len(fields(LabelScores)))
-        return LabelEvaluation(labels.n_rows, nothing, nothing, tuple(columns))
+        return LabelEvaluation(labels.n_rows, 0, nothing, nothing, tuple(columns))
     states = np.column_stack(truth)
     one_by_one, jointly = (
         score_labels(states, np.column_stack(part), positive, sample_weight) for part in (marginal, together)
     )
-    return LabelEvaluation(labels.n_rows, one_by_one, jointly, tuple(columns))
+    return LabelEvaluation(labels.n_rows, unknown, one_by_one, jointly, tuple(columns))
 
 
 def _positive_state(variable: Variable) -> int | None:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score, f1_score
 
-from sparsefield.analysis.calibration import TINY, Calibration, Gain, deviation_of, effective_cells
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.schema import Kind
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+TINY = np.finfo(float).tiny
+"""Smallest probability in a log-likelihood, about -708 in logs."""
+
+BINS = 10
+
+SIGNIFICANCE = 0.05
+LEAST_GAIN = 0.001
+"""Smallest gain in log-likelihood per cell that counts for one column."""
 
 UNKNOWN = -1
 """Code of a true state that the field does not know."""
@@ -182,6 +191,69 @@ def score_labels(
 
 
 @dataclass(frozen=True)
+class Gain:
+    """The mean log-likelihood of cells, minus that of the marginal frequencies, over pairs of the same cells."""
+
+    value: float
+    error: float
+    """Standard error, as if cells were independent. It depends on the shares of their weights, not on the sum."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain exceeds its standard error."""
+        return self.value > self.error
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration curve: predicted probabilities of states of cells, in bins of equal width."""
+
+    count: np.ndarray
+    """(bins,): number of predictions, or sum of their weights; there is one for each state of each cell."""
+    belief: np.ndarray
+    """(bins,): mean probability; NaN in an empty bin."""
+    share: np.ndarray
+    """(bins,): share of the predicted states that are true."""
+
+    @classmethod
+    def of(
+        cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS, sample_weight: np.ndarray | None = None
+    ) -> Calibration:
+        """Return the calibration curve of beliefs (cells, states), given the true states and weights of the cells."""
+        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
+        hits = np.arange(beliefs.shape[1]) == truth[:, None]
+        weight = np.ones(len(truth)) if sample_weight is None else sample_weight
+        weights = np.broadcast_to(weight[:, None], beliefs.shape)
+        return cls._of_sums(
+            np.bincount(place.ravel(), weights.ravel(), bins),
+            np.bincount(place.ravel(), (weights * beliefs).ravel(), bins),
+            np.bincount(place[hits], weights[hits], bins),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Calibration]) -> Calibration:
+        """Return the calibration curve over the cells of several curves with the same bins."""
+
+        def total(name: str) -> np.ndarray:
+            sums = [np.where(part.count > 0, part.count * getattr(part, name), 0.0) for part in parts]
+            return np.sum(sums, axis=0)
+
+        return cls._of_sums(np.sum([part.count for part in parts], axis=0), total("belief"), total("share"))
+
+    @classmethod
+    def _of_sums(cls, count: np.ndarray, belief: np.ndarray, true: np.ndarray) -> Calibration:
+        with np.errstate(invalid="ignore"):
+            return cls(count, belief / count, true / count)
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
+        full = self.count > 0
+        distance = np.abs(self.share[full] - self.belief[full])
+        return float((self.count[full] * distance).sum() / self.count.sum()) if full.any() else 0.0
+
+
+@dataclass(frozen=True)
 class ColumnEvaluation:
     """Scores of the held-out cells of a column: of the field, and of a baseline that knows the visible cells alone.
 
@@ -259,6 +331,64 @@ class ColumnEvaluation:
         names = ("name", "kind", "cells", "loss", "baseline_loss", "error", "baseline_error", "scale", "coverage")
         derived = {"calibration_error": self.calibration_error, "gain": self.gain.value, "gain_error": self.gain.error}
         return {name: getattr(self, name) for name in names} | derived
+
+
+def deviation_of(weights: Sequence[float], means: Sequence[float], deviations: Sequence[float]) -> float:
+    """Return the standard deviation over several groups of cells from their weights, means and standard deviations.
+
+    Examples
+    --------
+    >>> deviation_of([2, 2], [1.0, -1.0], [0.0, 0.0])
+    1.0
+    """
+    n = sum(weights)
+    mean = sum(k * m for k, m in zip(weights, means, strict=True)) / n
+    parts = zip(weights, means, deviations, strict=True)
+    return math.sqrt(sum(k * (d * d + (m - mean) ** 2) for k, m, d in parts) / n)
+
+
+def effective_cells(weights: Sequence[float], sizes: Sequence[float]) -> float:
+    """Return the effective size of several groups of cells, Kish's (sum w)^2 / sum w^2, from weights and sizes of each.
+
+    Examples
+    --------
+    >>> effective_cells([10.0, 10.0], [10.0, 10.0]), effective_cells([20.0, 10.0], [10.0, 10.0])
+    (20.0, 18.0)
+    """
+    return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
+
+
+def pool_gains(scores: Sequence[ColumnEvaluation]) -> Gain:
+    """Return the gain over the cells of several columns; NaN without any."""
+    if not scores:
+        return Gain(math.nan, math.nan)
+    weights, means = [score.weight for score in scores], [score.gain.value for score in scores]
+    deviation = deviation_of(weights, means, [score.gain_deviation for score in scores])
+    size = effective_cells(weights, [score.effective_cells for score in scores])
+    return Gain(float(np.average(means, weights=weights)), deviation / math.sqrt(size))
+
+
+def count_clear_gains(scores: Sequence[ColumnEvaluation]) -> tuple[int, int]:
+    """Return how many columns are predicted better, and how many worse, than by frequencies, beyond standard errors.
+
+    Differences below `LEAST_GAIN` do not count: a column without features has them, because frequencies are smoothed.
+    """
+    gains = [(score.gain.value, max(score.gain.error, LEAST_GAIN)) for score in scores]
+    return sum(value > error for value, error in gains), sum(value < -error for value, error in gains)
+
+
+def shows_dependence(scores: Sequence[ColumnEvaluation]) -> bool:
+    """Return whether predictions from other columns are better than frequencies, beyond a standard error.
+
+    They are if the gain over all cells is clear. One column that is predicted badly, such as one with hundreds of
+    labels, can outweigh all others, so they also are if more columns are better than worse, by more than the standard
+    error of a sign test, or if the gain of one column is significant at 5% after Bonferroni's correction.
+    """
+    better, worse = count_clear_gains(scores)
+    if pool_gains(scores).is_clear or better - worse > math.sqrt(better + worse):
+        return True
+    errors = NormalDist().inv_cdf(1.0 - SIGNIFICANCE / max(len(scores), 1))
+    return any(score.gain.value > errors * max(score.gain.error, LEAST_GAIN) for score in scores)
 
 
 def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:

@@ -1,48 +1,32 @@
-"""Predictability of each column from all others: explained variance, accuracy and gain."""
+"""Predictability of each column from all others: explained variance, accuracy, gain and calibration in some rows."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis import calibration
-from sparsefield.analysis.scored_rows import ScoredRows, score_rows
-from sparsefield.data import make_frame
-from sparsefield.data.frame_building import Frame
-from sparsefield.estimators import FieldEstimator
-from sparsefield.model import Field
+from sparsefield.analysis.metrics import Calibration, CellPredictions, ColumnEvaluation, evaluate_states
+from sparsefield.data import Dataset, JoinedColumns, Relational, Schema, Source, Table, Variable, compile_table
+from sparsefield.data.frame_building import Frame, make_frame
+from sparsefield.data.labels import as_numbers
+from sparsefield.errors import DataError
+from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
+from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing, learned_source
+from sparsefield.inference import CellProbabilities, state_probabilities
 
-Array = np.ndarray
+MOST_CELLS = 10_000_000
+"""Largest number of cells that are scored; of a larger table there are evenly spaced rows."""
 
-
-@dataclass(frozen=True, eq=False)
-class Predictability:
-    """How well the known cells of each column are predicted from all others of their row.
-
-    Only columns that the field predicts and that have known cells are listed.
-    """
-
-    columns: dict[str, Any]
-    """The columns of the frame that `predictability` returns."""
-
-    @property
-    def by_column(self) -> dict[str, float]:
-        """{column: its value}, such as for rings around the nodes of a network."""
-        return dict(zip(self.columns["column"], self.columns["predictability"].tolist(), strict=True))
-
-    def rows_of(self, names: tuple[str, ...]) -> dict[str, Array]:
-        """Return the measures for all of these names; NaN, and 0 cells, for those without known cells."""
-        place = {name: k for k, name in enumerate(names)}
-        rows, columns = [place[name] for name in self.columns["column"]], {}
-        for name, values in self.columns.items():
-            if name not in ("column", "kind"):
-                columns[name] = np.zeros(len(names), np.int64) if name == "cells" else np.full(len(names), np.nan)
-                columns[name][rows] = values
-        return columns
+QUARTERS = 4
+"""Groups of the levels of a number in a calibration curve."""
 
 
 def predictability(field: FieldEstimator, X: Any) -> Frame:
@@ -81,11 +65,11 @@ def predictability(field: FieldEstimator, X: Any) -> Frame:
     [1.0, 1.0]
     """
     check_is_fitted(field)
-    return make_frame(predict_columns(field, X).columns, field.kind_)
+    return make_frame(predict_columns(field, X), field.kind_)
 
 
-def predict_columns(field: FieldEstimator, X: Any) -> Predictability:
-    """Return how well each column of a table is predicted, with a warning if it probably is that of training."""
+def predict_columns(field: FieldEstimator, X: Any) -> dict[str, Any]:
+    """Return the columns of `predictability`, with a warning if the rows probably are those of training."""
     scored = score_rows(field, X)
     record = field.field_.record
     if record.is_learned and scored.n_rows == record.n_rows:
@@ -96,34 +80,186 @@ def predict_columns(field: FieldEstimator, X: Any) -> Predictability:
             UserWarning,
             stacklevel=3,
         )
-    return find_predictability(field.field_, scored)
+    return find_predictability(scored)
 
 
-def find_predictability(field: Field, scored: ScoredRows) -> Predictability:
-    """Return how well each column is predicted from all others in some rows."""
-    scores = calibration.score_columns(scored.sample, scored.answers, known_shares=field.record.is_learned)
-    kinds, (r_squared, accuracy, normalized) = [], np.full((3, len(scores)), np.nan)
-    for k, (table, variable, beliefs, _) in enumerate(calibration.known_cells(scored.sample, scored.answers)):
-        kinds.append(variable.kind)
+def find_predictability(scored: ScoredRows) -> dict[str, Any]:
+    """Return the columns of `predictability` of some rows."""
+    scores = scored.scores
+    r_squared, accuracy, normalized = np.full((3, len(scores)), np.nan)
+    for k, (table, variable, beliefs, _) in enumerate(scored.known_cells()):
         if variable.numeric:
             numbers = scored.numbers[table][variable.name]
             known = numbers[~np.isnan(numbers)]
             errors, total = known - beliefs @ np.array(variable.states, dtype=float), len(known) * known.var()
             r_squared[k] = 1.0 - np.square(errors).sum() / total if total > 0.0 else np.nan
         else:
-            accuracy[k], most_frequent = 1.0 - scores[k].error_rate, 1.0 - scores[k].marginal_error_rate
+            accuracy[k], most_frequent = 1.0 - scores[k].error, 1.0 - scores[k].baseline_error
             normalized[k] = (accuracy[k] - most_frequent) / (1.0 - most_frequent) if most_frequent < 1.0 else np.nan
+    kinds = [score.kind for score in scores]
     values = np.where([kind == "numeric" for kind in kinds], r_squared, normalized)
-    return Predictability(
-        {
-            "column": [score.name for score in scores],
-            "kind": kinds,
-            "cells": np.array([score.cells for score in scores], dtype=np.int64),
-            "r_squared": r_squared,
-            "accuracy": accuracy,
-            "normalized_accuracy": normalized,
-            "gain": np.array([score.gain.value for score in scores], dtype=float),
-            "gain_error": np.array([score.gain.error for score in scores], dtype=float),
-            "predictability": np.clip(np.nan_to_num(values), 0.0, 1.0),
-        }
-    )
+    return {
+        "column": [score.name for score in scores],
+        "kind": kinds,
+        "cells": np.array([score.cells for score in scores], dtype=np.int64),
+        "r_squared": r_squared,
+        "accuracy": accuracy,
+        "normalized_accuracy": normalized,
+        "gain": np.array([score.gain.value for score in scores], dtype=float),
+        "gain_error": np.array([score.gain.error for score in scores], dtype=float),
+        "predictability": np.clip(np.nan_to_num(values), 0.0, 1.0),
+    }
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows that are compared with a field."""
+
+    sample: Dataset
+    """The compiled rows."""
+    answers: CellProbabilities
+    """The posterior of each cell given all others."""
+    n_rows: int
+    """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
+    has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
+    unknown_columns: tuple[str, ...] = ()
+    """Columns of the data that the field does not have."""
+    numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
+    known_shares: bool = True
+    """Whether the field has frequencies of training, with which its predictions are compared."""
+
+    @cached_property
+    def scores(self) -> list[ColumnEvaluation]:
+        """Scores of each target column that has known cells, whose errors are shares of wrong states or levels.
+
+        The baseline takes the frequencies of training, or without ``known_shares`` those of the rows themselves.
+        """
+        scores = []
+        for table, variable, beliefs, truth in self.known_cells():
+            if self.known_shares:
+                shares = np.asarray(variable.frequencies, dtype=float)
+            else:
+                shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
+            parts = [CellPredictions(part, truth) for part in (beliefs, np.broadcast_to(shares, beliefs.shape))]
+            curve = Calibration.of(*_quarters(variable, beliefs, truth))
+            name = f"{table}.{variable.name}" if table else variable.name
+            scores.append(replace(evaluate_states(name, "nominal", *parts), kind=variable.kind, calibration=curve))
+        return scores
+
+    def known_cells(self) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
+        """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
+        for t, table in enumerate(self.sample.tables):
+            codes = table.codes()
+            for v, variable in enumerate(table.schema.targets):
+                rows = np.flatnonzero(codes[v] >= 0)
+                if len(rows):
+                    beliefs = state_probabilities(table.schema, v, self.answers.conditionals[t])[rows]
+                    yield self.sample.layout.tables[t], variable, beliefs, variable.position_of_code[codes[v, rows]]
+
+
+def _quarters(variable: Variable, beliefs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return beliefs and true states with the levels of a number joined to four groups of about equal frequency.
+
+    Its many levels would all be improbable, and agree with almost any belief.
+    """
+    if not variable.numeric or len(variable.states) <= QUARTERS:
+        return beliefs, truth
+    frequencies = np.asarray(variable.frequencies, dtype=float)
+    middle = np.cumsum(frequencies) - 0.5 * frequencies
+    group = np.minimum((middle * QUARTERS).astype(np.int64), QUARTERS - 1)
+    return beliefs @ np.eye(QUARTERS)[group], group[truth]
+
+
+def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
+    """Return rows with their posterior under the field; evenly spaced rows of a large table.
+
+    ``data`` is a table, or `Relational` for a field over linked tables; the table of a `CRFClassifier` has its labels
+    as columns.
+    """
+    check_is_fitted(estimator)
+    learned = estimator.field_.record.is_learned
+    if isinstance(estimator, RelationalField):
+        sample = compile_densely(estimator, data)
+        sources = {name: data.select_variables(name) for name in sample.layout.tables}
+        has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
+        pairs = zip(sample.layout.tables, sample.layout.schemas, strict=True)
+        numbers = {name: _numbers(sources[name], schema) for name, schema in pairs}
+        cells = infer_cells(estimator, sample)
+        return ScoredRows(sample, cells, sample.n_rows, has_value, numbers=numbers, known_shares=learned)
+    if isinstance(data, Relational):
+        raise DataError(f"The data are linked tables, but a {type(estimator).__name__} is over one table.")
+    schema = estimator.field_.schema
+    if schema.has_sparse_covariates:
+        raise DataError("The field was learned from a sparse matrix, which has no label columns: leave the table out.")
+    source = learned_source(estimator, data, "data")
+    most = max(1, MOST_CELLS // max(schema.n_columns, 1))
+    n_rows = source.n_rows
+    if n_rows > most:
+        source = learned_source(estimator, _some_rows(data, source, most), "data")
+    sample = Dataset.single(compile_table(source, schema))
+    unknown = tuple(name for name in source.names if name not in schema.index_of_name)
+    known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
+    has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
+    return ScoredRows(sample, infer_cells(estimator, sample), n_rows, has_value, unknown, numbers, learned)
+
+
+def _has_value(source: Source | JoinedColumns, names: Iterable[str]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(source.column(name).present) for name in names}
+
+
+def _numbers(source: Source | JoinedColumns, schema: Schema) -> dict[str, np.ndarray]:
+    """Return {numeric target: (rows,) numbers, NaN where one is missing}."""
+    found = {}
+    for variable in schema.described:  # plain columns are no numeric targets
+        if variable.numeric and variable.role == "target":
+            column = source.column(variable.name)
+            found[variable.name] = np.full(source.n_rows, np.nan)
+            found[variable.name][column.present] = as_numbers(column)
+    return found
+
+
+def _some_rows(data: Any, source: Source, most: int) -> Any:
+    rows = np.unique(np.linspace(0, source.n_rows - 1, most).astype(np.int64))
+    if sp.issparse(data):
+        return data.tocsr()[rows]
+    if source.kind == "array":
+        return np.asarray(data)[rows]
+    return nw.to_native(nw.from_native(data, eager_only=True)[rows.tolist()])
+
+
+def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:
+    """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``.
+
+    Parameters
+    ----------
+    field : fitted
+    X_true, X_missing : two tables with the same rows, or two `Relational` with the same tables
+    """
+    hidden, truth = compile_densely(field, X_missing), compile_densely(field, X_true)
+    for name, table, known in zip(hidden.layout.tables, hidden.tables, truth.tables, strict=True):
+        if table.n_rows != known.n_rows:
+            where = f"Table {name!r}: X_true" if name else "X_true"
+            raise DataError(f"{where} has {known.n_rows} rows, X_missing {table.n_rows}.")
+    total, count = 0.0, 0
+    for table, known, belief in zip(hidden.tables, truth.tables, infer_missing(field, hidden).values, strict=True):
+        part, cells = log_belief(table, known, belief)
+        total, count = total + part, count + cells
+    if count == 0:
+        raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
+    return total / count
+
+
+def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
+    """Return the sum of the log-probabilities of the truth over cells that are missing in ``table`` and known in
+    ``truth``, and the number of these cells."""
+    hidden, known = table.codes() < 0, truth.codes()
+    total, count = 0.0, 0
+    for k, variable in enumerate(table.schema.targets):
+        rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
+        states = state_probabilities(table.schema, k, missing[:, rows])
+        right = states[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
+        total += float(np.log(np.maximum(right, np.finfo(float).tiny)).sum())
+        count += len(rows)
+    return total, count

@@ -11,8 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
-from sparsefield.analysis.calibration import Gain
-from sparsefield.analysis.metrics import ColumnEvaluation
+from sparsefield.analysis.metrics import ColumnEvaluation, Gain
 from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
 from sparsefield.app.pages.page import make_page
 

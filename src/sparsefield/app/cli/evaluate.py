@@ -111,6 +111,10 @@ def evaluate(
         evaluation: Any = (_evaluate_rows if whole_rows else _evaluate_cells)(field, given, folds, seed, progress)
     if not whole_rows:
         _note_early_ends(field, done)
+    elif unknown := sum(fold.unknown for fold in done):
+        note(
+            f"{count(unknown, 'label')} of held-out rows occur in no training row: they are errors, but not in losses."
+        )
     parts = partial(_describe_rows, evaluation) if whole_rows else partial(_describe_cells, evaluation, given)
     deliver(parts, lambda: about | evaluation.as_dict(), as_json=as_json)
 

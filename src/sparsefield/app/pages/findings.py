@@ -22,7 +22,7 @@ from sparsefield.errors import count
 from sparsefield.model import Field
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
-    from sparsefield.analysis.calibration import ColumnGains, Gain
+    from sparsefield.analysis.metrics import ColumnEvaluation, Gain
     from sparsefield.data.dataset import Dataset
     from sparsefield.estimators import FieldEstimator
 
@@ -122,10 +122,10 @@ def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1) -> str:
 
 
 def describe_gains(
-    columns: Sequence[ColumnGains], what: str = "Held-out cells", than: str = "column frequencies"
+    columns: Sequence[ColumnEvaluation], what: str = "Held-out cells", than: str = "column frequencies"
 ) -> str:
     """Return in how many columns cells are predicted better than by frequencies, beyond a standard error."""
-    from sparsefield.analysis.calibration import count_clear_gains, pool_gains, shows_dependence
+    from sparsefield.analysis.metrics import count_clear_gains, pool_gains, shows_dependence
 
     better, worse = count_clear_gains(columns)
     also = f", worse in {worse:,}" if worse else ""

@@ -23,13 +23,12 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
-from sparsefield.analysis import calibration
 from sparsefield.analysis.centrality import find_centrality
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.analysis.feature_sentences import list_features
+from sparsefield.analysis.metrics import Calibration, ColumnEvaluation, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.predictability import find_predictability
-from sparsefield.analysis.scored_rows import ScoredRows, score_rows
+from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
 from sparsefield.app.pages.cell_beliefs import DataShares
 from sparsefield.app.pages.findings import count_pairs, describe_gains, tell_findings
 from sparsefield.app.pages.fit_summary import (
@@ -107,7 +106,8 @@ def make_page(
     scored = None if X is None else score_rows(estimator, X)
     network = Network(field)
     groups = find_groups(network)
-    rings = {} if scored is None else find_predictability(field, scored).by_column
+    predicted = {} if scored is None else find_predictability(scored)
+    rings = dict(zip(predicted["column"], predicted["predictability"].tolist(), strict=True)) if predicted else {}
     known = source_of(field.record.source)
     file = Path(data_name or ("" if known is None else known.file)).stem
     title = title or file or f"A {type(estimator).__name__}"
@@ -194,8 +194,8 @@ def _size(network: Network, scored: ScoredRows | None) -> dict[str, Any]:
         size["missing"] = sum(int(np.count_nonzero(~values)) for values in known)
         size["cells"] = sum(map(len, known))
     if scored is not None and scored.scores:
-        size["gain"] = calibration.pool_gains(scored.scores)
-        size["better"] = calibration.count_clear_gains(scored.scores)[0]
+        size["gain"] = pool_gains(scored.scores)
+        size["better"] = count_clear_gains(scored.scores)[0]
         size["scored"] = len(scored.scores)
         size["where"] = "training rows" if _are_training_rows(field, scored) else "these rows"
     return size
@@ -208,8 +208,8 @@ def _are_training_rows(field: Field, scored: ScoredRows) -> bool:
 def _findings(field: Field, scored: ScoredRows | None) -> tuple[list[str], str]:
     """Return sentences about the data, and a warning where nothing could be learned from them."""
     warning, has_features = "", bool(field.weights.any() or field.conjunction_weights.any())
-    if scored is not None and has_features and scored.scores and not calibration.shows_dependence(scored.scores):
-        gain = calibration.pool_gains(scored.scores)
+    if scored is not None and has_features and scored.scores and not shows_dependence(scored.scores):
+        gain = pool_gains(scored.scores)
         warning = (
             f"The values of these {count(scored.n_rows, 'row')} are predicted from each other no better than by column "
             f"frequencies (gain in log-likelihood {gain.value:+.4f} per value, standard error {gain.error:.4f}), so "
@@ -237,7 +237,7 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
                 "kind": "" if variable is None else variable.kind,
                 "bars": [] if variable is None else distribution(variable),
                 # McFadden's share of the log-likelihood of frequencies
-                "explained": max(0.0, 1.0 - score.cll / score.marginal_cll) if score.marginal_cll < 0 else 0.0,
+                "explained": max(0.0, 1.0 - score.loss / score.baseline_loss) if score.baseline_loss > 0 else 0.0,
                 "missing": None if values is None or not len(values) else float(np.mean(~values)),
             }
         )
@@ -246,7 +246,7 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
 
 def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     """Return scores over all columns, where they come from, and the calibration curve."""
-    curve = calibration.calibrate(scored.sample, scored.answers)
+    curve = Calibration.join([score.calibration for score in scored.scores if score.calibration])
     used, source = scored.sample.n_rows, f"The data have {count(scored.n_rows, 'row')}"
     source += f", of which {used:,} evenly spaced ones are used" if used < scored.n_rows else ""
     if not field.record.is_learned:
@@ -271,7 +271,7 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
         "source": source,
         "training": _are_training_rows(field, scored),
         "gains": describe_gains(scored.scores, "Values"),
-        "whole": calibration.overall(scored.scores),
+        "whole": ColumnEvaluation.join(scored.scores),
         "points": points,
         "error": 100 * curve.error,
         "statements": int(curve.count.sum()),
