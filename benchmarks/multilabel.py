@@ -22,7 +22,7 @@ from benchmarks.measure import Report
 from sparsefield.analysis.metrics import score_labels
 from sparsefield.app.cli.console import print_message
 from sparsefield.compute import Threads
-from sparsefield.data import CovariateMatrix, as_source, compile_table
+from sparsefield.data import SparseMatrix, as_source, compile_table
 from sparsefield.estimators import CRFClassifier
 from sparsefield.inference.automatic import complete
 from sparsefield.model.label_field import condition_on_covariates
@@ -134,7 +134,7 @@ def joint_log_likelihood(model: CRFClassifier, texts: LabeledTexts) -> float:
     rows = replace(as_source(texts.Y), names=schema.labels.order)
     truth = compile_table(rows, schema.labels)
     missing = compile_table(replace(rows, names=()), schema.labels, absent_targets=True)
-    field, dataset = condition_on_covariates(model.field_, CovariateMatrix.of(texts.X), missing)
+    field, dataset = condition_on_covariates(model.field_, SparseMatrix.of(texts.X), missing)
     with Threads(1) as engine:
         found = complete(field, dataset, engine, max_cells=MAX_CELLS)
     if not found.exact[0].all():

@@ -11,18 +11,18 @@ from sparsefield.chain.model import ChainWeights, features_of_keys
 from sparsefield.chain.problem import ChainProblem, sum_chains
 from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.threads import Threads
-from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 
 LENGTHS = np.array([4, 1, 0, 3, 2])
 SEQUENCE_WEIGHTS = np.array([1.0, 0.5, 3.0, 2.0, 0.0])
 
 
 @pytest.fixture(params=["all ones", "numbers"])
-def table(request) -> TokenTable:
+def table(request) -> SparseMatrix:
     rng = np.random.default_rng(1)
     matrix = sp.csr_array((rng.random((LENGTHS.sum(), 6)) < 0.5) * 1.0)
     values = np.empty(0) if request.param == "all ones" else rng.normal(size=matrix.nnz)
-    return TokenTable(cumulate(LENGTHS), matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), values, 6)
+    return SparseMatrix(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), values, 6, cumulate(LENGTHS))
 
 
 @pytest.fixture(params=[1, 3, 9])
@@ -30,18 +30,18 @@ def n_labels(request) -> int:
     return request.param
 
 
-def make_weights(table: TokenTable, n_labels: int, scale: float = 1.0) -> ChainWeights:
+def make_weights(table: SparseMatrix, n_labels: int, scale: float = 1.0) -> ChainWeights:
     rng = np.random.default_rng(2)
-    keys = np.flatnonzero(rng.random(n_labels * (table.n_attributes + n_labels + 1)) < 0.6)
-    features = features_of_keys(keys, table.n_attributes, n_labels)
+    keys = np.flatnonzero(rng.random(n_labels * (table.n_columns + n_labels + 1)) < 0.6)
+    features = features_of_keys(keys, table.n_columns, n_labels)
     theta = scale * rng.normal(size=features.size)
     return ChainWeights(features, theta)
 
 
-def labelings(weights: ChainWeights, table: TokenTable) -> list[Enumerated | None]:
+def labelings(weights: ChainWeights, table: SparseMatrix) -> list[Enumerated | None]:
     """The labelings of each sequence; None for the empty one."""
     features, theta = weights.features, weights.theta
-    states = np.zeros((table.n_attributes, features.n_labels))
+    states = np.zeros((table.n_columns, features.n_labels))
     states[features.attributes, features.labels] = theta[: features.n_states]
     intercepts = np.zeros(features.n_labels)
     intercepts[features.intercepts] = theta[features.n_pairs :]

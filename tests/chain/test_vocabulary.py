@@ -20,9 +20,9 @@ def entries(read: Any) -> list[dict[str, float]]:
     """The attributes of each token by name."""
     names = list(read.numbers)
     table = read.table
-    values = table.values if len(table.values) else np.ones(len(table.attributes))
-    pairs = [(names[k], float(v)) for k, v in zip(table.attributes, values, strict=True)]
-    return [dict(pairs[a:b]) for a, b in zip(table.tokens[:-1], table.tokens[1:], strict=True)]
+    values = table.values if len(table.values) else np.ones(len(table.columns))
+    pairs = [(names[k], float(v)) for k, v in zip(table.columns, values, strict=True)]
+    return [dict(pairs[a:b]) for a, b in zip(table.offsets[:-1], table.offsets[1:], strict=True)]
 
 
 def test_dictionaries_are_read_with_a_vocabulary_as_without() -> None:

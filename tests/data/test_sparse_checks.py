@@ -22,7 +22,7 @@ def with_index(matrix, value):
 
 @pytest.mark.parametrize(("form", "value"), [("csr", 6000), ("csc", -1), ("bsr", 2**29)])
 def test_an_index_outside_the_shape_is_refused(form, value) -> None:
-    with pytest.raises(DataError, match=r"X is a sparse matrix with damaged structure \(an index is"):
+    with pytest.raises(DataError, match=r"X is a sparse matrix with damaged structure"):
         as_source(with_index(MATRIX.asformat(form), value))
 
 
@@ -30,7 +30,7 @@ def test_an_index_outside_the_shape_is_refused(form, value) -> None:
 def test_offsets_that_do_not_rise_to_the_number_of_cells_are_refused(position, value) -> None:
     changed = MATRIX.copy()
     changed.indptr[position] = value
-    with pytest.raises(DataError, match=r"damaged structure .indptr"):
+    with pytest.raises(DataError, match="damaged structure"):
         as_source(changed)
 
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_links import as_pairs, nations, people
 
-from sparsefield.data import templates
+from sparsefield.data import relational as templates
 from sparsefield.data.links import Template
-from sparsefield.data.relational import Relational
-from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
+from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
 from sparsefield.errors import DataError
 
 # -- pairs of rows -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from oracle import candidate_features, columns_of
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Layout, Relational
-from sparsefield.data.feature_validity import are_valid_conjunctions
+from sparsefield.data.layout import are_valid_conjunctions
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import (
     Proposals,

@@ -6,7 +6,7 @@ import numpy as np
 from plain import learn_plain_schema
 
 from sparsefield.data import Layout, as_source
-from sparsefield.data.feature_validity import are_valid_pairs
+from sparsefield.data.layout import are_valid_pairs
 from sparsefield.data.links import Template
 from sparsefield.induction import all_pairs
 

@@ -262,7 +262,7 @@ class ChainCRF(BaseEstimator):
         weights = _check_weights(sample_weight, read.table.n_sequences)
         with self._engine(read) as engine:
             codes = best_labels(self._model.weights, read.table, engine)
-        known = np.repeat(weights, np.diff(read.table.offsets)) * [label is not None for label in labels]
+        known = np.repeat(weights, np.diff(read.table.sequences)) * [label is not None for label in labels]
         right = [a == b for a, b in zip(labels, self.classes_[codes].tolist(), strict=True)]
         return float(known @ right / known.sum()) if known.any() else float("nan")
 
@@ -329,7 +329,7 @@ class ChainCRF(BaseEstimator):
 
         Answers have no matrix products, whose threads an entered engine would limit.
         """
-        if self.n_jobs == 1 or read.table.n_tokens < TOKENS_FOR_THREADS:
+        if self.n_jobs == 1 or read.table.n_rows < TOKENS_FOR_THREADS:
             return nullcontext(Threads(1))
         return Threads(self.n_jobs)
 

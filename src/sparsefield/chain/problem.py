@@ -13,7 +13,7 @@ from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_key
 from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.tree_sum import tree_sum
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.kernels.chain_scores import feature_sums, padded_width
 
 
@@ -22,7 +22,7 @@ class ChainProblem:
 
     Parameters
     ----------
-    table : TokenTable
+    table : SparseMatrix
     codes : (tokens,) numbers of labels, -1 where a label is not known
     n_labels : int
     engine : threads
@@ -31,7 +31,7 @@ class ChainProblem:
 
     def __init__(
         self,
-        table: TokenTable,
+        table: SparseMatrix,
         codes: np.ndarray,
         n_labels: int,
         engine: Engine,
@@ -39,7 +39,7 @@ class ChainProblem:
     ) -> None:
         self.table, self.codes, self.n_labels, self.engine = table, codes, n_labels, engine
         self.sequence_weights = np.ones(table.n_sequences) if sequence_weights is None else sequence_weights
-        self.errors = np.zeros((table.n_tokens, padded_width(n_labels)))
+        self.errors = np.zeros((table.n_rows, padded_width(n_labels)))
         """Weight of the sequence x (p(label) - p(label | known labels)) of each token, at the last evaluation."""
         self.pair_errors = np.zeros((n_labels, n_labels))
         """The same of a label and the next one, summed over tokens."""
@@ -47,12 +47,12 @@ class ChainProblem:
     @property
     def token_weights(self) -> np.ndarray:
         """The weight of the sequence of each token, (tokens,)."""
-        return np.repeat(self.sequence_weights, np.diff(self.table.offsets))
+        return np.repeat(self.sequence_weights, np.diff(self.table.sequences))
 
     @property
     def known_tokens(self) -> np.ndarray:
         """The number of known labels of each sequence, times its weight, (sequences,)."""
-        return np.diff(cumulate(self.codes >= 0)[self.table.offsets]) * self.sequence_weights
+        return np.diff(cumulate(self.codes >= 0)[self.table.sequences]) * self.sequence_weights
 
     def select_sequences(self, chosen: np.ndarray) -> ChainProblem:
         """Return the problem of some sequences."""
@@ -61,7 +61,7 @@ class ChainProblem:
 
     def select_attributes(self, chosen: np.ndarray) -> ChainProblem:
         """Return the problem with some attributes only, numbered in their ascending order."""
-        table = self.table.select_attributes(chosen)
+        table = self.table.select_columns(chosen)
         return ChainProblem(table, self.codes, self.n_labels, self.engine, self.sequence_weights)
 
     def evaluate(self, weights: ChainWeights) -> tuple[float, np.ndarray]:
@@ -87,18 +87,18 @@ class ChainProblem:
         offsets, labels, width = features.offsets, features.labels, errors.shape[1]
 
         def sum_block(block: tuple[int, int]) -> None:
-            feature_sums(self.table.by_attribute, offsets, labels, errors.ravel(), width, *block, sums)
+            feature_sums(self.table.by_column, offsets, labels, errors.ravel(), width, *block, sums)
 
-        self.engine.map(sum_block, self.table.attribute_blocks)
+        self.engine.map(sum_block, self.table.column_blocks)
         return sums
 
     def curvature(self, features: ChainFeatures) -> np.ndarray:
         """Return the diagonal of the Hessian where all weights are 0, (features,); transitions by their mean."""
         table, m, weights = self.table, self.n_labels, self.token_weights
         spread = (m - 1) / m**2 if m > 1 else 1.0
-        squares = np.repeat(weights, np.diff(table.tokens)) * (np.square(table.values) if len(table.values) else 1.0)
-        sizes = np.bincount(table.attributes, squares, minlength=table.n_attributes)
-        n_steps = float(self.sequence_weights @ np.maximum(np.diff(table.offsets) - 1, 0))
+        squares = np.repeat(weights, np.diff(table.offsets)) * (np.square(table.values) if len(table.values) else 1.0)
+        sizes = np.bincount(table.columns, squares, minlength=table.n_columns)
+        n_steps = float(self.sequence_weights @ np.maximum(np.diff(table.sequences) - 1, 0))
         return np.concatenate(
             [
                 np.repeat(sizes, np.diff(features.offsets)) * spread,
@@ -121,35 +121,35 @@ def candidate_features(
     A label that is not known may be any. All labels have an intercept, or none.
     """
     table, codes, m = problem.table, problem.codes, problem.n_labels
-    first = table.n_attributes * m
+    first = table.n_columns * m
     if all_states:
         refuse_beyond_memory(40.0 * first, f"The {first:,} weights of all states", lambda: "leave all_states out.")
         states = np.arange(first)
     else:
-        owner = np.repeat(codes, np.diff(table.tokens))
-        known, attributes = owner >= 0, table.attributes.astype(np.int64)
+        owner = np.repeat(codes, np.diff(table.offsets))
+        known, attributes = owner >= 0, table.columns.astype(np.int64)
         free = np.unique(attributes[~known])[:, None] * m + np.arange(m)
         states = np.union1d(attributes[known] * m + owner[known], free)
     steps = np.arange(m * m)
     if not all_transitions and (codes >= 0).all():
         follows = np.ones(len(codes), dtype=bool)
-        follows[table.offsets[:-1][np.diff(table.offsets) > 0]] = False
+        follows[table.sequences[:-1][np.diff(table.sequences) > 0]] = False
         later = np.flatnonzero(follows)
         steps = np.unique(codes[later - 1] * m + codes[later])
     intercepts = np.arange(m if intercept else 0) + m * m
-    return features_of_keys(np.concatenate([states, first + steps, first + intercepts]), table.n_attributes, m)
+    return features_of_keys(np.concatenate([states, first + steps, first + intercepts]), table.n_columns, m)
 
 
 def sum_chains(
-    weights: ChainWeights, table: TokenTable, engine: Engine, codes: np.ndarray | None = None
+    weights: ChainWeights, table: SparseMatrix, engine: Engine, codes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return marginals, (tokens, labels), and the logarithm of the sum over labelings, (sequences,).
 
     The sum is over all labelings, or over those with the known labels in ``codes``, (tokens,).
     """
     m = weights.features.n_labels
-    known = np.full(table.n_tokens, -1) if codes is None else codes
-    marginals, log_sums = np.zeros((table.n_tokens, padded_width(m))), np.zeros(table.n_sequences)
+    known = np.full(table.n_rows, -1) if codes is None else codes
+    marginals, log_sums = np.zeros((table.n_rows, padded_width(m))), np.zeros(table.n_sequences)
 
     def sum_block(block: tuple[int, int]) -> None:
         chain_marginals(table.arrays, weights.parameters, known, *block, marginals.ravel(), log_sums)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frames import Source, as_source
-from sparsefield.data.token_table import TokenTable, cumulate
+from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
@@ -32,7 +32,7 @@ SHOWN_LINES = 3
 class ReadSequences:
     """Sequences of any form as a table of tokens."""
 
-    table: TokenTable
+    table: SparseMatrix
     numbers: Mapping[str, int]
     """The number of each attribute."""
     rows: np.ndarray | None = None
@@ -100,7 +100,7 @@ def read_sequences(
         values = values[there] if len(values) else values
     if len(values) and (values == 1.0).all():
         values = np.empty(0)
-    return ReadSequences(TokenTable(cumulate(lengths), tokens, numbers, values, n_attributes), known, order, kind)
+    return ReadSequences(SparseMatrix(tokens, numbers, values, n_attributes, cumulate(lengths)), known, order, kind)
 
 
 def is_frame(X: Any) -> bool:
@@ -225,7 +225,7 @@ def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
     else:
         if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
             raise DataError("y must have a list of labels for each sequence.")
-        lengths = np.diff(read.table.offsets)
+        lengths = np.diff(read.table.sequences)
         if len(y) != len(lengths):
             raise DataError(f"y has {len(y)} sequences, and X has {len(lengths)}.")
         sizes = [len(part) if hasattr(part, "__len__") else -1 for part in y]

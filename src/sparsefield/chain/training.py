@@ -131,7 +131,7 @@ class _WorkingSet:
         optimizer: OrthantLBFGS | None = None,
     ) -> None:
         self._whole, self._l1, self._l2, self.keys = whole, l1, l2, keys
-        n, m = whole.table.n_attributes, whole.n_labels
+        n, m = whole.table.n_columns, whole.n_labels
         states, others = np.split(keys, [np.searchsorted(keys, n * m)])
         used = np.unique(states // m)
         self._problem = whole if len(used) == n else whole.select_attributes(used)
@@ -186,7 +186,7 @@ class _WorkingSet:
     def active_weights(self) -> ChainWeights:
         """Return the features that have a weight."""
         active = np.flatnonzero(self.point.coordinates)
-        features = features_of_keys(self.keys[active], self._whole.table.n_attributes, self._whole.n_labels)
+        features = features_of_keys(self.keys[active], self._whole.table.n_columns, self._whole.n_labels)
         return ChainWeights(features, self.point.coordinates[active])
 
     def record(self, iteration: int, phase: str, seconds: float) -> IterationRecord:

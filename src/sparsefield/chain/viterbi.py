@@ -7,7 +7,7 @@ from numba import njit
 
 from sparsefield.chain.model import ChainWeights
 from sparsefield.compute.block_collection import Engine
-from sparsefield.data.token_table import TokenTable
+from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.kernels.chain_scores import padded_width, state_scores
 from sparsefield.kernels.elementary import FAST
 
@@ -82,9 +82,9 @@ def n_best_paths(scores: np.ndarray, transitions: np.ndarray, count: int) -> tup
     return paths, best.ravel()[order]
 
 
-def best_labels(weights: ChainWeights, table: TokenTable, engine: Engine) -> np.ndarray:
+def best_labels(weights: ChainWeights, table: SparseMatrix, engine: Engine) -> np.ndarray:
     """Return the numbers of the labels of the most probable labeling of each sequence, (tokens,)."""
-    paths = np.zeros(table.n_tokens, dtype=np.int64)
+    paths = np.zeros(table.n_rows, dtype=np.int64)
 
     def label(block: tuple[int, int]) -> None:
         best_paths(table.arrays, weights.parameters, *block, paths)
@@ -94,13 +94,13 @@ def best_labels(weights: ChainWeights, table: TokenTable, engine: Engine) -> np.
 
 
 def n_best_labels(
-    weights: ChainWeights, table: TokenTable, n: int, engine: Engine
+    weights: ChainWeights, table: SparseMatrix, n: int, engine: Engine
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return, for each sequence, the ``n`` best labelings, (labelings, tokens), and their scores, (labelings,)."""
     states, base, transitions = weights.parameters
 
     def search(s: int) -> tuple[np.ndarray, np.ndarray]:
-        begin, end = int(table.offsets[s]), int(table.offsets[s + 1])
+        begin, end = int(table.sequences[s]), int(table.sequences[s + 1])
         if begin == end:
             return np.zeros((1, 0), dtype=np.int64), np.zeros(1)
         scores = np.empty((end - begin, len(base)))

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
-from sparsefield.data.covariate_matrix import CovariateMatrix
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
+from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.data.table import Block, Table, combine_digests
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
@@ -130,7 +130,7 @@ class Dataset:
         return any(block.cell_offsets[-1 - self.layout.schemas[t].n_latent] > 0 for t, block in self.blocks())
 
     @property
-    def covariates(self) -> CovariateMatrix:
+    def covariates(self) -> SparseMatrix:
         """The sparse covariates of a single table that has them."""
         matrix = self.tables[0].sparse_covariates
         assert matrix is not None

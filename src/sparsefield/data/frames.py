@@ -24,7 +24,7 @@ from sparsefield.data.column_types import (
     type_of_array,
     type_of_series,
 )
-from sparsefield.data.sparse_checks import as_checked_csr
+from sparsefield.data.sparse_matrix import LARGEST_VALUE, as_checked_csr
 from sparsefield.errors import DataError
 
 LARGEST_COPY = 2**26
@@ -293,6 +293,30 @@ def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
         )
     refuse_empty(X.shape, what, may_be_empty)
     return Source(default_names(X.shape[1]), X.shape[0], "sparse", matrix)
+
+
+def read_covariates(X: Any, what: str = "X", names: tuple[str, ...] = ()) -> Source:
+    """Return a sparse matrix of real numbers as a source, after checks of its structure and of its values.
+
+    ``names`` are those of its columns; x0, x1, ... where their number is another one.
+    """
+    if X.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {what} holds complex numbers.")
+    matrix = as_checked_csr(X, what)
+    refuse_empty(X.shape, what)
+    matrix = sp.csr_matrix((matrix.data.astype(np.float64), matrix.indices.copy(), matrix.indptr.copy()), matrix.shape)
+    odd = np.flatnonzero(~(np.abs(matrix.data) <= LARGEST_VALUE))
+    if len(odd):
+        row = int(np.searchsorted(matrix.indptr, odd[0], side="right")) - 1
+        raise DataError(
+            f"{what} is a sparse matrix with {len(odd):,} value(s) that are missing, infinite or beyond "
+            f"{LARGEST_VALUE:g}, first {matrix.data[odd[0]]} in row {row}, column {int(matrix.indices[odd[0]])}: "
+            "replace them."
+        )
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    names = names if len(names) == X.shape[1] else default_names(X.shape[1])
+    return Source(names, X.shape[0], "sparse", matrix)
 
 
 def _all_ones(values: np.ndarray) -> bool:

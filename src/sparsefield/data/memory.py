@@ -1,4 +1,4 @@
-"""This module compares the memory of this machine with the memory that data need."""
+"""Memory that data need, compared with the memory of this machine."""
 
 from __future__ import annotations
 
@@ -25,46 +25,18 @@ def machine_memory() -> float:
 
 
 def available_memory() -> float:
-    """Return the memory in bytes that this process can still get; infinite if the system does not report it."""
-    limits = [machine_memory(), *_free_of_machine(), *_free_of_container(), *_free_of_process()]
-    return max(min(limits), 0.0)
-
-
-def _free_of_machine() -> list[float]:
+    """Return the memory in bytes that is not in use; that of the machine if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return [1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    except (OSError, ValueError, IndexError):
-        return []
-
-
-def _free_of_container() -> list[float]:
-    folder = Path("/sys/fs/cgroup")
-    try:
-        used = float((folder / "memory.current").read_text())
-        cached = [line.split()[1] for line in (folder / "memory.stat").read_text().splitlines() if line[:5] == "file "]
-        return [float((folder / "memory.max").read_text()) - used + sum(map(float, cached))]
-    except (OSError, ValueError, IndexError):  # no such files, or "max"
-        return []
-
-
-def _free_of_process() -> list[float]:
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        pages = float(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, OSError, ValueError, IndexError):
-        return []
-    return [] if limit == resource.RLIM_INFINITY else [limit - pages * os.sysconf("SC_PAGE_SIZE")]
+        free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        free = float("inf")
+    return min(free, machine_memory())
 
 
 def refuse_beyond_available(needed: float, what: str) -> None:
     """Raise a DataError with the figures if ``needed`` bytes exceed the memory that is available now."""
-    if needed < ALWAYS_AVAILABLE:
-        return
-    memory = available_memory()
-    if needed > memory:
+    if needed >= ALWAYS_AVAILABLE and needed > (memory := available_memory()):
         raise DataError(
             f"{what} takes about {needed / 2**30:.1f} GiB, and {memory / 2**30:.1f} GiB are available: use fewer rows "
             "or columns, or a machine with more memory."

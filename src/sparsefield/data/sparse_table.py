@@ -15,7 +15,7 @@ from sparsefield import config
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
 from sparsefield.data.schema import Schema
-from sparsefield.data.sparse_checks import BYTES_OF_COLUMN, as_checked_csr
+from sparsefield.data.sparse_matrix import BYTES_OF_COLUMN, as_checked_csr
 from sparsefield.data.table import SparseBlock, Table, dense_bytes, encode_column
 from sparsefield.errors import UnknownStateWarning
 

@@ -15,11 +15,11 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.column_types import family_of
-from sparsefield.data.covariate_matrix import CovariateMatrix, digest_arrays
 from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
+from sparsefield.data.sparse_matrix import SparseMatrix, digest_arrays
 from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning
 from sparsefield.kernels.coded_columns import set_coded_columns
 
@@ -115,7 +115,7 @@ class Table:
     """Rows of each target column with values that do not occur in training; inference treats them as missing."""
     cells: SparseBlock | None = None
     """All rows of a table that is stored sparsely, which has no missing cells."""
-    sparse_covariates: CovariateMatrix | None = None
+    sparse_covariates: SparseMatrix | None = None
     """(rows, covariates), beside dense codes of the targets."""
 
     @classmethod

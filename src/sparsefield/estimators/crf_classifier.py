@@ -13,11 +13,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import (
-    CovariateMatrix,
     Dataset,
     JoinedColumns,
     Schema,
     Source,
+    SparseMatrix,
     Table,
     compile_table,
     learn_schema,
@@ -159,7 +159,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         symmetric = self.resolve("features").coding == "symmetric"
         schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         table = compile_table(labels, schema, sample_weight=weight)
-        table = replace(table, sparse_covariates=CovariateMatrix.of(source.native))
+        table = replace(table, sparse_covariates=SparseMatrix.of(source.native))
         return Dataset.single(table, schema.with_covariates(source.names))
 
     def _with_label_penalty(self, dataset: Dataset) -> Dataset:
@@ -297,7 +297,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if schema.has_sparse_covariates:
             given = replace(source, names=()) if labels is None else labels  # covariates are many
             table = compile_table(given, schema.labels, absent_targets=True)
-            conditioned = condition_on_covariates(self.field_, CovariateMatrix.of(source.native), table)
+            conditioned = condition_on_covariates(self.field_, SparseMatrix.of(source.native), table)
             return _LabelRows(given, given.kind, *conditioned)
         joined = source if labels is None else JoinedColumns((labels, source))
         dataset = Dataset.single(compile_table(joined, schema, absent_targets=True))
@@ -318,7 +318,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if schema.has_sparse_covariates:
             refuse_missing_labels(labels)
             table = compile_table(labels, schema.labels, sample_weight=weight)
-            table = replace(table, sparse_covariates=CovariateMatrix.of(source.native))
+            table = replace(table, sparse_covariates=SparseMatrix.of(source.native))
             return self._with_label_penalty(Dataset.single(table, schema))
         table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
         return self._with_label_penalty(Dataset.single(table))

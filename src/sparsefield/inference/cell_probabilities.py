@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, Dataset, Schema
-from sparsefield.data.deduplication import hash_rows
+from sparsefield.data.splits import hash_rows
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference.automatic import infer_rows
 from sparsefield.inference.completions import (

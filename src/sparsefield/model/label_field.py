@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import CovariateMatrix, CovariateWeights, Dataset, Layout, Schema, Table, Variable
+from sparsefield.data import CovariateWeights, Dataset, Layout, Schema, SparseMatrix, Table, Variable
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.model.field import Field
 
 
-def condition_on_covariates(field: Field, covariates: CovariateMatrix, labels: Table) -> tuple[Field, Dataset]:
+def condition_on_covariates(field: Field, covariates: SparseMatrix, labels: Table) -> tuple[Field, Dataset]:
     """Return a field of labels alone, and the dataset on which it is the given field.
 
     Parameters

@@ -19,8 +19,7 @@ from safetensors.numpy import save
 from sparsefield import config
 from sparsefield.atomic_write import write_atomically
 from sparsefield.data.column_types import is_column_type
-from sparsefield.data.feature_validity import are_valid_conjunctions, are_valid_pairs
-from sparsefield.data.layout import Layout
+from sparsefield.data.layout import Layout, are_valid_conjunctions, are_valid_pairs
 from sparsefield.data.links import Template
 from sparsefield.data.schema import MOST_DECIMALS, Schema, Variable
 from sparsefield.errors import ModelFileError

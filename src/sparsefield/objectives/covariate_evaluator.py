@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, CovariateMatrix, CovariateWeights, Dataset, Layout
+from sparsefield.data import Arcs, CovariateWeights, Dataset, Layout, SparseMatrix
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.chain_scores import padded_width
 from sparsefield.model import Adjacency, compile_adjacency
@@ -64,7 +64,7 @@ class CovariateGradientFactors:
 
     labels: GradientFactors
     """Errors and expectations of the labels."""
-    covariates: CovariateMatrix
+    covariates: SparseMatrix
     errors: np.ndarray
     """(rows, padded states): errors of the labels."""
     engine: Engine
@@ -161,7 +161,7 @@ class CovariateEvaluator:
 
 
 def evaluate_labels(
-    part: EvaluatedBlock, layout: Layout, covariates: CovariateMatrix, arcs: CovariateArcs, theta: np.ndarray
+    part: EvaluatedBlock, layout: Layout, covariates: SparseMatrix, arcs: CovariateArcs, theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
     """Return a block of labels with its errors; and the loss, the gradient of the labels and the `bias_hessian`."""
     block, graph = part.block, arcs.labels

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from sparsefield import FixedGraph, MarkovField
 from sparsefield.app.datasets import SyntheticField, make_markov_field
-from sparsefield.data.feature_validity import are_valid_pairs
+from sparsefield.data.layout import are_valid_pairs
 
 pytestmark = pytest.mark.grid(keep=2)
 

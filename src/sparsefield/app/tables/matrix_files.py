@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sparsefield.app.tables.read import PARQUET, is_parquet, polars_errors
 from sparsefield.data.memory import refuse_beyond_available
-from sparsefield.data.sparse_checks import as_checked_csr
+from sparsefield.data.sparse_matrix import as_checked_csr
 from sparsefield.errors import DataError
 
 LARGE, MAX_EXPANSION = 2**28, 200

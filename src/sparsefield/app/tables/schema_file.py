@@ -17,8 +17,7 @@ from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.linked import read_database, read_triples
 from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
-from sparsefield.data.relational import Relational
-from sparsefield.data.templates import resolve_templates
+from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.errors import DataError
 
 SCHEMA_NAME = "schema.toml"
