@@ -83,12 +83,6 @@ def test_nobody_need_be_linked(kind) -> None:
     check_answers(field, data)
 
 
-def test_friendships_may_be_gone_at_prediction() -> None:
-    some = pl.DataFrame({"who": range(0, N, 2), "whom": range(1, N, 2)})
-    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(befriended(some))
-    check_answers(field, befriended(some.clear()))
-
-
 def test_rows_to_predict_may_be_gone_at_prediction() -> None:
     field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(80))
     data = posted(0)
@@ -97,15 +91,3 @@ def test_rows_to_predict_may_be_gone_at_prediction() -> None:
     assert found["letter"]["kind"].shape == (0, 2)
     assert found["person"]["smokes"].shape == (N, 2)
     assert field.transform(data).tables["letter"].equals(data.tables["letter"])
-
-
-def test_states_that_are_known_stand_in_for_rows() -> None:
-    data = Relational(
-        {"person": people(), "letter": letters(0).drop("weight", "stamp")},
-        keys={"person": "id"},
-        links={"sender": ("letter", "sender", "person"), "next": OffsetLink("letter")},
-    )
-    field = RelationalField().set_params(**OPTIONS).fit(data, states={"letter": {"kind": ["note", "bill"]}})
-    assert field.converged_
-    assert set(field.features_["table_a"]) == {"person"}
-    check_answers(field, data)

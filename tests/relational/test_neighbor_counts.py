@@ -17,9 +17,8 @@ from relational_oracle import (
 )
 from villages import TEMPLATES, village
 
-from sparsefield import FixedGraph, MeanField, RelationalField, Solver
+from sparsefield import MeanField, RelationalField, Solver
 from sparsefield.data import NEIGHBOR_COUNT, Relational, Template
-from sparsefield.induction import RULES
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = [
@@ -157,45 +156,6 @@ def test_without_penalties_names_of_states_change_nothing(smokers) -> None:
         assert np.abs(beliefs - first[2]).max() < 1e-4
         assert weight == pytest.approx(first[3], abs=1e-3)
         assert 0.5 < weight < 1.5  # drawn with 0.9
-
-
-METHODS = {"missing": MeanField(tolerance=1e-10), "inference": MeanField(tolerance=1e-10)}
-
-
-def test_with_penalties_names_of_states_change_little() -> None:
-    """Weights of two states that meet are as large for either name. The weight of the number of neighbors is not, and
-    is penalized: c becomes -(w + c). So the less l1 says against the data, the less a name matters."""
-    hidden, smokes = 0.1, drawn(stars(), 0)
-    fits = []
-    for labels in LABELS.values():
-        data = network(stars(), hidden, smokes=named(smokes, labels))
-        field = RelationalField(l1=2.0).set_params(l1=0.5, l2=0.1, **METHODS, **OPTIONS).fit(data)
-        assert field.converged_
-        fits.append((agreement(field), field.score(data), chance(field, data, labels)))
-    weights, scores, beliefs = (np.array(part) for part in zip(*fits, strict=True))
-    assert weights.min() > 0.5  # friends agree, whatever it is called
-    assert np.ptp(weights) < 0.03 * weights.mean()
-    assert np.ptp(scores) < 0.001 * abs(scores.mean())
-    seen = data.tables["person"]["smokes"].is_not_null().to_numpy() & (hidden > 0)
-    assert np.ptp(beliefs, axis=0)[~seen].max() < 0.03
-    assert np.ptp(beliefs, axis=0)[seen].max(initial=0.0) < 0.05  # drawn beside gaps
-
-
-def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_optimum() -> None:
-    smokes = drawn(ring(300), 2, agree=1.5)
-    fits = []
-    for (name, rule), labels in itertools.product(RULES.items(), ((0, 1), (1, 0), ("no", "yes"))):
-        edges = [("person.smokes", "person.smokes", "joined who whom")]
-        chosen = FixedGraph(edges=edges) if rule.name == "graph" else name
-        data = network(ring(300), smokes=named(smokes, labels))
-        field = RelationalField(l1=2.0).set_params(l1=0.7, l2=0.1, induction=chosen, **OPTIONS).fit(data)
-        assert field.converged_
-        assert field.field_.layout.n_candidate_pairs == 1
-        fits.append((field.objective_, agreement(field)))
-    for objective, weight in fits:
-        assert objective == pytest.approx(fits[0][0], abs=1e-6)
-        assert weight == pytest.approx(fits[0][1], abs=1e-4)
-        assert weight > 1.0
 
 
 # -- other data than those learned from --------------------------------------------------------------------------------

@@ -16,17 +16,15 @@ from safetensors.numpy import save_file
 from villages import TEMPLATES, relational, village
 
 from sparsefield import (
-    EM,
     FixedGraph,
     MarkovField,
     MeanField,
     RelationalField,
     Solver,
-    conditional_log_likelihood,
     load,
 )
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational
-from sparsefield.errors import DataError, ModelFileError, UnknownStateWarning
+from sparsefield.errors import DataError, ModelFileError
 from sparsefield.induction import RULES
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
@@ -123,7 +121,7 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incom
 
 def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     """A graph is of pairs of variables: one that holds them all is best among all candidates but the numbers of
-    neighbors. Where all rows have as many, it is like the others: see test_neighbor_counts.py."""
+    neighbors."""
     data, rows = full
     fits = {}
     for name in RULES:
@@ -183,20 +181,6 @@ def test_the_order_of_rows_does_not_matter() -> None:
         assert second.get(name, 0.0) == pytest.approx(first.get(name, 0.0), abs=1e-6)
 
 
-def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
-    data, rows = incomplete
-    first = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
-    codes = np.random.default_rng(0).permutation(1000).tolist()
-    columns = {"id", "owner", "best", "sender", "receiver", "who", "whom"}
-    renamed = {
-        name: [{c: codes[int(v[1:])] if c in columns and v is not None else v for c, v in row.items()} for row in table]
-        for name, table in rows.items()
-    }
-    second = RelationalField(l1=2.0).set_params(**OPTIONS).fit(relational(renamed))
-    assert np.array_equal(first.field_.pairs, second.field_.pairs)
-    assert np.array_equal(first.field_.theta, second.field_.theta)
-
-
 @pytest.mark.usefixtures("default_coding")
 @pytest.mark.parametrize(("rule", "objective"), [("cfi", "pl"), ("full", "cd")])
 def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, objective) -> None:
@@ -221,44 +205,6 @@ def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, 
     answers = linked.predict_proba(Relational({"person": people}))["person"]
     for column, found in plain.predict_proba(people).items():
         assert np.array_equal(found, answers[column])
-
-
-def determined_biases(schema, biases: np.ndarray) -> np.ndarray:
-    """Return biases without what rows do not determine: the mean over the states of a column that all have features."""
-    found = biases.copy()
-    for variable, (first, last) in zip(schema.targets, itertools.pairwise(schema.target_offsets), strict=True):
-        if not variable.has_reference and not variable.ordered:
-            found[first:last] -= found[first:last].mean()
-    return found
-
-
-@pytest.mark.usefixtures("default_coding")
-@pytest.mark.parametrize(
-    "missing", [EM(copies=8, max_copies=32, max_error=1e-4), MeanField(tolerance=1e-8)], ids=["em", "clamped"]
-)
-def test_two_tables_without_links_are_two_plain_fields(incomplete, missing) -> None:
-    """A row has at most six completions, so that none is drawn."""
-    data, _ = incomplete
-    people = data.tables["person"].drop("id", "home", "best", "rank")
-    letters = data.tables["letter"].drop("sender", "receiver", "bag")
-    options = {**OPTIONS, "solver__kkt_tol": 1e-5, "missing": missing}
-    observed = {"person": ["town", "age"], "letter": ["weight"]}
-    both = (
-        RelationalField()
-        .set_params(**options)
-        .fit(Relational({"person": people, "letter": letters}, observed=observed))
-    )
-    parts = [
-        MarkovField(l1=2.0).set_params(**options).fit(people, observed=["town", "age"]),
-        MarkovField(l1=2.0).set_params(**options).fit(letters, observed=["weight"]),
-    ]
-    assert both.objective_ == pytest.approx(sum(part.objective_ for part in parts), abs=1e-5)
-    layout = both.field_.layout
-    start = layout.target_starts
-    expected = [determined_biases(part.field_.schema, part.field_.biases) for part in parts]
-    for t, schema in enumerate(layout.schemas):
-        mine = both.field_.biases[start[t] : start[t + 1]]
-        assert determined_biases(schema, mine) == pytest.approx(expected[t], abs=1e-3)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -289,23 +235,6 @@ def test_beliefs_in_gaps_are_those_of_plain_loops(fitted, incomplete) -> None:
     assert fitted.score(data) == pytest.approx(total / with_targets, abs=1e-9)
     assert set(found) == {"badge", "person", "place", "letter", "friend"}
     assert [len(found[name]) for name in found] == [0, 2, 0, 1, 0]
-
-
-def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, incomplete) -> None:
-    data, rows = incomplete
-    truth = {
-        n: [{c: "love" if c == "kind" and v is None else v for c, v in r.items()} for r in t] for n, t in rows.items()
-    }
-    hidden = [k for k, row in enumerate(rows["letter"]) if row["kind"] is None]
-    position = fitted.states_["letter"]["kind"].index("love")
-    beliefs = fitted.predict_proba(data)["letter"]["kind"][hidden, position]
-    found = conditional_log_likelihood(fitted, relational(truth), data)
-    assert found == pytest.approx(np.log(beliefs).mean())
-    with pytest.raises(DataError, match="nothing to score"):
-        conditional_log_likelihood(fitted, data, data)
-    shorter = {**truth, "letter": truth["letter"][:-1]}
-    with pytest.raises(DataError, match="'letter': X_true has 27 rows, X_missing 28"):
-        conditional_log_likelihood(fitted, relational(shorter), data)
 
 
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
@@ -383,20 +312,6 @@ def test_features_are_named_by_template_tables_variables_and_states(fitted, inco
     assert (edges["strength"] ** 2).sum() == pytest.approx((fitted.field_.weights**2).sum())
 
 
-def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, incomplete) -> None:
-    _, rows = incomplete
-    odd = {name: [dict(row) for row in table] for name, table in rows.items()}
-    odd["person"][0]["mood"] = "furious"
-    missing_cell = {name: [dict(row) for row in table] for name, table in rows.items()}
-    missing_cell["person"][0]["mood"] = None
-    with pytest.warns(UnknownStateWarning, match="'mood' of table 'person' has 1 cell"):
-        filled = fitted.transform(relational(odd))
-    assert filled.tables["person"]["mood"][0] == "furious"
-    with pytest.warns(UnknownStateWarning):
-        beliefs = fitted.predict_proba(relational(odd))
-    assert np.array_equal(beliefs["person"]["mood"], fitted.predict_proba(relational(missing_cell))["person"]["mood"])
-
-
 def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> None:
     rng = np.random.default_rng(0)
     smokes = np.repeat(rng.integers(0, 2, 20), 2)
@@ -439,15 +354,6 @@ def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
     places = Relational({"place": data.tables["place"]}, keys={"place": "name"}, observed={"place": ["climate"]})
     with pytest.raises(DataError, match="nothing to predict"):
         RelationalField(l1=2.0).fit(places)
-
-
-@pytest.mark.usefixtures("default_coding")
-def test_kinds_may_be_given_by_table(full) -> None:
-    data, _ = full
-    kinds = {"letter": {"weight": "numeric"}, "person": {"age": "numeric"}}
-    field = RelationalField(l1=2.0).set_params(**OPTIONS, kinds=kinds).fit(data)
-    same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
-    assert np.array_equal(field.field_.theta, same.field_.theta)
 
 
 def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) -> None:
@@ -507,25 +413,6 @@ def test_a_field_comes_back_whole(fitted, saved, incomplete) -> None:
                 assert np.array_equal(found, other.predict_proba(data)[table][column])
     for name, table in again.transform(data).tables.items():
         assert table.equals(fitted.transform(data).tables[name])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"templates": ["within person", ("across", "sender"), {"kind": "joined", "names": ["who", "whom"]}]},
-        {"templates": [{"kind": "joined", "names": ["who", "whom"], "left": ["mood"], "right": ["smokes"]}]},
-        {"induction": FixedGraph(edges=(("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")))},
-    ],
-)  # fmt: skip
-def test_every_option_comes_back(incomplete, tmp_path, options) -> None:
-    data, _ = incomplete
-    field = RelationalField(l1=2.0).set_params(**OPTIONS, **options).fit(data)
-    field.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert again.field_.layout == field.field_.layout
-    assert again.fit(data).field_.theta.tolist() == field.field_.theta.tolist()
-    again.save(tmp_path / "n")
-    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 def rewrite(saved, path, change) -> None:
