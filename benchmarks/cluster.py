@@ -52,8 +52,7 @@ def run_cluster(
     -------
     list of dict
         method, seconds (of ``fit``, the shortest of ``repeats``), times_threads (the ratio to one thread), iterations,
-        pairs, kb_per_iteration (what ``history_["traffic"]`` counts: weights out and sums back), and same_bytes
-        (whether the saved model equals that of one thread, byte for byte).
+        pairs, and same_bytes (whether the saved model equals that of one thread, byte for byte).
     """
     if importlib.util.find_spec("distributed") is None:
         raise ClusterError("A cluster needs Dask: pip install 'sparsefield[cluster]'.")
@@ -84,13 +83,11 @@ def _measure(method: str, data: np.ndarray, l1: float, repeats: int, **options: 
         started = time.perf_counter()
         field.fit(data)
         seconds.append(time.perf_counter() - started)
-    traffic = field.history_["traffic"][-1]
     row = {
         "method": method,
         "seconds": min(seconds),
         "iterations": field.n_iter_,
         "pairs": len(field.field_.pairs),
-        "kb_per_iteration": traffic / field.n_iter_ / 1e3 if "solver" in options else None,
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "field.safetensors"
@@ -126,5 +123,5 @@ def command(
     found = run_cluster(
         columns, rows, l1=l1, workers=workers or WORKERS, repeats=repeats, seed=seed, report=print_message
     )
-    shown = ("method", "seconds", "times_threads", "iterations", "pairs", "kb_per_iteration", "same_bytes")
+    shown = ("method", "seconds", "times_threads", "iterations", "pairs", "same_bytes")
     print_rows(found, shown, as_json)

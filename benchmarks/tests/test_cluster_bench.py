@@ -17,8 +17,6 @@ def test_fits_on_threads_and_workers_save_the_same_bytes() -> None:
     assert all(row["same_bytes"] for row in found)
     assert len({(row["iterations"], row["pairs"]) for row in found}) == 1
     assert found[0]["times_threads"] == 1.0
-    assert [row["kb_per_iteration"] is None for row in found] == [True, True, False, False]
-    assert found[3]["kb_per_iteration"] > found[2]["kb_per_iteration"] > 0.0
     assert "2 worker(s) ..." in said
 
 

@@ -106,9 +106,6 @@ class BlockCollection(ABC):
 class Engine(ABC):
     """An engine decides where blocks are kept and processed; use it as a context manager."""
 
-    traffic = 0
-    """Bytes sent to and from workers."""
-
     @abstractmethod
     def __enter__(self) -> Engine: ...
 

@@ -61,7 +61,6 @@ class DaskEngine(Engine):
         self._where, self._owns_client = where, isinstance(where, str)
         self.client: Any = None if self._owns_client else where
         self.address = str(where)
-        self.traffic = 0
         self._threads = Threads(n_jobs)
         self._sent: dict[int, tuple[Any, Any]] = {}
         """{id of a shared value: the value, which keeps its id in use, and its future}"""
@@ -132,16 +131,12 @@ class DaskEngine(Engine):
 
         An object that stays the same is sent once.
         """
-        from dask.sizeof import sizeof
-
         if value is None or isinstance(value, (int, float, str, np.generic)) or callable(value):
             return value
         if isinstance(value, np.ndarray) and value.nbytes <= INLINE_BYTES:
-            self.traffic += value.nbytes
             return value
         _, future = self._sent.pop(id(value), (None, None))
         if future is None or future.status == "cancelled":
-            self.traffic += sizeof(value) * max(len(self._workers()), 1)
             future = self.submit(identity, value)
         self._sent[id(value)] = (value, future)
         while len(self._sent) > CACHED_VALUES:
@@ -150,7 +145,6 @@ class DaskEngine(Engine):
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks; an error of a task is raised as it is, a loss as a ClusterError."""
-        from dask.sizeof import sizeof
         from distributed import CancelledError, KilledWorker
         from distributed.client import ClosedClientError
 
@@ -158,9 +152,7 @@ class DaskEngine(Engine):
             self._wait(futures)
             failed = next((future for future in futures if future.status == "error"), None)
             if failed is None:
-                results = self.client.gather(list(futures))
-                self.traffic += sum(map(sizeof, results))
-                return results
+                return self.client.gather(list(futures))
         except (CancelledError, ClosedClientError, OSError) as error:
             raise ClusterError(
                 f"Data at {self.address} were lost with a worker or the scheduler, and Dask cannot compute them again "
@@ -177,7 +169,6 @@ class DaskEngine(Engine):
         """Wait until all futures are finished or failed; ClusterError if they are lost, or nobody works on them."""
         from distributed import wait
 
-        working = time.monotonic()
         while True:
             with suppress(TimeoutError), self.client.as_current():  # there may be other clients
                 wait(list(futures), timeout=min(5.0, WORKER_TIMEOUT))
@@ -185,13 +176,6 @@ class DaskEngine(Engine):
             self._wait_for_workers()
             if any(future.status == "lost" for future in futures):
                 raise ConnectionError("results were lost")
-            if any(worker.get("status") != "paused" for worker in self._workers().values()):
-                working = time.monotonic()
-            elif time.monotonic() > working + WORKER_TIMEOUT:
-                raise ClusterError(
-                    f"All workers at {self.address} are paused because they are short of memory: give them more, or "
-                    "add workers."
-                )
 
     # -- workers -------------------------------------------------------------------------------------------------
 
@@ -215,15 +199,15 @@ class DaskEngine(Engine):
 
     def _check_versions(self) -> None:
         """Refuse workers and schedulers without this library, or with other versions."""
-        places = {f"Worker {name}": found for name, found in self.client.run(_versions, on_error="return").items()}
+        here, places = _versions(), dict(self.client.run(_versions, on_error="return"))
         try:
-            places[f"Scheduler {self.address}"] = self.client.run_on_scheduler(_versions)
+            places["Scheduler"] = self.client.run_on_scheduler(_versions)
         except OSError:
             raise  # the scheduler has left
         except Exception as error:
-            places[f"Scheduler {self.address}"] = error
-        here = _versions()
-        for place, there in places.items():
+            places["Scheduler"] = error
+        for name, there in places.items():
+            place = f"{name} {self.address}" if name == "Scheduler" else f"Worker {name}"
             if isinstance(there, OSError):
                 continue  # the worker has just left
             if isinstance(there, BaseException):

@@ -216,7 +216,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
-        Times and traffic are left out, and so are ``n_jobs``, ``verbose`` and the ``engine``, ``callbacks`` and
+        Times are left out, and so are ``n_jobs``, ``verbose`` and the ``engine``, ``callbacks`` and
         ``checkpoint`` of the solver: the same fit on this machine always writes the same bytes.
         """
         check_is_fitted(self)

@@ -35,8 +35,6 @@ class IterationRecord(Record, frozen=True):
     """Time since the fit began. It differs between runs, so model files do not contain it."""
     scoring_seconds: NotNegative | None = None
     """Time spent on scoring candidates so far; not in model files."""
-    traffic: Count | None = None
-    """Bytes sent to and from the workers of a cluster so far, without the rows themselves; not in model files."""
 
     def as_row(self) -> dict[str, Any]:
         """Return the values that are known, by name."""
@@ -44,7 +42,7 @@ class IterationRecord(Record, frozen=True):
 
     def without_timing(self) -> IterationRecord:
         """Return the record without the values that differ between two runs of the same fit."""
-        return replace(self, seconds=None, scoring_seconds=None, traffic=None)
+        return replace(self, seconds=None, scoring_seconds=None)
 
 
 class PathRow(Record, frozen=True):

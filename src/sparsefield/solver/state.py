@@ -167,7 +167,7 @@ class State:
         )
         self._optimizer = Optimizer(self.working_set)
         self.missing: MissingCells = treat_missing(self.working_set, missing, on_path=options.rough)
-        self._engine, self._callbacks = engine, callbacks or FitCallbacks()
+        self._callbacks = callbacks or FitCallbacks()
         self.fixed = False
         self.records: list[IterationRecord] = []
         self.scoring_seconds = 0.0
@@ -248,7 +248,6 @@ class State:
             phase=phase,
             seconds=self.seconds,
             scoring_seconds=self.scoring_seconds,
-            traffic=self._engine.traffic,
         )
         self.records.append(record)
         if self.save is not None:

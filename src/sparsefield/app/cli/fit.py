@@ -217,10 +217,6 @@ def _describe_fit(
     yield from _describe_options(field)
     yield f"Learned {describe_size(field.field_)}; {count(field.n_iter_, 'iteration')}, {seconds:.1f} s."
     record = field.field_.record
-    sent = [row.traffic or 0 for row in record.iterations]
-    if len(sent) > 1 and sent[-1] > sent[0]:
-        each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
-        yield f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration."
     yield describe_convergence(field.field_, field.get_params())
     if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
         yield READING_HINT
