@@ -11,8 +11,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
-from sparsefield.analysis.centrality import find_centrality
-from sparsefield.analysis.communities import find_communities, modularity
+from sparsefield.analysis.centrality import find_centrality, find_communities, modularity
 from sparsefield.analysis.network import Network
 from sparsefield.app.cli.console import print_message
 from sparsefield.data import Layout, Schema

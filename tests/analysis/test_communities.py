@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield.analysis.communities import find_communities, modularity
+from sparsefield.analysis.centrality import find_communities, modularity
 
 
 def slow_modularity(labels, ends, weights) -> float:

@@ -1,23 +1,23 @@
-"""Centrality of the columns of a network: by their edges, and by shortest paths."""
+"""Centrality of the columns of a network, by their edges and by shortest paths, and communities of columns."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.communities import find_communities, name_community
 from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.analysis.predictability import predict_columns
 from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
+from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
@@ -37,8 +37,14 @@ MOST_VISITS = 10_000_000
 MOST_PARTS, SOURCES_AT_ONCE = 200, 50
 """Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
 
-BRIDGES = ("bridge_strength", "bridge_expected_influence", "bridge_closeness", "bridge_betweenness")
-MEASURES = ("strength", "expected_influence", "closeness", "betweenness", *BRIDGES)
+MIN_GAIN = 1e-12
+"""Smallest gain of modularity, as a share of the total weight: smaller ones are rounding and could cycle."""
+
+MAX_ROUNDS = 100
+
+MEASURES = (
+    "strength", "expected_influence", "closeness", "betweenness", "bridge_strength", "bridge_expected_influence",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,57 +75,22 @@ class Centrality:
     """Sum of the strengths of the edges to other communities."""
     bridge_expected_influence: Array | None = None
     """Sum of sign x strength of the edges to other communities."""
-    bridge_closeness: Array | None = None
-    """Mean inverse distance to the columns of other communities; 0 counts where no path leads to one."""
-    bridge_betweenness: Array | None = None
-    """Number of pairs of columns of two communities whose shortest path passes through."""
     sampled: bool = False
     """Whether closeness and betweenness are estimates from paths that begin at some columns only."""
 
-    @property
-    def measures(self) -> dict[str, Array]:
-        """{name: values} of the measures that can be standardized."""
-        found = {name: getattr(self, name) for name in MEASURES}
-        return {name: values for name, values in found.items() if values is not None}
-
-    def standardize(self) -> Centrality:
-        """Return the measures in standard deviations from their means; a measure that is constant is 0."""
-        return replace(self, **{name: _standardize(values) for name, values in self.measures.items()})
-
     def as_columns(self) -> dict[str, Any]:
         """Return {name: values} for a frame."""
-        community = {} if self.community is None else {"community": list(self.community)}
-        counts = {"degree": self.degree, "unsigned_edges": self.unsigned_edges}
-        return {"column": list(self.names), **community, **counts, **self.measures}
+        measures = {name: getattr(self, name) for name in MEASURES}
+        return {
+            "column": list(self.names),
+            **({} if self.community is None else {"community": list(self.community)}),
+            "degree": self.degree,
+            "unsigned_edges": self.unsigned_edges,
+            **{name: values for name, values in measures.items() if values is not None},
+        }
 
 
-class _Edges(NamedTuple):
-    """Edges between different columns; parallel ones are edges of several templates."""
-
-    n: int
-    """Number of columns."""
-    ends: Array
-    """(edges, 2)"""
-    strengths: Array
-    signs: Array
-
-    def sum_by_node(self, values: Array) -> Array:
-        """Return (columns,) the sums of the values of the edges of each column."""
-        return sum_by_node(self.ends, values, self.n)
-
-    def where(self, chosen: Array) -> _Edges:
-        return _Edges(self.n, self.ends[chosen], self.strengths[chosen], self.signs[chosen])
-
-    def expected_influence(self) -> Array:
-        """Return (columns,) the sums of sign x strength; NaN for a column with edges, but none with a sign."""
-        signed, all_edges = self.sum_by_node(np.abs(self.signs)), self.sum_by_node(np.ones(len(self.ends)))
-        unknown = (signed == 0) & (all_edges > 0)
-        return np.where(unknown, np.nan, self.sum_by_node(self.signs * self.strengths))
-
-
-def centrality(
-    field: FieldEstimator, X: Any = None, communities: Communities = None, *, standardized: bool = False
-) -> Frame:
+def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
     """Return how central each column is in the network.
 
     The strength of an edge is the norm of its weights, as in ``edges_``; its sign is that of weights between scores
@@ -134,8 +105,6 @@ def centrality(
     communities : {column: community}, "auto" or None
         For bridge centrality: a community for every column, None for a column in none; or "auto", which finds
         communities by greedy modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
-    standardized : bool
-        Whether measures are in standard deviations from their means over columns.
 
     Returns
     -------
@@ -143,9 +112,10 @@ def centrality(
         A row for each column, in the order of the input: column (for linked tables "table.column"); community, if
         there are any; degree, the number of adjacent columns; unsigned_edges, the number of those without a sign;
         strength, the sum of the strengths of the edges; expected_influence, that of sign times strength, NaN where
-        no edge has a sign; closeness; betweenness; and with communities the measures ``bridge_...``, which count
-        edges and paths between different communities only. Paths in connected components of more than 2,000 columns
-        begin at up to 1,000 of them, so that closeness and betweenness are estimates there, with a warning.
+        no edge has a sign; closeness; betweenness; and with communities ``bridge_strength`` and
+        ``bridge_expected_influence``, which count edges between different communities only. Paths in connected
+        components of more than 2,000 columns begin at up to 1,000 of them, so that closeness and betweenness are
+        estimates there, with a warning.
 
     Examples
     --------
@@ -165,7 +135,7 @@ def centrality(
             UserWarning,
             stacklevel=2,
         )
-    columns = (found.standardize() if standardized else found).as_columns()
+    columns = found.as_columns()
     if X is not None:
         predicted, place = predict_columns(field, X), {name: k for k, name in enumerate(found.names)}
         rows = [place[name] for name in predicted["column"]]
@@ -178,17 +148,10 @@ def centrality(
 def find_centrality(
     network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
 ) -> Centrality:
-    """Return how central the columns of a network are.
+    """Return how central the columns of a network are; ``communities`` as in `centrality`.
 
-    Parameters
-    ----------
-    network : Network
-    communities : {column: community}, "auto" or None
-        For bridge centrality. A mapping has all columns, with None for those in no community; "auto" finds communities
-        by greedy modularity.
-    paths : whether measures of shortest paths are computed, which takes long for thousands of columns
-    n_jobs : number of threads, which changes nothing else
-    seed : seed of the columns at which paths begin in a large network
+    Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns; ``seed``
+    is that of the columns at which paths begin in a large network.
 
     Examples
     --------
@@ -204,36 +167,37 @@ def find_centrality(
         for name in schema.order
     ]
     inner = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < n).all(axis=1)
-    edges = _Edges(n, network.ends[inner], network.strengths[inner], network.signs[inner])
-    adjacent = np.unique(np.sort(edges.ends, axis=1), axis=0)
+    ends, strengths, signs = network.ends[inner], network.strengths[inner], network.signs[inner]
+    adjacent = np.unique(np.sort(ends, axis=1), axis=0)
     measures = {
         "degree": np.bincount(adjacent.ravel(), minlength=n),
-        "strength": edges.sum_by_node(edges.strengths),
-        "expected_influence": edges.expected_influence(),
-        "unsigned_edges": edges.sum_by_node((edges.signs == 0).astype(float)).astype(np.int64),
+        "strength": sum_by_node(ends, strengths, n),
+        "expected_influence": _expected_influence(ends, strengths, signs, n),
+        "unsigned_edges": sum_by_node(ends, (signs == 0).astype(float), n).astype(np.int64),
     }
-    named, numbers = None, np.zeros(n, dtype=np.int64)
+    named, sampled = None, False
     if communities is not None:
         named = name_communities(network, communities)
-        numbers = _number(named)
-        between = edges.where(numbers[edges.ends[:, 0]] != numbers[edges.ends[:, 1]])
-        measures["bridge_strength"] = between.sum_by_node(between.strengths)
-        measures["bridge_expected_influence"] = between.expected_influence()
-    sampled = False
+        # A column without a community is in one of its own.
+        own = [(k, name) if name is None else name for k, name in enumerate(named)]
+        between = np.array([own[a] != own[b] for a, b in ends.tolist()], dtype=bool)
+        parts = ends[between], strengths[between]
+        measures["bridge_strength"] = sum_by_node(*parts, n)
+        measures["bridge_expected_influence"] = _expected_influence(*parts, signs[between], n)
     if paths:
-        (closeness, betweenness, inverse_distances, across), sampled = _sum_paths(edges, numbers, n_jobs, seed)
-        measures |= {"closeness": closeness, "betweenness": betweenness}
-        if named is not None:
-            known = np.array([name is not None for name in named])
-            # A column without a community does not count.
-            others = known.sum() - np.bincount(numbers[known], minlength=numbers.max(initial=0) + 1)[numbers]
-            measures |= {"bridge_closeness": inverse_distances / np.maximum(others, 1), "bridge_betweenness": across}
+        measures["closeness"], measures["betweenness"], sampled = _sum_paths(ends, strengths, n, n_jobs, seed)
     return Centrality(
         tuple(network.labels[node] for node in order),
         **{name: values[order] for name, values in measures.items()},
         community=None if named is None else tuple(named[node] for node in order),
         sampled=sampled,
     )
+
+
+def _expected_influence(ends: Array, strengths: Array, signs: Array, n: int) -> Array:
+    """Return (columns,) the sums of sign x strength; NaN for a column with edges, but none with a sign."""
+    signed, all_edges = sum_by_node(ends, np.abs(signs), n), sum_by_node(ends, np.ones(len(ends)), n)
+    return np.where((signed == 0) & (all_edges > 0), np.nan, sum_by_node(ends, signs * strengths, n))
 
 
 def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:
@@ -264,50 +228,31 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     return found
 
 
-def _number(names: Sequence[str | None]) -> Array:
-    """Return numbers of communities; a column without one is in a community of its own."""
-    known = {name: k for k, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
-    return np.array([len(known) + k if name is None else known[name] for k, name in enumerate(names)], dtype=np.int64)
-
-
-def _sum_paths(
-    edges: _Edges, communities: Array, n_jobs: int | None, seed: int
-) -> tuple[tuple[Array, Array, Array, Array], bool]:
-    """Return what shortest paths tell about each column, and whether paths of a large component were sampled.
-
-    Arrays are (columns,): closeness, betweenness, the sum of the inverse distances to columns of other communities, and
-    the betweenness of paths between communities.
-    """
-    graph = _distances(edges)
+def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: int) -> tuple[Array, Array, bool]:
+    """Return closeness and betweenness (columns,), and whether paths of a large component were sampled."""
+    order = np.lexsort((-strengths, *np.sort(ends, axis=1).T))
+    sorted_ends = np.sort(ends, axis=1)[order]
+    first = np.ones(len(ends), dtype=bool)  # of parallel edges the shortest
+    first[1:] = (sorted_ends[1:] != sorted_ends[:-1]).any(axis=1)
+    (a, b), lengths = sorted_ends[first].T, 1.0 / strengths[order][first]
+    places = np.concatenate([a, b]), np.concatenate([b, a])
+    graph = sp.csr_array((np.tile(lengths, 2), places), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
     sources = _draw_sources(component, sizes, seed)
     arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data
-    parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
-    total = np.zeros((4, edges.n))
+    together = np.zeros(n, dtype=np.int64)  # no path is between communities
+    total = np.zeros((4, n))
     with Threads(n_jobs) as engine:
-        for part in engine.stream(lambda some: sum_over_paths(*arrays, some, communities), parts):
+        parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
+        for part in engine.stream(lambda some: sum_over_paths(*arrays, some, together), parts):
             total += part
     drawn, reachable = np.bincount(component[sources], minlength=len(sizes))[component], sizes[component] - 1
-    used = np.maximum(drawn - np.isin(np.arange(edges.n), sources), 1)
+    used = np.maximum(drawn - np.isin(np.arange(n), sources), 1)
     scale = np.where(drawn > 0, sizes[component] / np.maximum(drawn, 1), 0.0)
-    mean = np.divide(total[0], used, out=np.ones(edges.n), where=total[0] > 0)
-    closeness = np.where(reachable > 0, reachable / max(edges.n - 1, 1) / mean, 0.0)
-    # Every path was found from both of its ends.
-    sums = closeness, scale * total[1] / 2, scale * total[2], scale * total[3] / 2
-    return sums, bool((sizes > EXACT_NODES).any())
-
-
-def _distances(edges: _Edges) -> sp.csr_array:
-    """Return the lengths of edges in compressed rows; of parallel edges the shortest."""
-    order = np.lexsort((-edges.strengths, *np.sort(edges.ends, axis=1).T))
-    ends = np.sort(edges.ends, axis=1)[order]
-    first = np.ones(len(ends), dtype=bool)
-    first[1:] = (ends[1:] != ends[:-1]).any(axis=1)
-    (a, b), lengths = ends[first].T, 1.0 / edges.strengths[order][first]
-    return sp.csr_array(
-        (np.tile(lengths, 2), (np.concatenate([a, b]), np.concatenate([b, a]))), shape=(edges.n, edges.n)
-    )
+    mean = np.divide(total[0], used, out=np.ones(n), where=total[0] > 0)
+    closeness = np.where(reachable > 0, reachable / max(n - 1, 1) / mean, 0.0)
+    return closeness, scale * total[1] / 2, bool((sizes > EXACT_NODES).any())  # a path is found from both of its ends
 
 
 def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
@@ -320,9 +265,82 @@ def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
     return np.concatenate(sources)
 
 
-def _standardize(values: Array) -> Array:
-    known = values[~np.isnan(values)]
-    deviation = known.std(ddof=1) if len(known) > 1 else 0.0
-    if not deviation > 1e-12 * np.abs(known).max(initial=0.0):
-        return np.where(np.isnan(values), np.nan, 0.0)
-    return (values - known.mean()) / deviation
+def name_community(given: Any) -> str | None:
+    """Return the name of a given community as text; None where it is empty or missing: the column is in none."""
+    return None if is_missing(given) or given == "" else str(given)
+
+
+def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (nodes,) the community of each node; 0 is the largest, ties go to the one with the first node.
+
+    This is the Louvain method of Blondel and others (2008): each node in turn joins the neighboring community that
+    increases modularity most, until none does; then communities become nodes, and the procedure repeats. Nodes are
+    visited in a fixed order, so the result is deterministic.
+
+    Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,); loops are ignored, parallel edges are added up.
+
+    Examples
+    --------
+    >>> ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [4, 5], [3, 5]])
+    >>> find_communities(6, ends, np.ones(7)).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    kept = ends[:, 0] != ends[:, 1]
+    graph = sp.coo_array((weights[kept], ends[kept].T), shape=(n_nodes, n_nodes)).tocsr()
+    graph = graph + graph.T
+    label = np.arange(n_nodes)
+    while True:
+        found, number = np.unique(_move(graph), return_inverse=True)
+        if len(found) == graph.shape[0]:
+            return _by_size(label)
+        label = number[label]
+        # Communities become nodes; the weights within a community become a loop, which counts in its degree.
+        member = sp.csr_array((np.ones(len(number)), (np.arange(len(number)), number)))
+        graph = (member.T @ graph @ member).tocsr()
+
+
+def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> float:
+    """Return the share of the weight within communities, minus its expectation for nodes of these degrees."""
+    kept = ends[:, 0] != ends[:, 1]
+    ends, weights = ends[kept], weights[kept]
+    total = weights.sum()
+    if total == 0:
+        return 0.0
+    inside = weights[labels[ends[:, 0]] == labels[ends[:, 1]]].sum() / total
+    degree = np.bincount(labels[ends].ravel(), np.repeat(weights, 2))
+    return float(inside - np.square(degree / (2 * total)).sum())
+
+
+def _move(graph: sp.csr_array) -> list[int]:
+    """Return the community of each node after moves that increase modularity, until none does."""
+    degrees: list[float] = np.asarray(graph.sum(axis=1)).tolist()
+    starts = [int(k) for k in graph.indptr]
+    others: list[int] = graph.indices.tolist()
+    weights: list[float] = graph.data.tolist()
+    home, size = list(range(len(degrees))), list(degrees)
+    double = sum(degrees)  # twice the weight of all edges
+    for _ in range(MAX_ROUNDS if double else 0):
+        moved = False
+        for node, degree in enumerate(degrees):
+            links: dict[int, float] = {}
+            for k in range(starts[node], starts[node + 1]):
+                if others[k] != node:
+                    links[home[others[k]]] = links.get(home[others[k]], 0.0) + weights[k]
+            here = best = home[node]
+            size[here] -= degree
+            gain = links.get(here, 0.0) - degree * size[here] / double + MIN_GAIN * double
+            for group in sorted(links):
+                value = links[group] - degree * size[group] / double
+                if value > gain:
+                    best, gain = group, value
+            size[best] += degree
+            home[node] = best
+            moved |= best != here
+        if not moved:
+            break
+    return home
+
+
+def _by_size(label: np.ndarray) -> np.ndarray:
+    _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
+    return np.argsort(np.lexsort((first, -count)))[number]

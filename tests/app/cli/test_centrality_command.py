@@ -55,7 +55,7 @@ def test_a_file_has_all_measures_and_empty_cells(run, folder: Path, tmp_path: Pa
     assert done.code == 0, done.err
     assert f"Wrote {target}." in done.out
     found = pl.read_csv(target)
-    assert {"column", "community", "bridge_betweenness", "r_squared", "gain_error"} <= set(found.columns)
+    assert {"column", "community", "bridge_strength", "r_squared", "gain_error"} <= set(found.columns)
     assert dict(zip(found["column"], found["community"], strict=True)) == dict(zip("abecd", "XXYYY", strict=True))
     assert found.filter(pl.col("column") == "a")["r_squared"].to_list() == [None]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.communities import find_communities, name_community
+from sparsefield.analysis.centrality import find_communities, name_community
 from sparsefield.analysis.network import Network
 
 INK, GREY, PALE, WHITE = "#1f2430", "#5b6472", "#e4e7ec", "#ffffff"
