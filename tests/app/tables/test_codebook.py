@@ -44,14 +44,6 @@ def test_ordered_categories_keep_their_order() -> None:
     assert [level.label for level in entry.levels] == ["never", "often"]
 
 
-def test_missing_cells_are_counted_with_nan(book: Codebook) -> None:
-    assert book["height"].missing_share == 0.25
-    frame = pd.DataFrame({"a": [1.5, np.nan, 2.5, None], "b": ["x", None, "y", "x"]})
-    found = sparsefield.inspect(frame)
-    assert [entry.n_missing for entry in found.columns] == [2, 1]
-    assert found.missing_share == 3 / 8
-
-
 def test_what_cannot_be_learned_is_left_out(book: Codebook) -> None:
     assert {entry.name: entry.left_out for entry in book.columns if entry.left_out} == {
         "respondent": "an identifier",
@@ -116,15 +108,6 @@ def test_text_shows_the_findings_and_the_advice(book: Codebook) -> None:
     assert "10 columns have findings." in text
     assert re.search(r"^income +numeric +-99 to \d+, median \d+", text, re.MULTILINE)
     assert "- 'respondent', 'name' are identifiers, which cannot be learned: --id respondent,name" in text
-
-
-def test_a_codebook_is_json_and_keeps_its_source(survey: pl.DataFrame) -> None:
-    book = sparsefield.inspect(survey, source="Read as UTF-8 with commas.")
-    plain = json.loads(json.dumps(book.to_dict()))
-    assert plain["source"] == "Read as UTF-8 with commas."
-    assert plain["rows"] == 120
-    assert [entry["name"] for entry in plain["columns"]] == survey.columns
-    assert str(book).startswith("Read as UTF-8 with commas.\n")
 
 
 def test_the_page_is_offline_and_has_a_picture_of_each_column(book: Codebook, tmp_path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +9,6 @@ import polars as pl
 import sparsefield
 from sparsefield import Codebook
 from sparsefield.app.tables.column_findings import ColumnEntry
-from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_table
 
@@ -87,21 +85,6 @@ def test_a_number_among_words_is_a_missing_code() -> None:
     book = sparsefield.inspect(pl.DataFrame({"a": scale * 10}))
     assert book.options == "--missing 99 --ordinal 'a=never<rarely<often<always'"
     assert sparsefield.inspect(pl.DataFrame({"a": ["flat 1", "flat 9", "99"] * 10})).options == ""
-
-
-def test_columns_whose_names_have_commas_are_named_with_their_order() -> None:
-    scale = ["never", "rarely", "often"]
-    names = {"sport": 1, "sport, before": 2, "x=y": 3}
-    frame = pl.DataFrame({name: [scale[j // k % 3] for j in range(30)] for name, k in names.items()})
-    (advice,) = sparsefield.inspect(frame).advice
-    assert advice.option == "--ordinal 'sport=sport, before=never<rarely<often'"
-    given = {"ordinal": ("--ordinal", [shlex.split(advice.option)[1]])}
-    assert find_kinds(given, frame.columns) == dict.fromkeys(["sport", "sport, before"], "never<rarely<often")
-
-
-def test_numbers_with_units_are_told_from_levels_with_numbers() -> None:
-    assert entry_of([f"{k % 20 + 0.5} kg" for k in range(90)]).finding("numbers as text") is not None
-    assert entry_of([f"{k % 20} May" for k in range(90)]).finding("numbers as text") is None
 
 
 def test_three_marks_and_a_missing_code_are_numbers() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparsefield.app.tables.linked import read_database
-from sparsefield.data.links import ForeignKey, OffsetLink
+from sparsefield.data.links import ForeignKey
 from sparsefield.errors import DataError
 
 DEFINITION = """
@@ -49,22 +49,6 @@ def test_keys_and_links_are_those_that_the_database_declares(database: Path) -> 
         "object": ForeignKey("pair", "object", "nation"),
     }
     assert [rows.tolist() for rows in data.linked_rows("object")] == [[0, 1], [1, 0]]
-
-
-def test_given_keys_links_and_roles_take_precedence(database: Path) -> None:
-    data = read_database(
-        str(database),
-        TABLES,
-        keys={"nation": "nation"},
-        links={"from": ("pair", "subject", "nation"), "next": OffsetLink("nation", along="rich")},
-        observed={"nation": ["area"]},
-        ignore={"pair": ["object"]},
-        templates=["across from"],
-    )
-    assert list(data.links) == ["from", "next"]
-    assert data.variables("pair") == ("exports",)
-    assert data.templates is not None
-    assert read_database(database, TABLES, links={}).links == {}
 
 
 def test_queries_and_views_are_tables_too(database: Path) -> None:
@@ -172,14 +156,3 @@ def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
     (tmp_path / "torn.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 200)
     with pytest.raises(DataError, match=r"torn\.sqlite: "):
         read_database(tmp_path / "torn.sqlite", {"x": "x"})
-
-
-def test_table_names_ignore_case(database: Path) -> None:
-    data = read_database(database, {"nation": "NATIONS", "pair": 'An "Odd" Pair'})
-    assert list(data.links) == ["subject", "object"]
-
-
-def test_keys_of_several_columns_are_ignored(database: Path) -> None:
-    data = read_database(database, {"treaty": "treaty", "pair": 'an "odd" pair'})
-    assert data.keys == {}
-    assert data.links == {}

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exchanged_fields import linked_tables, one_table
-from hypothesis import given
-from hypothesis import strategies as st
 from mixed_kinds import TARGETS, mixed_field
 
 from sparsefield.app.tables.export import to_networkx, write_graph
@@ -20,10 +18,6 @@ from sparsefield.model import Field
 from sparsefield.model.feature_tables import edge_table
 
 nx = pytest.importorskip("networkx")
-
-LETTERS = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=5
-)
 
 
 def same(one, other) -> bool:
@@ -114,14 +108,6 @@ def test_networkx_reads_the_same_graph(tmp_path: Path, make, suffix: str) -> Non
     graph = read_json(path) if suffix == ".json" else nx.read_graphml(path, force_multigraph=many)
     assert same(graph, to_networkx(make()))
     assert [path.name for path in tmp_path.iterdir()] == [f"net{suffix}"]
-
-
-@given(names=st.lists(LETTERS.filter(bool), min_size=2, max_size=4, unique=True), states=st.tuples(LETTERS, LETTERS))
-def test_any_names_come_back(tmp_path_factory, names, states) -> None:
-    path = tmp_path_factory.mktemp("graphml") / "net.graphml"
-    field = named([f" {name}\t\n" for name in names], (f"{states[0]}\n", f"<&>{states[1]}]]>"))
-    write_graph(field, path)
-    assert same(nx.read_graphml(path), to_networkx(field))
 
 
 def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None:

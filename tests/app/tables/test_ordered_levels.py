@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield.app.tables.codebook import inspect
-from sparsefield.app.tables.column_findings import SCALES, find_order
+from sparsefield.app.tables.column_findings import find_order
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,6 @@ from sparsefield.app.tables.column_findings import SCALES, find_order
 )  # fmt: skip
 def test_known_scales_have_an_order(levels: list[str], order: tuple[str, ...]) -> None:
     assert find_order(levels) == order
-
-
-def test_words_of_a_scale_have_one_place_and_no_signs_of_options() -> None:
-    for scale in SCALES:
-        words = [word for same in scale.split("|") for word in same.split("/")]
-        assert len(set(words)) == len(words)
-        assert not any(set(word) & set(",<=") for word in words)
 
 
 def test_advice_has_the_levels_in_order_without_missing_codes() -> None:

@@ -62,12 +62,6 @@ def test_entities_bring_attributes_and_their_order() -> None:
     assert len(pair_cells(data, "likes")) == 16
 
 
-def test_numbers_mixed_with_text_become_text() -> None:
-    data = read_triples([(1, "r", "x"), (2, "r", "y")])
-    assert data.tables["entity"]["entity"].to_list() == ["1", "2", "x", "y"]
-    assert pair_cells(data, "r")["1", "x"] == 1
-
-
 def test_a_file_without_a_header_does_not_lose_its_first_triple() -> None:
     with pytest.raises(DataError, match="insert the line subject,relation,object"):
         read_triples(pl.DataFrame({"ann": ["bob"], "likes": ["likes"], "bob": ["ann"]}))
@@ -102,7 +96,3 @@ def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypat
 def test_malformed_triples_are_refused(triples, options, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_triples(triples, **options)
-
-
-def test_repeated_triples_count_once() -> None:
-    assert read_triples(TRIPLES * 2).tables["pair"].equals(read_triples(TRIPLES).tables["pair"])

@@ -16,9 +16,6 @@ from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_matrix import as_checked_csr
 from sparsefield.errors import DataError
 
-LARGE, MAX_EXPANSION = 2**28, 200
-"""Bytes, and ratio to the size of its file, beyond which the content of an ``.npz`` file is refused."""
-
 CELLS_OF_BLOCK, MIN_BLOCK_ROWS = 2**21, 1024
 """Cells of a Parquet file that are dense in memory at a time, and the fewest rows, since each read has a cost."""
 
@@ -38,20 +35,15 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
         raise DataError(f"{path}: there is no such file.")
     try:
         with zipfile.ZipFile(path) as archive:
-            content, size = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
-        if content > LARGE and content > MAX_EXPANSION * size:
-            raise DataError(
-                f"{path}: the file has {size / 1e6:,.1f} MB and would expand to {content / 1e9:,.1f} GB, which no "
-                "matrix of data does: if it is genuine, save it with compressed=False."
-            )
+            content = sum(entry.file_size for entry in archive.infolist())
         refuse_beyond_available(2.0 * content, f"{path}: the matrix")
         matrix = sp.load_npz(path)  # which never unpickles
     except DataError:
         raise
     except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
         raise DataError(
-            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote ({error}"
-            "): write it again."
+            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote "
+            f"({' '.join(str(error).split())}): write it again."
         ) from None
     return as_checked_csr(matrix, str(path))
 
@@ -105,7 +97,20 @@ def read_sparse(
             n_rows = table.select(pl.len()).collect().item()
             for start in range(0, n_rows, rows):
                 cells = table.slice(start, rows).collect().to_numpy()
-                _refuse_other_values(file, names, cells, start)
+                valid = (cells == 0) | (cells == 1)
+                if not valid.all():
+                    wrong = np.flatnonzero(~valid.all(axis=0)).tolist()
+                    first = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
+                    shown = ", ".join(
+                        f"column {names[k]!r} has {cells[row, k]} in row {start + row:,}"
+                        for k, row in zip(wrong, first, strict=False)
+                    )
+                    more = f", and {len(wrong) - len(first):,} more columns" * (len(wrong) > len(first))
+                    raise DataError(
+                        f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {shown}{more} "
+                        "(counted from 0). Leave such columns out (columns=, at the command line --id), or read the "
+                        "file as a table."
+                    )
                 counts.append(np.count_nonzero(cells, axis=1))
                 indices.append(np.nonzero(cells)[1].astype(np.int32))
     offsets, numbers = np.cumsum(np.concatenate(counts)), np.concatenate(indices)
@@ -143,21 +148,3 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
             where = file if differing[0] in names else files[0]
             raise DataError(f"{file}: the columns differ from those of {files[0]}: only {where} has {differing[0]!r}.")
     return first
-
-
-def _refuse_other_values(file: Path, names: Sequence[str], cells: np.ndarray, first_row: int) -> None:
-    """Refuse missing cells and numbers other than 0 and 1, in all columns of a block at once."""
-    valid = (cells == 0) | (cells == 1)
-    if valid.all():
-        return
-    wrong = np.flatnonzero(~valid.all(axis=0)).tolist()
-    rows = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
-    shown = [
-        f"column {names[k]!r} has {cells[row, k]} in row {first_row + row:,}"
-        for k, row in zip(wrong, rows, strict=False)
-    ]
-    more = f", and {len(wrong) - SHOWN_COLUMNS:,} more columns" if len(wrong) > SHOWN_COLUMNS else ""
-    raise DataError(
-        f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {', '.join(shown)}{more} (counted "
-        "from 0). Leave such columns out (columns=, at the command line --id), or read the file as a table."
-    )
