@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from sparsefield import MarkovField
 from sparsefield.data import Schema, Variable, as_source, compile_table, learn_schema
 from sparsefield.data.column_summaries import join_summaries
-from sparsefield.data.kinds import given_kinds
-from sparsefield.data.schema_learning import learn_from_parts
+from sparsefield.data.schema_learning import given_kinds, learn_from_parts
 from sparsefield.errors import DataError
 
 WORDS = ["often", "never", "rarely", "never"]

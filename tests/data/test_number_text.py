@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.data.number_text import write_distinct, write_number
+from sparsefield.data.column_types import write_distinct, write_number
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from oracle import candidate_pairs
 from plain import learn_plain_schema
 
 from sparsefield.data import as_source, learn_schema
-from sparsefield.data.frames import RawColumn
-from sparsefield.data.labels import factorize
+from sparsefield.data.labels import RawColumn, factorize
 from sparsefield.errors import DataError
 
 

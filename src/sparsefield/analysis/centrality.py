@@ -17,8 +17,8 @@ from sparsefield.analysis.predictability import predict_columns
 from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
-from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frame_building import Frame
+from sparsefield.data.labels import is_missing
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.kernels.shortest_paths import sum_over_paths

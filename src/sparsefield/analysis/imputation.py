@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, code_rows, minimize, newton_solver
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Label, Schema, Source, Table, compile_table, make_frame
-from sparsefield.data.cell_values import is_missing
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.frame_building import Frame, fill_cells
+from sparsefield.data.labels import is_missing
 from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.cell_values import is_missing
 from sparsefield.data.frames import Source, as_source
+from sparsefield.data.labels import is_missing
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data.column_types import ColumnType
-from sparsefield.data.frames import Columns, RawColumn
+from sparsefield.data.frames import Columns
 from sparsefield.data.labels import (
     BEYOND_FLOATS,
     Label,
+    RawColumn,
     as_numbers,
     distinct_whole_numbers,
     factorize,

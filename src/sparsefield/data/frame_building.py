@@ -9,7 +9,9 @@ from typing import Any, Protocol, TypeVar
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.data.cell_values import (
+from sparsefield.data.column_types import CATEGORIES, EXAMPLES, ColumnType, empty_series
+from sparsefield.data.frames import JoinedColumns, Source
+from sparsefield.data.labels import (
     SECONDS_OF_DAY,
     as_floats_of,
     cells_like,
@@ -19,8 +21,6 @@ from sparsefield.data.cell_values import (
     is_missing,
     plain_labels,
 )
-from sparsefield.data.column_types import CATEGORIES, EXAMPLES, ColumnType, empty_series
-from sparsefield.data.frames import JoinedColumns, Source
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}

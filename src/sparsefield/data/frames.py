@@ -13,16 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow_table
 
-from sparsefield.data.cell_values import (
-    is_missing,
-    is_valid_text,
-    plain_labels,
-    plain_values,
-)
 from sparsefield.data.column_types import (
     ColumnType,
     type_of_array,
     type_of_series,
+)
+from sparsefield.data.labels import (
+    RawColumn,
+    is_missing,
+    is_valid_text,
+    plain_labels,
+    plain_values,
 )
 from sparsefield.data.sparse_matrix import LARGEST_VALUE, as_checked_csr
 from sparsefield.errors import DataError
@@ -32,21 +33,6 @@ LARGEST_COPY = 2**26
 
 KEPT_CELLS = 2**20
 """Cells of a frame, at most, whose columns are kept: see `Source.keeping_columns`."""
-
-
-@dataclass(frozen=True)
-class RawColumn:
-    """A column of the input: the values of its cells, and a mask of the cells that have one."""
-
-    name: str
-    values: np.ndarray
-    """Values of the present cells, of any dtype, (present cells,)."""
-    present: np.ndarray
-    """Whether each cell has a value, bool, (rows,)."""
-    in_days: bool = False
-    """Whether the values are numbers of days instead of the dates, times or durations of the input."""
-    categorical: bool = False
-    """Whether the type of the column is that of categories, which are no numbers even if all of them look so."""
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,47 @@
-"""Labels and numbers from the values of cells."""
+"""Labels and numbers from the values of cells: dates, durations and decimal numbers become numbers, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.cell_values import describe_half_character, is_valid_text, refuse_half_characters
 from sparsefield.errors import DataError
-
-if TYPE_CHECKING:
-    from sparsefield.data.frames import RawColumn
 
 Label = str | int | float | bool
 
 BEYOND_FLOATS = "integers that are too large for floats: drop it if it is an identifier, or divide it by a constant."
+
+
+SECONDS_OF_DAY = 86400
+
+DATED = ((date, np.datetime64), (timedelta, np.timedelta64), (time,))
+"""The types of dates, of durations and of times of day."""
+
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*")
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A column of the input: the values of its cells, and a mask of the cells that have one."""
+
+    name: str
+    values: np.ndarray
+    """Values of the present cells, of any dtype, (present cells,)."""
+    present: np.ndarray
+    """Whether each cell has a value, bool, (rows,)."""
+    in_days: bool = False
+    """Whether the values are numbers of days instead of the dates, times or durations of the input."""
+    categorical: bool = False
+    """Whether the type of the column is that of categories, which are no numbers even if all of them look so."""
 
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
@@ -25,17 +50,17 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     In a ``part`` of an object column, floats stay floats: only all parts together show whether all are integers.
     """
     values = as_integers(column.values)
-    if values.dtype.kind in "iu" and (counted := _factorize_small_range(values)):
-        labels, inverse = counted
+    if values.dtype.kind in "iu":
+        distinct, inverse = _factorize_integers(values)
+        labels = distinct.tolist()
     elif values.dtype.kind in "biufU":
         # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
-        labels = [_as_label(v, column.name) for v in distinct.tolist()]
+        labels = [as_label(v, column.name) for v in distinct.tolist()]
     else:
         labels, inverse = _factorize_objects(values, column.name)
         labels = labels if part else _integer_labels(labels)
-    refuse_half_characters(column.name, labels, values, column.present)
     if len(inverse) == len(column.present):
         return labels, inverse
     codes = np.full(len(column.present), -1, dtype=np.int64)
@@ -56,38 +81,19 @@ def as_integers(values: np.ndarray) -> np.ndarray:
 
 def distinct_whole_numbers(values: np.ndarray) -> np.ndarray:
     """Return the sorted distinct values of an array of whole numbers, which may be floats."""
-    found = _count_small_range(values)
-    return np.unique(values) if found is None else np.flatnonzero(found[0]) + found[2]
+    return _factorize_integers(values)[0]
 
 
-def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray] | None:
-    """Factorize integers by counting; None if their range is so large that sorting is cheaper."""
-    found = _count_small_range(values)
-    if found is None:
-        return None
-    present, shifted, low = found
-    codes = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
-    return list((np.flatnonzero(present) + low).tolist()), codes
-
-
-def _count_small_range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Return which values from the smallest to the largest occur, the distances of all from the smallest, and that one.
-
-    None if their range is so large that sorting is cheaper than counting.
-    """
-    if not len(values):
-        return None
+def _factorize_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted distinct values and their index per cell; by counting where their range is small."""
     # Python integers, since the difference of two 64-bit integers may not fit into NumPy's.
-    low, high = int(values.min()), int(values.max())
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 2**64)
     limits = np.iinfo(np.int64)
     if high - low >= 4 * len(values) + 1024 or low < limits.min or high > limits.max:
-        return None
-    from sparsefield.kernels.coded_columns import mark_distances
-
-    # One type only, since the kernel is compiled for each.
-    distances, occurs = values.astype(np.int64), np.zeros(high - low + 1, dtype=bool)
-    mark_distances(distances, low, occurs)
-    return occurs, distances, low
+        return np.unique(values, return_inverse=True)
+    distances = values.astype(np.int64) - low
+    occurs = np.bincount(distances) > 0
+    return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[distances]
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
@@ -95,9 +101,9 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
     cells = values.tolist()
     try:
         # Distinct values first, since these are far fewer than cells, and only they need a conversion.
-        position = {v: index.setdefault(_as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
+        position = {v: index.setdefault(as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
     except TypeError:  # unhashable values, which are no labels either
-        position = {_as_label(v, name): 0 for v in cells}
+        position = {as_label(v, name): 0 for v in cells}
     codes = np.fromiter(map(position.__getitem__, cells), dtype=np.int64, count=len(cells))
     labels: list[Label] = sorted(index, key=label_sort_key)
     rank = np.empty(len(index), dtype=np.int64)
@@ -153,19 +159,14 @@ def label_sort_key(label: Label) -> tuple[bool, Label]:
 
 
 def as_label(value: Any, name: str) -> Label:
-    """Return a value that was given for a column as a label; a DataError for what is none."""
-    label = _as_label(value, name)
-    if isinstance(label, str) and not is_valid_text(label):
-        raise DataError(f"Column {name!r} is given {describe_half_character(label)}: correct it.")
-    return label
-
-
-def _as_label(value: Any, name: str) -> Label:
+    """Return a value of a column as a label; a DataError for what is none."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
             raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
+        if isinstance(value, str) and not is_valid_text(value):
+            raise DataError(f"Column {name!r} holds text that is no valid Unicode, {value[:40]!r}: correct it.")
         return value
     if isinstance(value, dict):
         raise DataError(f"Column {name!r} holds dict values: argument must be a string or a number as a category.")
@@ -204,3 +205,148 @@ def _refuse_large_integers(column: RawColumn, numbers: np.ndarray) -> None:
             "be lost: drop it if it is an identifier, subtract a constant from it, convert it to floats if these "
             f"digits do not matter, or give it another kind, such as kinds={{{column.name!r}: 'nominal'}}."
         )
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is None, NaN, NaT or pandas' NA."""
+    if value is None:
+        return True
+    try:  # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def plain_values(name: str, values: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the values of a column as numbers, text or booleans, and whether they are numbers of days.
+
+    Dates and times are days since 1970, durations and times of day are days; decimal numbers are floats; intervals are
+    text.
+    """
+    if values.dtype.kind == "O":
+        values = _plain_objects(name, values)
+    if values.dtype.kind == "M":
+        values = values - np.datetime64(0, "D")
+    return (values / np.timedelta64(1, "D"), True) if values.dtype.kind == "m" else (values, False)
+
+
+def plain_labels(name: str, values: Sequence[Any]) -> list[Any]:
+    """Return the categories of a column as `plain_values` returns its cells."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return plain_values(name, array)[0].tolist()
+
+
+def _plain_objects(name: str, values: np.ndarray) -> np.ndarray:
+    types = set(map(type, values.tolist()))
+    for family in DATED:
+        if any(issubclass(one, family) for one in types):
+            if not all(issubclass(one, family) for one in types):
+                raise DataError(f"Column {name!r} holds dates or times beside other values: give it one type.")
+            return _as_numpy_dates(values)
+    if any(issubclass(one, Decimal) for one in types):
+        values = _convert(values, lambda value: float(value) if isinstance(value, Decimal) else value)
+        types = {float if issubclass(one, Decimal) else one for one in types}
+        values = values.astype(np.float64) if types <= {float, int} else values
+    if any(_is_interval(one) for one in types):
+        values = _convert(values, lambda value: str(value) if _is_interval(type(value)) else value)
+    return values
+
+
+def _convert(values: np.ndarray, function: Any) -> np.ndarray:
+    made = np.empty(len(values), dtype=object)
+    made[:] = [function(value) for value in values]
+    return made
+
+
+def _is_interval(kind: type) -> bool:
+    """Return whether a type is pandas' Interval, without an import of pandas."""
+    return kind.__name__ == "Interval" and kind.__module__.startswith("pandas")
+
+
+def _as_numpy_dates(values: np.ndarray) -> np.ndarray:
+    """Return dates, durations or times of day as an array of NumPy's dates or durations."""
+    cells = values.tolist()
+    if all(isinstance(cell, (np.datetime64, np.timedelta64)) for cell in cells):
+        return np.array(cells)
+    if isinstance(cells[0], time):
+        cells = [datetime.combine(date.min, cell.replace(tzinfo=None)) - datetime.min for cell in cells]
+    cells = [
+        cell.astimezone(UTC).replace(tzinfo=None) if isinstance(cell, datetime) and cell.tzinfo else cell
+        for cell in cells
+    ]
+    return np.array(cells, dtype="m8[us]" if isinstance(cells[0], (timedelta, np.timedelta64)) else "M8[us]")
+
+
+def days_as_dates(days: Sequence[float]) -> list[date]:
+    """Return days since 1970 as dates."""
+    return [date(1970, 1, 1) + timedelta(days=round(one)) for one in days]
+
+
+def days_as_times(days: Sequence[float], zone: Any = None, per_second: int = 1) -> list[datetime]:
+    """Return days since 1970 as times, to the second or to a part of it, in a time zone or without one."""
+    zone = ZoneInfo(zone) if isinstance(zone, str) else zone
+    start = datetime(1970, 1, 1, tzinfo=None if zone is None else UTC)
+    found = [
+        start + timedelta(microseconds=round(one * SECONDS_OF_DAY * per_second) * (10**6 // per_second)) for one in days
+    ]
+    return found if zone is None else [one.astimezone(zone) for one in found]
+
+
+def days_as_numpy(dtype: np.dtype, days: Sequence[float]) -> list[Any]:
+    """Return numbers of days as dates or durations of a NumPy type."""
+    # In seconds, since numbers of days have rounding errors of nanoseconds.
+    unit, per_day = ("D", 1) if np.datetime_data(dtype)[0] in ("Y", "M", "W", "D") else ("s", SECONDS_OF_DAY)
+    durations = [np.timedelta64(round(one * per_day), unit) for one in days]
+    return [(one if dtype.kind == "m" else np.datetime64(0, "D") + one).astype(dtype) for one in durations]
+
+
+def as_floats_of(dtype: np.dtype, labels: list[Any]) -> list[Any]:
+    """Return numbers rounded to a type of floats; those beyond its range, and text, stay as they are."""
+    if any(isinstance(label, str) for label in labels):
+        return labels
+    with np.errstate(over="ignore"):
+        rounded = np.array(labels, dtype=np.float64).astype(dtype)
+    return rounded.tolist() if np.isfinite(rounded).all() else labels
+
+
+def cells_like(cells: Sequence[Any], labels: list[Any]) -> list[Any]:
+    """Return labels as values of the type of a column's cells; those that have none of that type stay as they are."""
+    known = [cell for cell in cells if not is_missing(cell)]
+    if not known:
+        return labels
+    first = known[0]
+    if any(isinstance(label, str) for label in labels):
+        return labels
+    if isinstance(first, (bool, np.bool_)):
+        same = all(isinstance(cell, (bool, np.bool_)) for cell in known)
+        return [bool(label) if same and label in (0, 1) else label for label in labels]
+    if isinstance(first, (np.datetime64, np.timedelta64)):
+        return days_as_numpy(first.dtype, labels)
+    if isinstance(first, datetime):
+        found = days_as_times(labels, first.tzinfo)
+        make: Any = type(first)  # datetime, or pandas' Timestamp
+        return list(found) if make is datetime else [make(one) for one in found]
+    if isinstance(first, date):
+        return list(days_as_dates(labels))
+    if isinstance(first, timedelta):
+        return [type(first)(seconds=round(one * SECONDS_OF_DAY)) for one in labels]
+    if isinstance(first, time):
+        return [one.time().replace(tzinfo=first.tzinfo) for one in days_as_times(labels)]
+    if isinstance(first, Decimal):
+        places = max(-int(cell.as_tuple().exponent) for cell in known if isinstance(cell, Decimal) and cell.is_finite())
+        return [Decimal(f"{label:.{max(places, 0)}f}") for label in labels]
+    if all(isinstance(cell, str) and _NUMBER.fullmatch(cell) for cell in known):
+        places = max(len(cell.partition(".")[2].rstrip()) for cell in known)
+        return [f"{label:.{places}f}" for label in labels]
+    return labels
+
+
+def is_valid_text(value: object) -> bool:
+    """Return whether a value is text without half of a surrogate pair, which no file can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False

@@ -11,9 +11,8 @@ from typing import Literal, overload
 import numpy as np
 
 from sparsefield.data.coding import PENALTY_FACTORS, Coding, ColumnClass
-from sparsefield.data.column_types import ColumnType
+from sparsefield.data.column_types import ColumnType, write_distinct
 from sparsefield.data.labels import Label
-from sparsefield.data.number_text import write_distinct
 
 Role = Literal["target", "observed", "latent"]
 

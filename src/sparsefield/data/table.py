@@ -15,8 +15,8 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.column_types import family_of
-from sparsefield.data.frames import Columns, RawColumn
-from sparsefield.data.labels import Label, as_numbers, unify_labels
+from sparsefield.data.frames import Columns
+from sparsefield.data.labels import Label, RawColumn, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
 from sparsefield.data.sparse_matrix import SparseMatrix, digest_arrays

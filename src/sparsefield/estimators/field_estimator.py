@@ -30,7 +30,7 @@ from sparsefield.data import (
 )
 from sparsefield.data.frame_building import Frame
 from sparsefield.data.frames import is_dask_collection
-from sparsefield.data.kinds import Kinds, given_kinds
+from sparsefield.data.schema_learning import Kinds, given_kinds
 from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import states_of

@@ -13,9 +13,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsefield.data import Label, Schema, Source, as_array, as_source
-from sparsefield.data.frames import RawColumn
-from sparsefield.data.kinds import given_kinds
-from sparsefield.data.labels import factorize
+from sparsefield.data.labels import RawColumn, factorize
+from sparsefield.data.schema_learning import given_kinds
 from sparsefield.errors import DataError
 
 

@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Schema, Source, Variable, as_source, compile_table, make_frame
-from sparsefield.data.cell_values import is_missing
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.frame_building import Frame, make_column
-from sparsefield.data.labels import as_numbers
+from sparsefield.data.labels import as_numbers, is_missing
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_below

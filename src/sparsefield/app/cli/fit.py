@@ -271,7 +271,7 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
 
 def describe_error(column: ColumnEvaluation, error: float) -> str:
     """Return an error rate, a distance in levels, or a root mean squared error in the unit of the column."""
-    from sparsefield.data.number_text import write_number
+    from sparsefield.data.column_types import write_number
 
     if column.kind == "numeric":
         return f"{write_number(error, 3)} {column.unit}".rstrip()

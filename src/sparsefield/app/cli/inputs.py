@@ -234,7 +234,7 @@ def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> Source
     import polars as pl
 
     from sparsefield.app.tables.values import numbers_of
-    from sparsefield.data.kinds import given_kinds
+    from sparsefield.data.schema_learning import given_kinds
 
     table, converted = source.table, []
     for name, kind in given_kinds(kinds, table.columns).items():

@@ -71,7 +71,7 @@ def describe_columns(
 ) -> tuple[pl.DataFrame, Codebook]:
     """Return a table with the codebook of all its columns that options give to it; refuse what `check_table` does."""
     from sparsefield.app.tables.codebook import inspect
-    from sparsefield.data.kinds import given_kinds
+    from sparsefield.data.schema_learning import given_kinds
 
     named = {*observed, *kinds}
     if top_levels is not None:  # before the inspection, which might find that they are identifiers

@@ -107,8 +107,7 @@ def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
 
 def describe_number(variable: Variable) -> str:
     """Return mean, standard deviation, levels and scores of a numeric column; two levels have no scores."""
-    from sparsefield.data.column_types import family_of
-    from sparsefield.data.number_text import write_number
+    from sparsefield.data.column_types import family_of, write_number
 
     scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""
     levels = count(len(variable.states), "level")

@@ -15,8 +15,7 @@ import polars as pl
 from sparsefield.analysis.network import variable_at
 from sparsefield.app.pages.cell_beliefs import code_of, group_states, number_range
 from sparsefield.data import Relational
-from sparsefield.data.column_types import days_of, family_of
-from sparsefield.data.number_text import write_number
+from sparsefield.data.column_types import days_of, family_of, write_number
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 

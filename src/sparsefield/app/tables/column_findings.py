@@ -16,9 +16,8 @@ from sparsefield import config
 from sparsefield.app.tables.values import date_formats, type_columns
 from sparsefield.data.column_summaries import ColumnTraits, find_traits
 from sparsefield.data.frames import Source
-from sparsefield.data.kinds import kind_of
 from sparsefield.data.schema import Kind
-from sparsefield.data.schema_learning import is_identifier
+from sparsefield.data.schema_learning import is_identifier, kind_of
 from sparsefield.errors import count
 
 FindingType = Literal[
