@@ -36,7 +36,7 @@ def test_a_latent_variable_is_learned_filled_in_drawn_and_described(run, table, 
     assert run("predict", model, table, "-o", out, "--proba").code == 0
     assert set(pl.read_csv(out)["column"]) == {"topic"}
 
-    assert run("sample", model, "-o", out, "--rows", "3", "--burn-in", "20", "--thin", "5").code == 0
+    assert run("sample", model, "-o", out, "--rows", "3", "--burn-in", "20").code == 0
     assert "topic" in pl.read_csv(out).columns
     assert run("sample", model, "-o", out, "--given", table, "--rows", "1", "--burn-in", "20").code == 0
     assert "topic" in pl.read_csv(out).columns

@@ -39,7 +39,7 @@ def test_standard_output_gets_the_file_and_nothing_else(table, fitted, capfd) ->
     out, err = capfd.readouterr()
     assert out.splitlines()[0] == "a,b"
     assert len(out.splitlines()) == 61
-    assert "wrote /dev/stdout" in err
+    assert "Wrote /dev/stdout" in err
 
 
 @pytest.mark.parametrize("command", ["predict", "fit", "report"])

@@ -15,7 +15,7 @@ import typer
 import typer.main
 
 import sparsefield
-from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, plot, predict, sample
+from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, predict
 from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError, interrupts_as_such
 
@@ -39,14 +39,14 @@ app.command("demo")(pages.demo)
 app.command("inspect")(inspect.inspect)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
-app.command("sample")(sample.sample)
+app.command("sample")(predict.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
 app.command("report")(pages.report)
 app.command("explore")(pages.explore)
-app.command("plot")(plot.plot)
+app.command("plot")(pages.plot)
 app.add_typer(analyze.app, name="analyze")
-app.command("export")(plot.export)
+app.command("export")(pages.export)
 
 
 def _version(wanted: bool) -> None:

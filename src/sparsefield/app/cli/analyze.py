@@ -1,19 +1,25 @@
-"""``sparsefield analyze``: how sure the edges of a model are, and which of its columns are central."""
+"""``sparsefield analyze``: how sure edges are, which columns are central, and whether groups of rows differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.comparison import comparison
-from sparsefield.app.cli.console import ProgressBar, ResultTable, StatusLine, deliver, note
-from sparsefield.app.cli.inputs import linked_inputs
-from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model
-from sparsefield.app.cli.outputs import check_output, check_table_output
+from sparsefield.app.cli.console import (
+    StatusLine,
+    check_folder,
+    check_output,
+    check_table_output,
+    deliver,
+    frame_table,
+    note,
+)
+from sparsefield.app.cli.inputs import ColumnOptions, form_of, read_data
+from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model, remember_reading
 from sparsefield.app.pages.names import list_some
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_source
@@ -22,13 +28,12 @@ from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     import polars as pl
+    from rich.table import Table
 
-    from sparsefield.analysis.bootstrap import CentralityStability
-    from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
+    from sparsefield import CentralityStability, ConfidenceIntervals, GroupComparison
     from sparsefield.model import Field
 
-SHOWN_FEATURES = 10
-MOST_COLUMNS = 40
+SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
 AUTO = "auto"
 RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
 """Entries of the record of stability selection that JSON has."""
@@ -59,7 +64,9 @@ app = typer.Typer(
 
 
 @app.command()
+@opt.expanded
 def stability(
+    *,
     model: opt.Model,
     data: opt.Data,
     output: Annotated[
@@ -70,8 +77,7 @@ def stability(
     ] = 50,
     as_json: opt.Json = False,
     weight: opt.Weight = None,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -83,18 +89,15 @@ def stability(
     """
     target = model if output is None else output
     check_output(target)
-    refuse_overwriting_inputs([target], [data, *linked_inputs(data)])
-    reading = opt.reading_options(missing, settings)
+    options = reading.reading()
     saved = open_model(model, data)
-    rows = read_rows(saved, data, reading)
-    if weight is not None and not hasattr(rows, "select"):
-        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    weights = read_weights_for_model(data, reading, saved, weight)
+    rows = read_rows(saved, data, options, [output])
+    weights = read_weights_for_model(data, options, saved, weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows)
     from sparsefield import stability as select_again
 
-    with ProgressBar(f"Learning from {resamples:,} halves") as meter:
+    with StatusLine(f"Learning from {resamples:,} halves") as meter:
         select_again(field, X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
     field.save(target)
     _deliver_stability(field.field_, target, as_json)
@@ -109,12 +112,12 @@ def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
     features, how = list_features(field), field.record.stability
     share, summary = stability_column(field, features), describe_stability(field, features)
 
-    def parts() -> Iterator[str | ResultTable]:
+    def parts() -> Iterator[str | Table]:
         if how is not None:
             yield f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
         rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
         if rows:
-            yield ResultTable(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
+            yield from frame_table(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
             yield ""
         yield "\n".join(summary)
 
@@ -129,11 +132,13 @@ def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
 
     if not features:
         note("The model has no features of two columns.")
-    deliver(parts, content, as_json=as_json, written=[target])
+    deliver(parts(), content, as_json=as_json, written=[target])
 
 
 @app.command()
+@opt.expanded
 def intervals(
+    *,
     model: opt.Model,
     data: opt.Data,
     output: opt.ResultOutput = None,
@@ -173,8 +178,7 @@ def intervals(
     ] = False,
     as_json: opt.Json = False,
     weight: opt.Weight = None,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -191,32 +195,31 @@ def intervals(
     if imputations is not None and (drop_incomplete or method == "bootstrap"):
         raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
     if centrality:
-        options = {
+        changed = {
             "--method": method != "godambe",
             "--of": of != "weights",
             "--differences": differences,
             "--level": level != 0.95,
             "--imputations": imputations is not None,
         }
-        unused = [name for name, is_set in options.items() if is_set]
+        unused = [name for name, is_set in changed.items() if is_set]
         if unused:
             raise DataError(f"--centrality has no intervals: remove {', '.join(unused)}.")
     elif resamples is not None and method != "bootstrap":
         raise DataError("--resamples is for --method bootstrap and --centrality: add one of them, or remove it.")
     check_table_output(output)
-    refuse_overwriting_inputs([output], [model, data])
-    reading = opt.reading_options(missing, settings)
+    options = reading.reading()
     saved = open_model(model, data)
     saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = read_rows(saved, data, reading)
-    weights = read_weights_for_model(data, reading, saved, weight)
+    rows = read_rows(saved, data, options, [output])
+    weights = read_weights_for_model(data, options, saved, weight)
     field = saved.load(jobs)
     from sparsefield import centrality_stability, confidence_intervals
 
     X, y = model_parts(field, rows)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
     drawn = centrality or method == "bootstrap"
-    with ProgressBar("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
+    with StatusLine("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
         shared["progress"] = meter.show_progress
         if centrality:
             dropped = centrality_stability(field, X, y, n=resamples or 100, **shared)
@@ -227,11 +230,9 @@ def intervals(
             frame = as_polars(result.differences() if differences else getattr(result, of))
             summary = _describe_intervals(result, differences)
 
-    def parts() -> Iterator[str | ResultTable]:
-        table = [ResultTable(frame), ""] if frame.height else []
-        lines = "\n".join(summary)
-        yield from [f"{lines}\n", *table[:1]] if centrality else [*table, lines]
-
+    table = frame_table(frame) if frame.height else []
+    lines = "\n".join(summary)
+    parts = [f"{lines}\n", *table] if centrality else [*table, f"\n{lines}" if frame.height else lines]
     content = {"model": str(model), "rows": frame, "summary": summary}
     deliver(parts, lambda: content, as_json=as_json, output=output, frame=frame)
 
@@ -288,7 +289,9 @@ def _describe_case_dropping(result: CentralityStability) -> list[str]:
 
 
 @app.command()
+@opt.expanded
 def centrality(
+    *,
     model: opt.Model,
     data: Annotated[
         Path | None,
@@ -298,20 +301,10 @@ def centrality(
             "centrality is.",
         ),
     ] = None,
-    communities: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--communities",
-            metavar="WORDS",
-            help="Communities for bridge centrality: 'auto' finds them; a file with a row for each column of the model "
-            "has them in its columns 'column' and 'community', which may be empty; or column=community, ... with "
-            "commas between. May be repeated.",
-        ),
-    ] = None,
+    communities: opt.Communities = None,
     output: opt.ResultOutput = None,
     as_json: opt.Json = False,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """List how central each column is in the network of a model, and how well it is predicted from the others.
@@ -324,15 +317,14 @@ def centrality(
     also normalized so that 0 is the most frequent state and 1 is perfect; and the gain in log-likelihood per value over
     the frequencies of the column.
     """
-    reading = opt.reading_options(missing, settings)
-    if data is None and reading != FileFormat():
+    options = reading.reading()
+    if data is None and options != FileFormat():
         raise DataError("Options such as --missing are for reading DATA: add it or remove them.")
     check_table_output(output)
-    files = filter(is_file, map(Path, communities or []))
-    refuse_overwriting_inputs([output], [model, data, *files, *linked_inputs(data)])
+    refuse_overwriting_inputs([output], [model, *community_files(communities)])
     named = read_communities(communities)
     saved = open_model(model, data)
-    rows = None if data is None else read_rows(saved, data, reading)
+    rows = None if data is None else read_rows(saved, data, options, [output])
     field = saved.load(jobs)
     import polars.selectors as cs
 
@@ -342,19 +334,145 @@ def centrality(
         frame = as_polars(measure(field, rows, named))
     frame = frame.sort("strength", descending=True, maintain_order=True).with_columns(cs.float().fill_nan(None))
 
-    def parts() -> Iterator[str | ResultTable]:
-        yield ResultTable(frame, CENTRALITY, most=MOST_COLUMNS)
-        if "gain" in frame.columns:
-            yield ""
-            yield ResultTable(frame, PREDICTABILITY, most=MOST_COLUMNS)
-
+    parts = [*frame_table(frame, CENTRALITY, SHOWN_COLUMNS)]
+    if "gain" in frame.columns:
+        parts += ["", *frame_table(frame, PREDICTABILITY, SHOWN_COLUMNS)]
     unsigned = int(frame["unsigned_edges"].sum()) // 2
     if unsigned:
         note(f"{count(unsigned, 'edge')} without a sign, of states without an order: expected influence lacks them.")
     deliver(parts, lambda: {"model": str(model), "columns": frame}, as_json=as_json, output=output, frame=frame)
 
 
-app.command()(comparison)
+@app.command()
+@opt.expanded
+def comparison(
+    *,
+    data: opt.Data,
+    group: Annotated[
+        str,
+        opt.column_option("--group", metavar="COLUMN", help="Column with the group of each row, such as a country."),
+    ],
+    output: opt.ResultOutput = None,
+    permutations: Annotated[int, typer.Option(min=0, help="Permutations of each test; 0 tests nothing.")] = 1000,
+    adjust: Annotated[
+        Literal["max", "fdr", "none"],
+        typer.Option(help="How p-values of edges are adjusted for their number."),
+    ] = "max",
+    models: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the model of each group into this folder.")
+    ] = None,
+    drop_missing_groups: Annotated[
+        bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
+    ] = False,
+    as_json: opt.Json = False,
+    columns: ColumnOptions,
+    learning: opt.LearningOptions,
+    jobs: opt.Jobs = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Compare the networks of groups of rows, and test by permutations whether they differ.
+
+    Fits the field of each group by itself. Tests permute the groups of rows: the difference of global strength (the sum
+    of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
+    edges that differ most.
+    """
+    if form_of(data) != "table":
+        raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
+    if learning.latent:
+        raise DataError("--latent is not for comparisons: the latent variables of two groups need not be the same.")
+    check_table_output(output)
+    if models is not None:
+        check_folder(models)
+    refuse_overwriting_inputs([output], [data])
+    reading = learning.reading()
+    dataset = read_data(data, reading, columns, group=group)
+    without = dataset.groups.is_null().arg_true()
+    if len(without) and not drop_missing_groups:
+        raise DataError(
+            f"{data}: column {group!r} has {len(without):,} missing value(s), the first in row {without[0] + 1:,} "
+            "below the header: give every row a group, or leave these rows out with --drop-missing-groups."
+        )
+    table: Any = dataset.X
+    if len(without):
+        table = table.filter(dataset.groups.is_not_null())
+        note(f"{len(without):,} row(s) have no {group}, and are left out: {table.height:,} remain.")
+    options: dict[str, Any] = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed).get_params(deep=False)
+    options.pop("observed")
+    from sparsefield import compare
+
+    with StatusLine(f"Comparing the groups of {group}") as meter:
+        result = compare(
+            table,
+            dataset.groups.drop_nulls(),
+            observed=dataset.observed or None,
+            permutations=permutations,
+            adjust=adjust,
+            seed=seed,
+            progress=meter.show_progress,
+            **options,
+        )
+    for field in result.fields.values():
+        remember_reading(field, data, dataset, columns.top_levels)
+    written = [] if models is None else _write_models(result, models)
+    import polars as pl
+
+    edges = as_polars(result.edges).with_columns(pl.col("p", "p_adjusted").fill_nan(None))
+    files = [str(path) for path in ([] if output is None else [output]) + written]
+    deliver(
+        _describe_comparison(result),
+        lambda: _comparison_content(result) | {"files": files},
+        as_json=as_json,
+        output=output,
+        frame=edges,
+        written=written,
+    )
+
+
+def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
+    """Write the model of each group, and return the files, whose names differ in more than case."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names: list[str] = []
+    for label, field in zip(result.groups, result.fields.values(), strict=True):
+        name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in str(label)).strip(".") or "group"
+        taken = any(other.lower() == name.lower() for other in names)
+        names.append(f"{name}-{len(names) + 1}" if taken else name)
+        field.save(folder / f"{names[-1]}.safetensors")
+    return [folder / f"{name}.safetensors" for name in names]
+
+
+def _comparison_content(result: GroupComparison) -> dict[str, Any]:
+    """Return the comparison as values that JSON can express."""
+    from sparsefield.analysis.comparison import rows_of
+
+    sizes = zip(result.fields.items(), result.sizes, strict=True)
+    return {
+        "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
+        "l1": result.pooled.l1_,
+        "permutations": result.permutations,
+        "hidden_cells": result.hidden_cells,
+        "tests": list(rows_of(result.tests)),
+        "edges": list(rows_of(result.edges)),
+        "nodes": list(rows_of(result.nodes)),
+    }
+
+
+def _describe_comparison(result: GroupComparison) -> Iterator[str | Table]:
+    import polars as pl
+
+    from sparsefield.analysis.comparison import name_groups, rows_of
+
+    yield result.summary()
+    rows, several = [], len(result.groups) > 2
+    for edge in rows_of(result.edges):
+        row = {"groups": name_groups(edge)} if several else {}
+        row["edge"] = f"{edge['variable_a']} - {edge['variable_b']}"
+        row["weights"] = f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}"
+        rows.append({**row, "difference": edge["statistic"], "p": edge["p"], "adjusted": edge["p_adjusted"]})
+    if rows:
+        yield ""
+        yield from frame_table(pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None)), most=SHOWN_EDGES)
+        order = "the two groups" if several else " and ".join(map(str, result.groups))
+        yield f"\nWeights are those of {order}, in this order."
 
 
 def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
@@ -367,7 +485,7 @@ def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal
         return AUTO
     communities: dict[str, str | None] = {}
     for word in words:
-        if is_file(Path(word)):
+        if community_files([word]):
             communities |= _read_community_file(word)
             continue
         if "=" not in word:
@@ -397,9 +515,13 @@ def _read_community_file(path: str) -> dict[str, str | None]:
     return dict(zip(names.to_list(), table["community"].cast(str).to_list(), strict=True))
 
 
-def is_file(path: Path) -> bool:
-    """Return whether a path names a file; many pairs are longer than a name of a file may be."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
+def community_files(words: Sequence[str] | None) -> list[Path]:
+    """Return the words of an option that name files; many pairs are longer than a name of a file may be."""
+
+    def is_file(word: str) -> bool:
+        try:
+            return Path(word).is_file()
+        except OSError:
+            return False
+
+    return [Path(word) for word in words or () if is_file(word)]

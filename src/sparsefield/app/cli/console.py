@@ -1,9 +1,10 @@
-"""Results on stdout, as tables, JSON or files; progress, notes and errors on stderr."""
+"""Results on stdout, as tables, JSON or files; progress, notes and errors on stderr; checks of outputs."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 import warnings
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.pages.names import visible
+from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, find_output_format, write_table
+from sparsefield.atomic_write import is_standard_output, is_stream
+from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,15 +27,12 @@ if TYPE_CHECKING:
 
     from sparsefield.model import IterationRecord
 
-
+PAGES = (".html", ".htm")
 FILE_WIDTH = 160
 """Width of a table that is written to a file or a pipe."""
 
 FIRST_LINE_SECONDS = 5.0
 """Seconds until the first progress line without a terminal; each interval is twice the previous one."""
-
-SECONDS_BETWEEN = 0.1
-"""Minimum interval between updates of a progress bar."""
 
 SHOWN_ROWS = 20
 """Rows of a result that are printed; JSON and files have all."""
@@ -62,11 +63,6 @@ def silenced(*, messages: bool, results: bool) -> Iterator[None]:
         _silence.__dict__.update(before.__dict__)
 
 
-def send_results_to_stderr() -> None:
-    """Print results like notes from here on, because standard output has the file that was asked for."""
-    _silence.results_on_stderr = True
-
-
 @cache
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
@@ -75,8 +71,44 @@ def _console(*, stderr: bool) -> Console:
     return plain() if plain().is_terminal else plain(width=FILE_WIDTH)
 
 
+# -- results ---------------------------------------------------------------------------------------------------------
+
+
+def deliver(
+    parts: Iterable[str | Table],
+    content: Callable[[], dict[str, Any]] | None = None,
+    *,
+    as_json: bool = False,
+    frame: pl.DataFrame | None = None,
+    output: Path | None = None,
+    written: Sequence[Path] = (),
+) -> None:
+    """Print the result of a command as texts and tables, or as JSON, after its frame was written to an output.
+
+    Parameters
+    ----------
+    parts : what people read
+    content : what ``--json`` prints
+    frame, output : file by ``-o``, its format by the suffix, and what it gets
+    written : other files that were written, to be named at the end
+    """
+    if output is not None and frame is not None:
+        write_table(frame, output)
+        written = [output, *written]
+    if as_json and content is not None:
+        show_json(content())
+        return
+    shown = 0
+    for part in parts:
+        show(part)
+        shown += 1
+    if written:
+        names = ["to standard output" if str(path) == "-" else str(path) for path in written]
+        show(f"{chr(10) if shown > 1 else ''}Wrote {', '.join(names)}.")
+
+
 def show(what: str | Table = "") -> None:
-    """Print a result."""
+    """Print a text or a table of a result."""
     if _silence.results or (_silence.results_on_stderr and _silence.messages):
         return
     shown = visible(what) if isinstance(what, str) else what
@@ -99,91 +131,6 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-@dataclass(frozen=True)
-class ResultTable:
-    """A frame to print."""
-
-    frame: pl.DataFrame
-    headings: Mapping[str, str] | None = None
-    """{column to print: its heading}; by default all columns, under their names."""
-    most: int = SHOWN_ROWS
-
-    def show(self) -> None:
-        """Print the first rows; columns of text are left-aligned, and columns without a value are left out."""
-        import polars as pl
-
-        frame = self.frame
-        headings = self.headings or {name: name.replace("_", " ") for name in frame.columns}
-        names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
-        table = new_table(*(headings[name] for name in names), left=0)
-        for column, name in zip(table.columns, names, strict=True):
-            column.justify = "left" if frame[name].dtype == pl.String else "right"
-        for row in frame.head(self.most).select(names).iter_rows():
-            table.add_row(*map(format_cell, row))
-        show(table)
-        if frame.height > self.most:
-            show(f"... and {frame.height - self.most:,} more: --json lists all.")
-
-
-def format_cell(value: Any) -> str:
-    """Return a value as a cell of a printed table; what is not defined is empty."""
-    if value is None or value != value:
-        return ""
-    if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.1e}" if 0 < size < 0.0005 else f"{value:.3f}"
-
-
-def deliver(
-    parts: Callable[[], Iterable[str | ResultTable | Table]],
-    content: Callable[[], dict[str, Any]],
-    *,
-    as_json: bool,
-    output: Path | None = None,
-    frame: pl.DataFrame | None = None,
-    written: Sequence[Path] = (),
-) -> None:
-    """Print a result as texts and tables, or its content as JSON, after its frame was written to an output.
-
-    Parameters
-    ----------
-    parts : what people read
-    content : what ``--json`` prints
-    output, frame : file by ``-o``, its format by the suffix, and what it gets
-    written : other files that were written, to be named at the end
-    """
-    if output is not None and frame is not None:
-        from sparsefield.app.tables.write import write_table
-
-        write_table(frame, output)
-        written = [output, *written]
-    if as_json:
-        show_json(content())
-        return
-    for part in parts():
-        part.show() if isinstance(part, ResultTable) else show(part)
-    if written:
-        names = ["to standard output" if str(path) == "-" else str(path) for path in written]
-        show(f"\nWrote {', '.join(names)}.")
-
-
-def print_message(line: str) -> None:
-    """Print a line on stderr."""
-    _console(stderr=True).print(visible(line), soft_wrap=True)
-
-
-def inform(line: str) -> None:
-    """Print a line on stderr, unless messages are silenced."""
-    if not _silence.messages:
-        print_message(line)
-
-
-def note(line: str) -> None:
-    """Print a note on stderr."""
-    inform(f"Note: {line}")
-
-
 @cache
 def _table_class() -> type[Table]:
     from rich.table import Table
@@ -203,6 +150,57 @@ def new_table(*headings: str, left: int = 1) -> Table:
     for position, heading in enumerate(headings):
         table.add_column(heading, justify="left" if position < left else "right", no_wrap=True)
     return table
+
+
+def frame_table(
+    frame: pl.DataFrame, headings: Mapping[str, str] | None = None, most: int = SHOWN_ROWS
+) -> Iterator[str | Table]:
+    """Yield the first rows of a frame as a table, and how many more there are.
+
+    ``headings`` are {column to print: its heading}, by default all columns under their names. Columns of text are
+    left-aligned, and columns without a value are left out.
+    """
+    import polars as pl
+
+    headings = headings or {name: name.replace("_", " ") for name in frame.columns}
+    names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
+    table = new_table(*(headings[name] for name in names), left=0)
+    for column, name in zip(table.columns, names, strict=True):
+        column.justify = "left" if frame[name].dtype == pl.String else "right"
+    for row in frame.head(most).select(names).iter_rows():
+        table.add_row(*map(format_cell, row))
+    yield table
+    if frame.height > most:
+        yield f"... and {frame.height - most:,} more: --json lists all."
+
+
+def format_cell(value: Any) -> str:
+    """Return a value as a cell of a printed table; what is not defined is empty."""
+    if value is None or value != value:
+        return ""
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.1e}" if 0 < size < 0.0005 else f"{value:.3f}"
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def print_message(line: str) -> None:
+    """Print a line on stderr."""
+    _console(stderr=True).print(visible(line), soft_wrap=True)
+
+
+def inform(line: str) -> None:
+    """Print a line on stderr, unless messages are silenced."""
+    if not _silence.messages:
+        print_message(line)
+
+
+def note(line: str) -> None:
+    """Print a note on stderr."""
+    inform(f"Note: {line}")
 
 
 @contextmanager
@@ -253,6 +251,14 @@ class StatusLine:
         """Show the objective and the number of active features after an iteration."""
         self.update(f"objective {record.objective:,.2f}, {record.active:,} features")
 
+    def show_progress(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` units are done, and the time left; 0 begins to count the time."""
+        if done == 0:
+            self._started = time.perf_counter()
+            return
+        left = (time.perf_counter() - self._started) * (total - done) / max(done, 1)
+        self.update(f"{done / total:.0%} done, about {left:,.0f} s left")
+
     def update(self, state: str) -> None:
         """Show the current state."""
         seconds = time.perf_counter() - self._started
@@ -264,44 +270,52 @@ class StatusLine:
             print_message(line)
 
 
-class ProgressBar(StatusLine):
-    """A progress bar shows work of known length with the time left: live on a terminal, else as a few lines."""
+# -- checks of outputs, before any long computation ------------------------------------------------------------------
 
-    def __init__(self, title: str) -> None:
-        super().__init__(title)
-        self._bar: Any = None
-        self._last = self._started
 
-    def __enter__(self) -> ProgressBar:
-        console = _console(stderr=True)
-        if _silence.messages or not console.is_terminal:
-            super().__enter__()
-            return self
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
+    """Refuse an output file that cannot be written.
 
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._bar.add_task(visible(self.title), total=None)
-        self._bar.start()
-        return self
+    Where the output is standard output, everything else is printed on stderr. Devices and pipes need no suffix.
+    """
+    if is_standard_output(path):
+        _silence.results_on_stderr = True
+        return
+    if is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise DataError(f"{path}: this device or pipe is not writable.")
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder: give a file.")
+    target = Path(os.path.realpath(path))
+    _check_writable(target.parent, path)
+    if target.is_file() and not os.access(target, os.W_OK):
+        raise DataError(f"{path}: the file is write-protected: choose another name, or change its mode.")
 
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
-    def show_progress(self, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` units are done; 0 begins to count the time."""
-        now = time.perf_counter()
-        if done == 0:
-            self._started = now
-            if self._bar is not None:
-                self._bar.reset(self._bar.task_ids[0], total=total)
-            return
-        if now < self._last + SECONDS_BETWEEN and done < total:
-            return
-        self._last = now
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
-        else:
-            left = (now - self._started) * (total - done) / max(done, 1)
-            self.update(f"{done / total:.0%} done, about {left:,.0f} s left")
+def check_table_output(path: Path | None) -> None:
+    """Refuse an output for a table that cannot be written."""
+    if path is None:
+        return
+    if path == STANDARD_OUTPUT:
+        _silence.results_on_stderr = True
+        return
+    if not is_stream(path):
+        check_output_format(path)
+    check_output(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse an output folder that cannot be created or written."""
+    if path.is_file() or (find_output_format(path) is not None and not path.is_dir()):
+        raise DataError(f"{path}: several files are written: give a folder, such as 'results'.")
+    _check_writable(path if path.is_dir() else path.parent, path)
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    if not folder.is_dir():
+        raise DataError(f"{path}: the folder '{folder}' does not exist; create it first.")
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"{path}: the folder '{folder}' is not writable.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,7 +40,9 @@ MOST_NAMED = 5
 """Columns with missing labels that a message names."""
 
 
+@opt.expanded
 def evaluate(
+    *,
     data: opt.Data,
     folds: Annotated[
         int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")
@@ -55,24 +56,9 @@ def evaluate(
         ),
     ] = False,
     as_json: opt.Json = False,
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    ordinal: opt.Ordinal = None,
-    nominal: opt.Nominal = None,
-    top_levels: opt.TopLevels = None,
-    strict: opt.Strict = False,
+    columns: ColumnOptions,
     weight: opt.Weight = None,
-    missing: opt.Missing = None,
-    l1: opt.L1 = "auto",
-    selection: opt.Selection = "heldout",
-    penalty: opt.Penalty = "l1",
-    objective: opt.Objective = "pl",
-    induction: opt.Induction = "cfi",
-    refit: opt.Refit = "no",
-    latent: opt.Latent = None,
-    template: opt.Templates = None,
-    settings: opt.AnySet = None,
+    learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -88,41 +74,36 @@ def evaluate(
     labels), subset accuracy (the share of rows with no wrong label), and micro and macro F1; for labels that are
     decoded one by one, each its most probable state, and jointly, the most probable combination.
     """
-    reading = opt.reading_options(missing, settings, learning=True)
-    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight)
-    learning = opt.learning_settings(
-        settings, l1=l1, selection=selection, penalty=penalty, objective=objective, induction=induction, refit=refit
-    )
-    given = read_data(data, reading, columns)
+    dataset = read_data(data, learning.reading(), columns, weight=weight)
     if whole_rows:
-        _refuse_rows_without_inputs(given, latent)
-    field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
-    about = {"data": str(data), "seed": seed, "observed": given.observed, "weight": weight}
+        _refuse_rows_without_inputs(dataset, learning.latent)
+    field = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed)
+    about = {"data": str(data), "seed": seed, "observed": dataset.observed, "weight": weight}
     about["options"] = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
-    about["options"]["kinds"] = given.kinds
+    about["options"]["kinds"] = dataset.kinds
     done: list[Any] = []
-    with StatusLine(f"{induction}, {folds} folds") as watch, warnings.catch_warnings():
+    with StatusLine(f"{learning.induction}, {folds} folds") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one note below replaces a warning per fold
 
         def progress(fold: Any) -> None:
             done.append(fold)
             watch.update(f"{len(done)} done")
 
-        evaluation: Any = (_evaluate_rows if whole_rows else _evaluate_cells)(field, given, folds, seed, progress)
+        evaluation: Any = (_evaluate_rows if whole_rows else _evaluate_cells)(field, dataset, folds, seed, progress)
     if not whole_rows:
         _note_early_ends(field, done)
     elif unknown := sum(fold.unknown for fold in done):
         note(
             f"{count(unknown, 'label')} of held-out rows occur in no training row: they are errors, but not in losses."
         )
-    parts = partial(_describe_rows, evaluation) if whole_rows else partial(_describe_cells, evaluation, given)
+    parts = _describe_rows(evaluation) if whole_rows else _describe_cells(evaluation, dataset)
     deliver(parts, lambda: about | evaluation.as_dict(), as_json=as_json)
 
 
-def _evaluate_cells(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> Evaluation:
+def _evaluate_cells(field: AnyField, dataset: InputData, folds: int, seed: int, progress: Progress) -> Evaluation:
     from sparsefield.analysis.hold_out import evaluate as cross_validate
 
-    return cross_validate(given.X, field, folds, given.observed, seed, progress, sample_weight=given.weight)
+    return cross_validate(dataset.X, field, folds, dataset.observed, seed, progress, sample_weight=dataset.weight)
 
 
 def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
@@ -136,22 +117,22 @@ def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
         note(f"{len(early)} of {len(folds)} fits stopped before they converged; {remedy}.")
 
 
-def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> None:
+def _refuse_rows_without_inputs(dataset: InputData, latent: list[str] | None) -> None:
     """Refuse data in which rows have nothing to predict their labels from, or that are not one complete table."""
-    if given.linked or not hasattr(given.X, "columns"):
+    if dataset.linked or not hasattr(dataset.X, "columns"):
         raise DataError("--whole-rows is for one table in memory.")
     if latent:
         raise DataError("--whole-rows and --latent exclude each other.")
-    if not given.observed:
+    if not dataset.observed:
         raise DataError(
             "--whole-rows predicts all other columns of a row from its observed ones: name these with --observed."
         )
-    labels = [name for name in given.X.columns if name not in given.observed]
+    labels = [name for name in dataset.X.columns if name not in dataset.observed]
     if not labels:
         raise DataError(
             "Every column is observed, so --whole-rows has nothing to predict: leave at least one out of --observed."
         )
-    missing = {name: given.X[name].is_null() for name in labels if given.X[name].null_count()}
+    missing = {name: dataset.X[name].is_null() for name in labels if dataset.X[name].null_count()}
     if missing:
         named = [f"{name!r} ({count(int(n.sum()), 'row')}, first row {n.arg_max() + 1})" for name, n in missing.items()]
         more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
@@ -161,22 +142,22 @@ def _refuse_rows_without_inputs(given: InputData, latent: list[str] | None) -> N
         )
 
 
-def _evaluate_rows(field: AnyField, given: InputData, folds: int, seed: int, progress: Progress) -> LabelFolds:
+def _evaluate_rows(field: AnyField, dataset: InputData, folds: int, seed: int, progress: Progress) -> LabelFolds:
     """Cross-validate a classifier with the parameters of a field, and its kinds of columns, over whole rows."""
     from sparsefield import CRFClassifier
     from sparsefield.analysis.label_evaluation import cross_validate_labels
     from sparsefield.data import as_source, learn_schema
 
-    schema = learn_schema(as_source(given.X), observed=given.observed, kinds=given.kinds)
+    schema = learn_schema(as_source(dataset.X), observed=dataset.observed, kinds=dataset.kinds)
     kinds = {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in schema.variables}
     known = CRFClassifier().get_params(deep=False)
     params: dict[str, Any] = {name: value for name, value in field.get_params(deep=False).items() if name in known}
     model = CRFClassifier().set_params(**params | {"kinds": kinds})
-    X, y = given.X[given.observed], given.X.drop(given.observed)
-    return cross_validate_labels(X, y, model, folds=folds, seed=seed, progress=progress, sample_weight=given.weight)
+    X, y = dataset.X[dataset.observed], dataset.X.drop(dataset.observed)
+    return cross_validate_labels(X, y, model, folds=folds, seed=seed, progress=progress, sample_weight=dataset.weight)
 
 
-def _describe_cells(evaluation: Evaluation, given: InputData) -> Iterator[str | Table]:
+def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str | Table]:
     """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
     measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
     table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
@@ -188,7 +169,7 @@ def _describe_cells(evaluation: Evaluation, given: InputData) -> Iterator[str | 
     yield table
     yield "\nBy column:"
     yield from _describe_columns(evaluation.columns)
-    nothing = describe_if_nothing_learned(evaluation, given)
+    nothing = describe_if_nothing_learned(evaluation, dataset)
     if nothing:
         yield f"\n{nothing}"
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import StatusLine, deliver, inform, new_table, note
+from sparsefield.app.cli.console import StatusLine, check_output, deliver, inform, new_table, note
 from sparsefield.app.cli.info import describe_estimator, describe_features, model_content
-from sparsefield.app.cli.inputs import ColumnOptions, InputData, linked_inputs, read_data
+from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
 from sparsefield.app.cli.models import remember_reading
-from sparsefield.app.cli.outputs import check_output
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import count
@@ -52,32 +51,15 @@ READING_HINT = (
 """What is printed below a field that was selected by held-out cells."""
 
 
+@opt.expanded
 def fit(
+    *,
     data: opt.Data,
     output: Annotated[Path, opt.output_option("File for the model, such as m.safetensors.", "MODEL")],
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    ordinal: opt.Ordinal = None,
-    nominal: opt.Nominal = None,
-    top_levels: opt.TopLevels = None,
-    strict: opt.Strict = False,
+    columns: ColumnOptions,
     weight: opt.Weight = None,
     group: opt.Group = None,
-    missing: opt.Missing = None,
-    column_names: Annotated[
-        Path | None,
-        opt.reading_option("--columns", metavar="FILE", help="Names of the columns of an .npz matrix, one per line."),
-    ] = None,
-    l1: opt.L1 = "auto",
-    selection: opt.Selection = "heldout",
-    penalty: opt.Penalty = "l1",
-    objective: opt.Objective = "pl",
-    induction: opt.Induction = "cfi",
-    refit: opt.Refit = "no",
-    latent: opt.Latent = None,
-    template: opt.Templates = None,
-    settings: opt.AnySet = None,
+    learning: opt.LearningOptions,
     check: Annotated[
         bool,
         opt.running_option(
@@ -107,51 +89,44 @@ def fit(
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
+    reading = learning.reading()
+    dataset = read_data(data, reading, columns, weight=weight, group=group)
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME
-    refuse_overwriting_inputs([output, saved_state], [data, column_names, *linked_inputs(data)])
-    reading = opt.reading_options(missing, settings, learning=True)
-    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight, group)
-    learning = opt.learning_settings(
-        settings, l1=l1, selection=selection, penalty=penalty, objective=objective, induction=induction, refit=refit
-    )
-    given = read_data(data, reading, columns, column_names)
-    if given.book is not None:
-        inform(f"{data.name}: {given.book.describe_size()}")
+    refuse_overwriting_inputs([output, saved_state], dataset.inputs)
+    if dataset.book is not None:
+        inform(f"{data.name}: {dataset.book.describe_size()}")
         words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
-        if given.book.describe_findings():
-            inform(f"{given.book.describe_findings()} More: {' '.join(word for word in words if word)}")
-        for piece in given.book.advice:
-            if (piece.option or "").startswith("--missing"):  # else a code such as -99 is learned as a value
-                note(str(piece))
-    field = opt.make_estimator(given, learning, templates=template, latent=latent, jobs=jobs, seed=seed)
+        if dataset.book.describe_findings():
+            inform(f"{dataset.book.describe_findings()} More: {' '.join(filter(None, words))}")
+    field = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed)
     if checkpoint is not None:
         field.set_params(solver__checkpoint=checkpoint)
     started = time.perf_counter()
     with (
         _client_of(cluster) as client,
-        StatusLine(f"Learning from {count(given.rows, 'row')}" if given.rows else "Learning") as watch,
+        StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch,
     ):
         field.set_params(
             solver__callbacks=opt.report_to(watch), **({} if client is None else {"solver__engine": client})
         )
-        field.fit(given.X, **given.roles)
+        field.fit(dataset.X, **dataset.roles)
     field.set_params(solver__callbacks=None)
     if cluster is not None:
         field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
-    remember_reading(field, data, given, top_levels, column_names)
+    remember_reading(field, data, dataset, columns.top_levels)
     field.save(output)
     checked = None
-    if check and given.unchecked:
-        note(f"No check: {given.unchecked}")
+    if check and dataset.unchecked:
+        note(f"No check: {dataset.unchecked}")
     elif check and has_features(field):  # a field without features predicts by column frequencies
-        checked = _check_on_held_out_cells(field, given, seed)
+        checked = _check_on_held_out_cells(field, dataset, seed)
     deliver(
-        lambda: _describe_fit(field, given, seconds, checked),
+        _describe_fit(field, dataset, seconds, checked),
         lambda: {
             "model": str(output),
             "seconds": seconds,
-            "findings": _findings(field, given),
+            "findings": _findings(field, dataset),
             "held_out": None if checked is None else checked.as_dict(),
             **model_content(describe_estimator(field)),
         },
@@ -176,19 +151,19 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
         yield client
 
 
-def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:
+def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> Evaluation | None:
     """Return the scores of a second fit on held-out cells; None where there are too few cells."""
     from sklearn.base import clone
 
     from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
 
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
+        warnings.simplefilter("ignore")  # the fit to all cells has already dataset the warnings
         # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
         again: Any = clone(field)
         again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))
         try:
-            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed, sample_weight=given.weight)
+            return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, sample_weight=dataset.weight)
         except TooFewCellsError as error:
             note(f"No check: {error}")
             return None
@@ -199,19 +174,19 @@ def has_features(field: AnyField) -> bool:
     return bool(field.field_.weights.any() or field.field_.conjunction_weights.any())
 
 
-def _findings(field: AnyField, given: InputData) -> list[str]:
+def _findings(field: AnyField, dataset: InputData) -> list[str]:
     """Return sentences about the data."""
     from sparsefield.app.pages.findings import findings
 
-    return findings(field, given.X if has_features(field) else None)
+    return findings(field, dataset.X if has_features(field) else None)
 
 
 def _describe_fit(
-    field: AnyField, given: InputData, seconds: float, checked: Evaluation | None
+    field: AnyField, dataset: InputData, seconds: float, checked: Evaluation | None
 ) -> Iterator[str | Table]:
     """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
-    nothing = "" if checked is None else describe_if_nothing_learned(checked, given)
-    yield nothing or "\n".join(_findings(field, given))
+    nothing = "" if checked is None else describe_if_nothing_learned(checked, dataset)
+    yield nothing or "\n".join(_findings(field, dataset))
     yield from describe_features(field.field_, SHOWN_FEATURES)
     yield ""
     yield from _describe_options(field)
@@ -221,7 +196,7 @@ def _describe_fit(
     if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
         yield READING_HINT
     if checked is not None:
-        yield from _describe_check(checked, given.names, auto=field.l1 == "auto")
+        yield from _describe_check(checked, dataset.names, auto=field.l1 == "auto")
 
 
 def _describe_options(field: AnyField) -> Iterator[str]:
@@ -278,13 +253,13 @@ def describe_error(column: ColumnEvaluation, error: float) -> str:
     return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
 
 
-def describe_if_nothing_learned(checked: Evaluation, given: InputData) -> str:
+def describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
     """Return a sentence if held-out cells are predicted no better than by column frequencies; empty otherwise."""
     from sparsefield.app.pages.findings import describe_no_gain
 
     if checked.shows_dependence:
         return ""
-    return describe_no_gain(checked.gain, given.rows, len(given.X.tables) if given.linked else 1)
+    return describe_no_gain(checked.gain, dataset.rows, len(dataset.X.tables) if dataset.linked else 1)
 
 
 def name_baseline(*, numbers: bool) -> str:

@@ -50,7 +50,7 @@ def info(
     """
     saved = _open(model)
     deliver(
-        lambda: _describe_model(model, saved, features, variables),
+        _describe_model(model, saved, features, variables),
         lambda: {"model": str(model), **model_content(saved)},
         as_json=as_json,
     )

@@ -1,31 +1,112 @@
-"""The data of a command: one table, a sparse matrix, or linked tables of a schema file."""
+"""The data of a fit: one table, a sparse matrix, or linked tables; what cannot be learned is left out, in words."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.table_checks import check_table, read_weights
+from sparsefield.app.cli.options import column_option
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.file_format import OPTIONS, PLAIN, FileFormat
-from sparsefield.app.tables.read import SourceTable, list_columns, read_source
+from sparsefield.app.tables.file_format import PLAIN, FileFormat
+from sparsefield.app.tables.read import SourceTable, is_parquet, list_columns, read_source
 from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sparsefield.app.tables.codebook import Codebook
+    from sparsefield.app.tables.column_findings import FindingType
     from sparsefield.app.tables.schema_file import SchemaFile
 
 CELLS_TO_HOLD_OUT = 10_000_000
 """Largest number of cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
 
-LONGEST_PATH = 1000
+MAX_NAMES = 10
 KINDS = ("numeric", "ordinal", "nominal")
-OF_A_TABLE = ("header", "sheet")
-"""Options for reading that a schema file has for each table; the others are at its top."""
+FINDINGS_OF_KIND: tuple[FindingType, ...] = (
+    "identifier",
+    "free text",
+    "dates as text",
+    "numbers as text",
+    "ordered levels",
+)
+"""Findings that an option about the kind of a column answers."""
+
+KEEP = (
+    "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without this note"
+)
+
+
+def _columns(flag: str, help: str) -> Any:
+    return column_option(flag, metavar="COLUMN", help=f"{help} May be repeated, or put commas between names.")
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """The options about columns; each entry of those that name some is one name, or several separated by commas."""
+
+    observed: Annotated[
+        list[str] | None, _columns("--observed", "Column that is conditioned on and never predicted, a covariate.")
+    ] = None
+    identifiers: Annotated[
+        list[str] | None, _columns("--id", "Column to leave out, such as a name; 'predict' copies it to its output.")
+    ] = None
+    numeric: Annotated[
+        list[str] | None,
+        _columns(
+            "--numeric",
+            "Column of numbers, by default one with fractions or more than ten whole numbers; 'income=normal-scores' "
+            "learns from normal quantiles of ranks, 'income=linear-scores' does not.",
+        ),
+    ] = None
+    ordinal: Annotated[
+        list[str] | None,
+        _columns(
+            "--ordinal",
+            "Column of ordered states, by default one with three to ten whole numbers; 'answer=never<rarely<often' "
+            "gives the order, 'one=another=never<often' that of two columns.",
+        ),
+    ] = None
+    nominal: Annotated[
+        list[str] | None, _columns("--nominal", "Column of states without an order, such as a postal code.")
+    ] = None
+    top_levels: Annotated[
+        int | None,
+        column_option(
+            "--top-levels",
+            min=1,
+            help="Keep this many frequent levels of each nominal column of text, and group the others as '(other)'.",
+        ),
+    ] = None
+
+    def as_options(self) -> str:
+        """Return the options as words of the command line."""
+        named = {"--observed": self.observed, "--id": self.identifiers}
+        named |= {f"--{kind}": getattr(self, kind) for kind in KINDS}
+        words = [part for option, values in named.items() for value in values or () for part in (option, value)]
+        return shlex.join(words + ([] if self.top_levels is None else ["--top-levels", str(self.top_levels)]))
+
+    def find(self, columns: Sequence[str], weight: str | None = None, group: str | None = None) -> NamedColumns:
+        """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
+        ids = find_columns(self.identifiers or (), columns, "--id")
+        observed = find_columns(self.observed or (), columns, "--observed")
+        kinds = find_kinds({kind: (f"--{kind}", getattr(self, kind) or ()) for kind in KINDS}, columns)
+        single = {"--weight": weight, "--group": group}
+        for option, name in single.items():
+            if name is not None and name not in columns:
+                raise DataError(f"{option} names the column {name!r}, which does not exist; {list_columns(columns)}.")
+        roles = {"an --id": ids} | {f"the {option}": [name] for option, name in single.items()}
+        for role, own in roles.items():
+            for what, names in (("be observed", observed), ("have a kind", kinds)):
+                both = [name for name in names if name in own]
+                if both:
+                    problem = f"is {role}, which is not learned, and cannot also {what}"
+                    raise DataError(f"Column {both[0]!r} {problem}: remove one option.")
+        return NamedColumns(ids, observed, kinds, weight, group)
 
 
 @dataclass(frozen=True)
@@ -44,51 +125,7 @@ class NamedColumns:
     @property
     def not_learned(self) -> list[str]:
         """Identifiers, and the columns of weights and of groups."""
-        return self.identifiers + [name for name in (self.weight, self.group) if name is not None]
-
-
-@dataclass(frozen=True)
-class ColumnOptions:
-    """The options about columns; each entry of those that name some is one name, or several separated by commas."""
-
-    observed: Sequence[str] | None = None
-    identifiers: Sequence[str] | None = None
-    numeric: Sequence[str] | None = None
-    ordinal: Sequence[str] | None = None
-    nominal: Sequence[str] | None = None
-    top_levels: int | None = None
-    """Number of levels of a nominal column of text to keep; None keeps all."""
-    strict: bool = False
-    """Whether columns that cannot be learned are refused instead of left out."""
-    weight: str | None = None
-    group: str | None = None
-
-    def as_options(self) -> str:
-        """Return the options as words of the command line."""
-        named = {"--observed": self.observed, "--id": self.identifiers}
-        named |= {f"--{kind}": getattr(self, kind) for kind in KINDS}
-        words = [part for option, values in named.items() for value in values or () for part in (option, value)]
-        for option, value in (("top-levels", self.top_levels), ("weight", self.weight), ("group", self.group)):
-            words += [] if value is None else [f"--{option}", str(value)]
-        return shlex.join([*words, "--strict"] if self.strict else words)
-
-    def find(self, columns: Sequence[str]) -> NamedColumns:
-        """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
-        ids = find_columns(self.identifiers or (), columns, "--id")
-        observed = find_columns(self.observed or (), columns, "--observed")
-        kinds = find_kinds({kind: (f"--{kind}", getattr(self, kind) or ()) for kind in KINDS}, columns)
-        weight, group = _one_column(self.weight, columns, "--weight"), _one_column(self.group, columns, "--group")
-        roles = {
-            "an --id, which is ignored,": ids,
-            "the --weight, which is not learned,": [weight],
-            "the --group, which is not learned,": [group],
-        }
-        for role, own in roles.items():
-            for what, names in (("be observed", observed), ("have a kind", kinds)):
-                both = [name for name in names if name in own]
-                if both:
-                    raise DataError(f"Column {both[0]!r} is {role} and cannot also {what}: remove one option.")
-        return NamedColumns(ids, observed, kinds, weight, group)
+        return list(dict.fromkeys([*self.identifiers, *(name for name in (self.weight, self.group) if name)]))
 
 
 def find_columns(words: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
@@ -102,25 +139,19 @@ def find_columns(words: Sequence[str], columns: Sequence[str], option: str) -> l
     return list(dict.fromkeys(names))
 
 
-def _one_column(word: str | None, columns: Sequence[str], option: str) -> str | None:
-    """Return the one column that an option names; None if it is not given."""
-    names = [] if word is None else find_columns([word], columns, option)
-    if len(names) > 1:
-        raise DataError(f"{option} takes one column, got {', '.join(names)}.")
-    return names[0] if names else None
-
-
 @dataclass(frozen=True)
 class InputData:
     """The data of a fit and the roles of their columns."""
 
     X: Any
     """A frame, a `Relational`, or a sparse matrix."""
-    linked: bool
     observed: list[Any]
     kinds: Any
-    """{column: kind} of the columns whose kind is given, for linked tables {table: {column: kind}}, or "auto"."""
+    """{column: kind} of the columns whose kind is set, for linked tables {table: {column: kind}}, or "auto"."""
     rows: int
+    inputs: Sequence[Path]
+    """Files that were read."""
+    linked: bool = False
     unchecked: str = ""
     """The reason why no cells can be held out to check a field, or empty."""
     weight: Any = None
@@ -145,111 +176,42 @@ class InputData:
         return {"observed": self.observed} | {name: value for name, value in more.items() if value is not None}
 
 
-def is_matrix(data: Path) -> bool:
-    """Return whether a path names a sparse matrix that scipy saved (``.npz``)."""
-    return data.suffix.lower() == ".npz"
+def form_of(data: Path) -> Literal["table", "matrix", "linked"]:
+    """Return what a path names: a table; a sparse 0/1 matrix, ``.npz`` or a folder of Parquet files; or linked tables,
+    by their schema file or its folder."""
+    if data.is_dir():
+        is_matrix = not (data / "schema.toml").exists() and any(map(is_parquet, data.iterdir()))
+        return "matrix" if is_matrix else "linked"
+    return {".npz": "matrix", ".toml": "linked"}.get(data.suffix.lower(), "table")  # pyright: ignore[reportReturnType]
 
 
-def is_linked(data: Path) -> bool:
-    """Return whether a path names linked tables: a schema file, or a folder with one."""
-    return data.suffix.lower() == ".toml" or (data.is_dir() and not is_parquet_folder(data))
-
-
-def is_parquet_folder(data: Path) -> bool:
-    """Return whether a path names a folder of Parquet files, which become a sparse 0/1 matrix."""
-    from sparsefield.app.tables.read import is_parquet
-
-    return data.is_dir() and not (data / "schema.toml").exists() and any(map(is_parquet, data.iterdir()))
-
-
-def linked_inputs(data: Path | None) -> list[Path]:
-    """Return the schema file of linked tables and the existing files that it names, without reading tables."""
-    if data is None or not is_linked(data):
-        return []
-    import tomllib
-
-    path = data / "schema.toml" if data.is_dir() else data
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # which reading it will explain
-        return [path]
-    named = (path.parent / text for text in _texts_in(content) if "\0" not in text and len(text) < LONGEST_PATH)
-    return [path, *(file for file in named if file.is_file())]
-
-
-def _texts_in(content: Any) -> Iterator[str]:
-    """Yield all texts in the content of a schema file."""
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, (dict, list)):
-        for inner in content.values() if isinstance(content, dict) else content:
-            yield from _texts_in(inner)
-
-
-def read_data(data: Path, reading: FileFormat, columns: ColumnOptions, column_names: Path | None = None) -> InputData:
+def read_data(
+    data: Path, reading: FileFormat, columns: ColumnOptions, *, weight: str | None = None, group: str | None = None
+) -> InputData:
     """Read a table without its identifiers, a sparse matrix, or linked tables."""
-    if column_names is not None and not is_matrix(data):
-        raise DataError(f"{data}: --columns has names for the columns of an .npz matrix: remove it.")
-    if is_linked(data):
-        linked = read_linked(data, reading, columns)
+    form = form_of(data)
+    if form == "linked":
+        linked = read_linked(data, reading, columns, weight or group)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return InputData(linked.data, True, [], linked.kinds or "auto", rows)
-    if is_matrix(data) or is_parquet_folder(data):
-        return _read_matrix(data, columns, column_names)
+        return InputData(linked.data, [], linked.kinds or "auto", rows, linked.inputs, linked=True)
+    if form == "matrix":
+        return _read_matrix(data, columns, weight or group)
     source = read_source(data, reading)
     note_format(data, source.format)
-    source, roles = with_column_options(source, columns)
-    table = source.table
-    weight = None if roles.weight is None else read_weights(table, roles.weight)
-    learned, book = check_table(
-        table.drop(dict.fromkeys(roles.not_learned)),
-        roles.observed,
-        roles.kinds,
-        strict=columns.strict,
-        top_levels=columns.top_levels,
-        decimal=source.format.decimal or ".",
-    )
+    table, book, named = describe_columns(source, columns, weight=weight, group=group)
+    _print_notes(table, book, named.kinds)
     return InputData(
-        learned,
-        False,
-        roles.observed,
-        roles.kinds or "auto",
+        table.drop([*named.not_learned, *book.left_out]),
+        named.observed,
+        named.kinds or "auto",
         table.height,
-        weight=weight,
+        [data],
+        weight=None if weight is None else read_weights(source.table, weight),
         book=book,
-        groups=None if roles.group is None else table[roles.group],
-        named=roles,
+        groups=None if group is None else source.table[group],
+        named=named,
         format=source.format,
     )
-
-
-def with_column_options(source: SourceTable, columns: ColumnOptions) -> tuple[SourceTable, NamedColumns]:
-    """Return a table whose columns have the types that options give them, and what the options say about them."""
-    roles = columns.find(source.table.columns)
-    return _with_given_numbers(source, roles.kinds), roles
-
-
-def _with_given_numbers(source: SourceTable, kinds: Mapping[str, str]) -> SourceTable:
-    """Return a table whose columns of text that an option calls numeric are numbers, as the file writes numbers."""
-    import polars as pl
-
-    from sparsefield.app.tables.values import numbers_of
-    from sparsefield.data.schema_learning import given_kinds
-
-    table, converted = source.table, []
-    for name, kind in given_kinds(kinds, table.columns).items():
-        column = table[name]
-        if kind.kind != "numeric" or column.dtype != pl.String:
-            continue
-        numbers = numbers_of(column.str.strip_chars(), source.format.decimal or ".", known=True)
-        others = column.filter(numbers.is_null() & column.is_not_null())
-        if len(others):
-            raise DataError(
-                f"Column {name!r} has {count(len(others), 'cell')} that are not numbers, such as {others[0]!r}: "
-                f"correct them, give words for missing values with --missing, or drop --numeric {name}."
-            )
-        converted.append(numbers)
-    return replace(source, table=table.with_columns(converted))
 
 
 def note_format(data: Path, file_format: FileFormat) -> None:
@@ -258,25 +220,19 @@ def note_format(data: Path, file_format: FileFormat) -> None:
         note(f"{data} is read as {file_format.describe()}.")
 
 
-def _read_matrix(data: Path, columns: ColumnOptions, column_names: Path | None) -> InputData:
+def _read_matrix(data: Path, columns: ColumnOptions, weight_or_group: str | None) -> InputData:
     from sparsefield.app.tables.matrix_files import parquet_columns, parquet_files, read_matrix, read_sparse
     from sparsefield.data import as_source
 
     matrix: Any
-    names: tuple[str, ...] = ()
     if data.is_dir():
         known = parquet_columns(parquet_files(data))
-        roles = columns.find(known)
-        not_of_matrix = replace(roles, identifiers=[])
-        matrix, names = read_sparse(data, columns=[name for name in known if name not in roles.identifiers])
+        named = columns.find(known)
+        matrix, names = read_sparse(data, columns=[name for name in known if name not in named.identifiers])
     else:
-        names = () if column_names is None else _read_names(column_names)
-        matrix = read_matrix(data)
-        if names and len(names) != matrix.shape[1]:
-            names_of = f"{count(len(names), 'name')}, but {data} has {count(matrix.shape[1], 'column')}"
-            raise DataError(f"{column_names}: there are {names_of}.")
-        not_of_matrix = roles = columns.find(names or [f"x{k}" for k in range(matrix.shape[1])])
-    if not_of_matrix.not_learned or roles.kinds:
+        matrix, names = read_matrix(data), ()
+        named = columns.find([f"x{k}" for k in range(matrix.shape[1])])
+    if weight_or_group or named.kinds or (named.identifiers and not data.is_dir()):
         raise DataError(
             f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --weight, --group, "
             "--numeric, --ordinal and --nominal."
@@ -286,48 +242,171 @@ def _read_matrix(data: Path, columns: ColumnOptions, column_names: Path | None) 
     why = "held-out cells need a dense table, and this matrix is too large for one." if large else ""
     # By position, since a check on held-out cells works on an array without names.
     position = {name: k for k, name in enumerate(names)}
-    observed = [position.get(name, name) for name in roles.observed]
-    return InputData(source.native, False, observed, "auto", source.n_rows, why, names=names, named=roles)
+    observed = [position.get(name, name) for name in named.observed]
+    return InputData(source.native, observed, "auto", source.n_rows, [data], unchecked=why, names=names, named=named)
 
 
-def _read_names(path: Path) -> tuple[str, ...]:
-    """Return the lines of a file with the names of columns."""
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
-    try:
-        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: --columns needs a text file in UTF-8, with one name per line.") from None
-    if "" in names:
-        raise DataError(f"{path}: line {names.index('') + 1:,} is empty, but each line is the name of a column.")
-    return tuple(names)
-
-
-def read_linked(data: Path, reading: FileFormat, columns: ColumnOptions | None = None) -> SchemaFile:
+def read_linked(
+    data: Path, reading: FileFormat, columns: ColumnOptions | None = None, other: str | None = None
+) -> SchemaFile:
     """Read linked tables, and refuse options for one table, which a schema file replaces."""
     from sparsefield.app.tables.schema_file import parse_schema_file
 
-    columns = columns or ColumnOptions()
-    keys = {"observed": "--observed", "identifiers": "--id"} | {kind: f"--{kind}" for kind in KINDS}
-    for name, option in keys.items():
-        if getattr(columns, name):
-            key = "ignore" if name == "identifiers" else name
-            _refuse_for_linked(data, option, f"{key} = [...] under [tables.NAME]")
-    for name in OPTIONS:
-        if getattr(reading, name) not in (None, ()):
-            value = {"missing": "[...]", "missing_only": "[...]", "header": "false"}.get(name, "'...'")
-            place = "under [tables.NAME]" if name in OF_A_TABLE else "at the top"
-            flag = "--missing" if name == "missing" else f"--set read.{name}"
-            _refuse_for_linked(data, flag, f"{name} = {value} {place}")
-    for option, value in vars(columns).items():
-        if option in ("top_levels", "strict", "group", "weight") and value not in (None, False):
-            flag = f"--{option.replace('_', '-')}"
-            raise DataError(f"{data}: {flag} is for one table, and {data} describes linked tables: remove it.")
+    changed = reading != FileFormat() or (columns is not None and columns != ColumnOptions()) or other is not None
+    if changed:
+        raise DataError(
+            f"{data}: options about columns and how they are read are for one table: for linked tables, write them in "
+            "the schema file, such as observed = [...] or ignore = [...] under [tables.NAME], and remove the options."
+        )
     parsed = parse_schema_file(data)
     for name, file_format in parsed.formats.items():
         note_format(parsed.files[name].path, file_format)
     return parsed
 
 
-def _refuse_for_linked(data: Path, option: str, key: str) -> None:
-    raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")
+# -- columns of a table before a fit ---------------------------------------------------------------------------------
+
+
+def describe_columns(
+    source: SourceTable, columns: ColumnOptions, *, weight: str | None = None, group: str | None = None, about: str = ""
+) -> tuple[pl.DataFrame, Codebook, NamedColumns]:
+    """Return a table with the types and grouped levels that options give it, and the codebook of the columns to learn.
+
+    Raises
+    ------
+    DataError
+        If a column that an option names cannot be learned, or no column is left.
+    """
+    from sparsefield.app.tables.codebook import inspect
+    from sparsefield.data.kinds import given_kinds
+
+    named = columns.find(source.table.columns, weight, group)
+    chosen = given_kinds(named.kinds, source.table.columns)
+    table = _with_numbers(source, [name for name, kind in chosen.items() if kind.kind == "numeric"])
+    kept = {*named.observed, *named.kinds}
+    if columns.top_levels is not None:  # before the inspection, which might find that they are identifiers
+        text = [name for name in kept if named.kinds.get(name, "nominal") == "nominal"]
+        table = group_levels(table, text, columns.top_levels)
+    book = inspect(table.drop(named.not_learned), source=about, decimal=source.format.decimal or ".")
+    entries = []
+    for entry in book.columns:
+        answered = FINDINGS_OF_KIND if entry.name in chosen else ()
+        answered += ("many levels",) if columns.top_levels is not None else ()
+        entries.append(
+            replace(
+                entry,
+                kind=chosen[entry.name].kind if entry.name in chosen else entry.kind,
+                left_out="" if entry.name in kept else entry.left_out,
+                findings=tuple(finding for finding in entry.findings if finding.type not in answered),
+            )
+        )
+    book = replace(book, columns=tuple(entries))
+    _refuse(book, kept)
+    if columns.top_levels is not None:
+        others = [entry.name for entry in entries if entry.name not in kept and not entry.left_out]
+        table = group_levels(table, others, columns.top_levels)
+    return table, book, named
+
+
+def _with_numbers(source: SourceTable, names: Sequence[str]) -> pl.DataFrame:
+    """Return the table with columns of text that an option calls numeric as numbers, as the file writes numbers."""
+    import polars as pl
+
+    from sparsefield.app.tables.values import numbers_of
+
+    table, converted = source.table, []
+    for name in names:
+        column = table[name]
+        if column.dtype != pl.String:
+            continue
+        numbers = numbers_of(column.str.strip_chars(), source.format.decimal or ".", known=True)
+        others = column.filter(numbers.is_null() & column.is_not_null())
+        if len(others):
+            raise DataError(
+                f"Column {name!r} has {count(len(others), 'cell')} that are not numbers, such as {others[0]!r}: "
+                f"correct them, give words for missing values with --missing, or drop --numeric {name}."
+            )
+        converted.append(numbers)
+    return table.with_columns(converted)
+
+
+def group_levels(table: pl.DataFrame, names: Sequence[str], most: int) -> pl.DataFrame:
+    """Return a table in which columns of text have their most frequent levels, and "(other)" for the rest.
+
+    Of equally frequent levels the first in alphabetical order are kept.
+    """
+    import polars as pl
+
+    from sparsefield.app.tables.fill import OTHER_LEVEL
+
+    columns = []
+    for name in names:
+        column = table[name]
+        if column.dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
+            continue
+        column = column.cast(pl.String)
+        levels = column.drop_nulls().alias("level")
+        counts = levels.value_counts(name="rows").sort("rows", "level", descending=[True, False])
+        if counts.height > most:
+            frequent = column.is_in(counts["level"].head(most).to_list())
+            columns.append(column.set(~frequent, OTHER_LEVEL))  # a null is neither
+    return table.with_columns(columns)
+
+
+def _refuse(book: Codebook, named: set[str]) -> None:
+    """Raise one error about all columns that cannot be learned although an option names them, or if none can be."""
+    from sparsefield.data.schema_learning import is_identifier
+
+    problems = []
+    for entry in book.columns:
+        if entry.name in named and not entry.n_values:
+            problems.append(f"column {entry.name!r} has no values at all")
+        elif entry.name in named and entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
+            values = f"{entry.n_distinct:,} different values in {entry.n_values:,} cells"
+            problems.append(f"column {entry.name!r} has {values}")
+    if problems:
+        text = "; ".join(problems)
+        remedy = "group its values (--top-levels 20), or leave it out (--id)."
+        raise DataError(f"{text[:1].upper()}{text[1:]}: {remedy}")
+    if len(book.left_out) == len(book):
+        raise DataError(f"No column can be learned: {_left_out(book)}; name those to keep with --nominal or --numeric.")
+
+
+def _left_out(book: Codebook) -> str:
+    reasons = [f"{entry.name!r} ({entry.left_out})" for entry in book.columns if entry.left_out]
+    more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
+    return ", ".join(reasons[:MAX_NAMES]) + more
+
+
+def _print_notes(table: pl.DataFrame, book: Codebook, kinds: Mapping[str, str]) -> None:
+    """Print what is left out, which texts may mean missing values, and orders of levels that nobody gave."""
+    import polars as pl
+
+    if book.left_out:
+        note(f"Left out: {_left_out(book)}; {KEEP}.")
+    for advice in book.advice:
+        if advice.option.startswith("--missing"):  # else a code such as -99 is learned as a value
+            note(str(advice))
+    for name, kind in kinds.items():
+        if kind == "ordinal" and table[name].dtype == pl.String:
+            levels = table[name].drop_nulls().unique().sort().to_list()[:MAX_NAMES]
+            example = shlex.quote(f"{name}={'<'.join(reversed(levels[:3]))}")
+            note(
+                f"Column {name!r} is ordinal in alphabetical order: {'<'.join(levels)}. If that is not its order, give "
+                f"it, as in --ordinal {example}."
+            )
+
+
+def read_weights(table: pl.DataFrame, name: str) -> Any:
+    """Return the (rows,) weights of a column; DataError unless all cells are numbers that are not negative."""
+    import polars as pl
+
+    weights = table[name].cast(pl.Float64, strict=False)
+    wrong = (weights.is_null() | weights.is_nan() | weights.is_infinite() | (weights < 0)).fill_null(True)
+    if wrong.any():
+        row = wrong.arg_max() or 0
+        raise DataError(
+            f"--weight: column {name!r} has {table[name][row]!r} in row {row + 1}: weights are numbers that are "
+            "not negative, and none is missing."
+        )
+    return weights.to_numpy()

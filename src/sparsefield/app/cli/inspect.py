@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import StatusLine, deliver, new_table
-from sparsefield.app.cli.inputs import ColumnOptions, is_linked, is_matrix, with_column_options
-from sparsefield.app.cli.outputs import PAGES, check_output
-from sparsefield.app.cli.table_checks import describe_columns
+from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
+from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, form_of
 from sparsefield.app.tables.read import STANDARD_INPUT, read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
     from sparsefield.app.tables.codebook import Codebook
 
 
+@opt.expanded
 def inspect(
+    *,
     data: opt.OneTable,
     output: Annotated[
         Path | None, opt.output_option("Also write an HTML page with a distribution of each column.")
@@ -33,17 +33,10 @@ def inspect(
         bool, typer.Option("--all", help="Show all columns of a wide table, instead of those with findings first.")
     ] = False,
     as_json: opt.Json = False,
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    ordinal: opt.Ordinal = None,
-    nominal: opt.Nominal = None,
-    top_levels: opt.TopLevels = None,
-    strict: opt.Strict = False,
+    columns: ColumnOptions,
     weight: opt.Weight = None,
     group: opt.Group = None,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
 ) -> None:
     """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
 
@@ -55,32 +48,29 @@ def inspect(
     if output is not None:
         check_output(output, PAGES)
         refuse_overwriting_inputs([output], [data])
-    if is_matrix(data):
-        raise DataError(f"{data}: a sparse 0/1 matrix has no columns to describe: pass a CSV or Parquet file.")
-    if is_linked(data):
-        raise DataError(f"{data}: linked tables are inspected one at a time: pass the CSV or Parquet file of a table.")
-    reading = opt.reading_options(missing, settings)
-    columns = ColumnOptions(observed, identifiers, numeric, ordinal, nominal, top_levels, strict, weight, group)
-    with StatusLine("Reading"):
-        source, roles = with_column_options(read_source(data, reading), columns)
-        _, book = describe_columns(
-            source.table.drop(dict.fromkeys(roles.not_learned)),
-            roles.observed,
-            roles.kinds,
-            strict=strict,
-            top_levels=top_levels,
-            decimal=source.format.decimal or ".",
-            source=f"{data.name} is read as {source.format.describe()}.",
+    form = form_of(data)
+    if form != "table":
+        what = (
+            "a sparse 0/1 matrix has no columns to describe"
+            if form == "matrix"
+            else "linked tables are inspected one at a time"
         )
+        raise DataError(f"{data}: {what}: pass the CSV or Parquet file of a table.")
+    options = reading.reading()
+    with StatusLine("Reading"):
+        source = read_source(data, options)
+        about = f"{data.name} is read as {source.format.describe()}."
+        _, book, _ = describe_columns(source, columns, weight=weight, group=group, about=about)
     if output is not None:
         from sparsefield.app.pages.page import write_codebook
 
         write_codebook(book, output, title=f"Codebook of {data.name}")
-    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), reading.as_words()]
-    words += [columns.as_options(), book.options]
+    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), options.as_words()]
+    roles = [word for option, name in (("--weight", weight), ("--group", group)) if name for word in (option, name)]
+    words += [columns.as_options(), shlex.join(roles), book.options]
     command = " ".join(word for word in words if word) if book.options and str(data) != STANDARD_INPUT else ""
     written = [] if output is None else [output]
-    deliver(lambda: _describe(book, all_columns, command), book.to_dict, as_json=as_json, written=written)
+    deliver(_describe(book, all_columns, command), book.to_dict, as_json=as_json, written=written)
 
 
 def _describe(book: Codebook, all_columns: bool, command: str) -> Iterator[str | Table]:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.inputs import (
-    InputData,
-    find_columns,
-    is_linked,
-    is_matrix,
-    note_format,
-    read_linked,
-)
-from sparsefield.app.cli.table_checks import read_weights
+from sparsefield.app.cli.inputs import InputData, form_of, note_format, read_linked, read_weights
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, Source, source_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
+from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:
@@ -91,31 +85,36 @@ def read_for_model(data: Path, reading: FileFormat, model: OpenModel) -> SourceT
     return source
 
 
-def read_to_fill(data: Path, reading: FileFormat, model: OpenModel) -> TableToFill:
-    """Read a table whose missing values a model fills."""
-    source = read_for_model(data, reading, model)
-    from sparsefield.app.tables.fill import prepare_table
+def read_to_fill(data: Path, reading: FileFormat, model: OpenModel, *, known_states: bool = False) -> TableToFill:
+    """Read a table whose missing values a model fills; refuse other values than its states if ``known_states``."""
+    source, schema = read_for_model(data, reading, model), model.field_.schema
+    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
 
-    return prepare_table(source.cells, model.field_.schema, source.format)
+    if known_states:
+        refuse_unknown_states(source.cells, schema, source.format)
+    return prepare_table(source.cells, schema, source.format)
 
 
-def read_rows(model: OpenModel, data: Path, reading: FileFormat) -> Any:
-    """Read data with the columns and types of the model, and all other columns."""
-    if is_linked(data) != model.linked:
-        what = "linked tables" if is_linked(data) else "one table"
+def read_rows(model: OpenModel, data: Path, reading: FileFormat, outputs: Sequence[Path | None] = ()) -> Any:
+    """Read data with the columns and types of the model, and all other columns; refuse outputs that are inputs."""
+    form, names = form_of(data), model.field_.layout.schemas[0].input_names
+    if (form == "linked") != model.linked:
+        what = "linked tables" if form == "linked" else "one table"
         raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")
-    if is_linked(data):
-        return prepare_linked(model.field_, read_linked(data, reading)).data
-    if is_matrix(data):
-        from sparsefield.app.tables.matrix_files import read_matrix
+    parsed = read_linked(data, reading) if form == "linked" else None
+    refuse_overwriting_inputs(outputs, [model.path, data, *(() if parsed is None else parsed.inputs)])
+    if parsed is not None:
+        return prepare_linked(model.field_, parsed).data
+    if form == "matrix":
+        from sparsefield.app.tables.matrix_files import read_matrix, read_sparse
 
-        return read_matrix(data)
+        return read_sparse(data, columns=names)[0] if data.is_dir() else read_matrix(data)
     source, schema = read_for_model(data, reading, model), model.field_.schema
     table = source.cells
-    absent = [name for name in schema.input_names if name not in table.columns]
+    absent = [name for name in names if name not in table.columns]
     if absent:
         raise DataError(
-            f"{data}: {len(absent):,} of {len(schema.input_names):,} columns of the model are not in the table, "
+            f"{data}: {len(absent):,} of {len(names):,} columns of the model are not in the table, "
             f"which lacks {list_columns(absent)}."
         )
     from sparsefield.app.tables.fill import prepare_table
@@ -179,43 +178,44 @@ def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = Fal
 def read_weights_for_model(data: Path, reading: FileFormat, model: OpenModel, weight: str | None = None) -> Any:
     """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
     of_fit = None if model.source is None else model.source.weight
-    if weight is None and of_fit is None:
+    if weight is None and (of_fit is None or form_of(data) != "table"):
         return None
+    if form_of(data) != "table":
+        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
     if str(data) == STANDARD_INPUT:
         raise DataError("Weights of rows need a file: standard input cannot be read a second time.")
     with warnings.catch_warnings():  # the table was read before, with the same notes
         warnings.simplefilter("ignore")
         table = read_like(data, reading, model.source, model.field_.schema.input_names).table
+    name = weight or of_fit
+    if name in table.columns:
+        return read_weights(table, name)
     if weight is not None:
-        return read_weights(table, find_columns([weight], table.columns, "--weight")[0])
-    if of_fit not in table.columns:
-        note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
-        return None
-    return read_weights(table, of_fit)
+        raise DataError(f"--weight names the column {weight!r}, which does not exist; {list_columns(table.columns)}.")
+    note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
+    return None
 
 
 def remember_reading(
     field: Any,
     data: Path,
-    given: InputData,
+    dataset: InputData,
     top_levels: int | None,
-    column_names: Path | None = None,
 ) -> None:
     """Record in a fitted field how its one table was read; schema files describe the reading of linked tables."""
     import msgspec
 
-    roles = given.named
+    roles = dataset.named
     if roles is None:
         return
     source = Source(
         str(data),
-        given.format,
+        dataset.format,
         identifiers=tuple(roles.identifiers),
-        left_out=() if given.book is None else given.book.left_out,
+        left_out=() if dataset.book is None else dataset.book.left_out,
         weight=roles.weight,
         group=roles.group,
         top_levels=top_levels,
-        columns=None if column_names is None else str(column_names),
     )
     record = msgspec.structs.replace(field.field_.record, source=source.as_text())
     field.field_ = replace(field.field_, record=record)

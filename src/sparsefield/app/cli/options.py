@@ -1,19 +1,24 @@
-"""Options that several commands share, ``--set NAME=VALUE``, and estimators made from them."""
+"""Options that several commands share, ``--set NAME=VALUE``, and estimators made from them.
+
+A group of options is a dataclass with an annotated field for each option; `expanded` makes a command of a function
+that takes such groups.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from inspect import getdoc
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sparsefield.app.tables.file_format import OPTIONS, FileFormat
 from sparsefield.errors import DataError
+from sparsefield.options import RULES
 from sparsefield.parameters import EVERYDAY, FieldParameters
 
 if TYPE_CHECKING:
@@ -27,15 +32,41 @@ TABLE_HELP = "File of a table: CSV or other text, Parquet, Excel, SPSS, Stata, S
 READ = "read"
 """The part of a name of ``--set`` that stands for `FileFormat`."""
 
+READ_NAMES = (
+    "read.separator, read.encoding, read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, "
+    "read.missing_only"
+)
+
 column_option = functools.partial(typer.Option, rich_help_panel="Columns")
 reading_option = functools.partial(typer.Option, rich_help_panel="Reading the table")
 learning_option = functools.partial(typer.Option, rich_help_panel="Learning")
 running_option = functools.partial(typer.Option, rich_help_panel="Running")
 
 
-def _columns(flag: str, help: str) -> Any:
-    """Return an option that names columns."""
-    return column_option(flag, metavar="COLUMN", help=f"{help} May be repeated, or put commas between names.")
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with an option for each field of the parameters that are groups of options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        options = {name: (hints[name], parameter.default)}
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            options = {option.name: (types[option.name], option.default) for option in fields(groups[name])}
+        parameters += [
+            Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            for key, (hint, default) in options.items()
+        ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        command(**values)
+
+    run.__signature__ = Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def _everyday(name: str) -> Any:
@@ -67,42 +98,14 @@ TableOutput = Annotated[
 ResultOutput = Annotated[
     Path | None, output_option("Also write the whole table to this file, such as .csv, .parquet or .xlsx.")
 ]
-
-Observed = Annotated[
-    list[str] | None, _columns("--observed", "Column that is conditioned on and never predicted, a covariate.")
-]
-Identifiers = Annotated[
-    list[str] | None, _columns("--id", "Column to leave out, such as a name; 'predict' copies it to its output.")
-]
-Numeric = Annotated[
+Communities = Annotated[
     list[str] | None,
-    _columns(
-        "--numeric",
-        "Column of numbers, by default one with fractions or more than ten whole numbers; 'income=normal-scores' "
-        "learns from normal quantiles of ranks, 'income=linear-scores' does not.",
+    typer.Option(
+        "--communities",
+        metavar="FILE|auto|COLUMN=NAME",
+        help="Communities of columns: 'auto' finds them; a file has them in its columns 'column' and 'community', as "
+        "'analyze centrality' writes it; or column=community, ... with commas between. May be repeated.",
     ),
-]
-Ordinal = Annotated[
-    list[str] | None,
-    _columns(
-        "--ordinal",
-        "Column of ordered states, by default one with three to ten whole numbers; 'answer=never<rarely<often' gives "
-        "the order, 'one=another=never<often' that of two columns.",
-    ),
-]
-Nominal = Annotated[
-    list[str] | None, _columns("--nominal", "Column of states without an order, such as a postal code.")
-]
-TopLevels = Annotated[
-    int | None,
-    column_option(
-        "--top-levels",
-        min=1,
-        help="Keep this many frequent levels of each nominal column of text, and group the others as '(other)'.",
-    ),
-]
-Strict = Annotated[
-    bool, column_option("--strict", help="Refuse identifiers, free text and empty columns instead of leaving them out.")
 ]
 Weight = Annotated[
     str | None, column_option("--weight", metavar="COLUMN", help="Column with the weights of rows; it is not learned.")
@@ -116,7 +119,6 @@ Group = Annotated[
         "learned.",
     ),
 ]
-
 Missing = Annotated[
     list[str] | None,
     reading_option(
@@ -124,52 +126,6 @@ Missing = Annotated[
         metavar="TEXT",
         help="Word for a missing value, such as -99, besides empty cells, NA, N/A, NaN, null, ?, . and errors of "
         "Excel. May be repeated, or put commas between words.",
-    ),
-]
-READ_NAMES = (
-    "read.separator, read.encoding, read.decimal, read.dates=day-first|month-first|text, read.header=no, read.sheet, "
-    "read.missing_only"
-)
-ReadSet = Annotated[
-    list[str] | None,
-    reading_option(
-        "--set",
-        metavar="NAME=VALUE",
-        help=f"How a file is read, where this is not found out: {READ_NAMES}. May be repeated.",
-    ),
-]
-AnySet = Annotated[
-    list[str] | None,
-    learning_option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other option, by its name in Python, such as l2=0.5, solver.tol=1e-8, induction.threshold=0.1 or "
-        "missing=mean-field; a name without a value prints what it means. Also how a file is read, where this is not "
-        f"found out: {READ_NAMES}. May be repeated.",
-    ),
-]
-
-L1 = Annotated[str, _everyday("l1")]
-Selection = Annotated[str, _everyday("selection")]
-Penalty = Annotated[str, _everyday("penalty")]
-Objective = Annotated[str, _everyday("objective")]
-Induction = Annotated[str, _everyday("induction")]
-Refit = Annotated[str, _everyday("refit")]
-Templates = Annotated[
-    list[str] | None,
-    learning_option(
-        "--template",
-        metavar="TEMPLATE",
-        help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-        "'swapped from to'; by default those of the schema file. May be repeated.",
-    ),
-]
-Latent = Annotated[
-    list[str] | None,
-    learning_option(
-        "--latent",
-        metavar="NAME=STATES",
-        help="Latent variable and its number of states, such as topic=8; 'predict' adds a column. May be repeated.",
     ),
 ]
 Json = Annotated[bool, running_option("--json", help="Print JSON with everything instead of tables and sentences.")]
@@ -189,6 +145,89 @@ CheckpointFolder = Annotated[
 
 
 @dataclass(frozen=True)
+class ReadingOptions:
+    """How a table is read, for commands that have a model."""
+
+    missing: Missing = None
+    settings: Annotated[
+        list[str] | None,
+        reading_option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=f"How a file is read, where this is not found out: {READ_NAMES}. May be repeated.",
+        ),
+    ] = None
+
+    def reading(self) -> FileFormat:
+        """Return the options for reading a table."""
+        return _reading_options(self.missing, self.settings, learning=False)
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """How a table is read and learned from."""
+
+    missing: Missing = None
+    l1: Annotated[str, _everyday("l1")] = "auto"
+    selection: Annotated[str, _everyday("selection")] = "heldout"
+    penalty: Annotated[str, _everyday("penalty")] = "l1"
+    objective: Annotated[str, _everyday("objective")] = "pl"
+    induction: Annotated[str, _everyday("induction")] = "cfi"
+    refit: Annotated[str, _everyday("refit")] = "no"
+    latent: Annotated[
+        list[str] | None,
+        learning_option(
+            "--latent",
+            metavar="NAME=STATES",
+            help="Latent variable and its number of states, such as topic=8; 'predict' adds a column. May be repeated.",
+        ),
+    ] = None
+    template: Annotated[
+        list[str] | None,
+        learning_option(
+            "--template",
+            metavar="TEMPLATE",
+            help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
+            "'swapped from to'; by default those of the schema file. May be repeated.",
+        ),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        learning_option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option, by its name in Python, such as l2=0.5, solver.tol=1e-8, induction.threshold=0.1 or "
+            "missing=mean-field; a name without a value prints what it means. Also how a file is read, where this is "
+            f"not found out: {READ_NAMES}. May be repeated.",
+        ),
+    ] = None
+
+    def reading(self) -> FileFormat:
+        """Return the options for reading a table; names and values of all others are checked, too."""
+        self.parameters()
+        return _reading_options(self.missing, self.settings, learning=True)
+
+    def parameters(self) -> list[Setting]:
+        """Return the parameters of the estimator, those with a flag first; refuse unknown names and bad values."""
+        known = [option.name for option in fields(FieldParameters)]
+        parameters = [Setting(name, getattr(self, name), f"--{name} {getattr(self, name)}") for name in EVERYDAY]
+        parameters += [setting for setting in _split_settings(self.settings) if setting.part != READ]
+        problems = []
+        for setting in parameters:
+            rule = RULES.get(setting.name.rpartition(".")[2])
+            if setting.part not in known:
+                names = ", ".join([READ, *known])
+                problems.append(f"{setting.option}: there is no option {setting.part!r}; names are {names}.")
+            elif setting.text and rule is not None and not rule.accepts(parse_value(setting.text)):
+                wanted = re.sub(r"\bTrue\b", "yes", re.sub(r"\bFalse\b", "no", rule.wanted))
+                name = setting.name.rpartition(".")[2]
+                problems.append(f"{setting.option}: {name} must be {wanted}, got {setting.text!r}.")
+        if problems:
+            raise DataError(" ".join(problems))
+        return parameters
+
+
+@dataclass(frozen=True)
 class Setting:
     """A value that the command line gives to a parameter."""
 
@@ -197,6 +236,11 @@ class Setting:
     text: str
     option: str
     """The words of the command line, for messages."""
+
+    @property
+    def part(self) -> str:
+        """The first part of the name."""
+        return self.name.partition(".")[0]
 
 
 def parse_value(text: str) -> Any:
@@ -218,23 +262,21 @@ def parse_value(text: str) -> Any:
     return tuple(map(parse_value, text.split(","))) if "," in text else text
 
 
-def _settings(words: Iterable[str] | None) -> list[Setting]:
+def _split_settings(words: Iterable[str] | None) -> list[Setting]:
     parts = [(word, *word.partition("=")) for word in words or ()]
     return [Setting(name.strip(), text if equals else "", f"--set {word}") for word, name, equals, text in parts]
 
 
-def reading_options(
-    missing: Sequence[str] | None, words: Sequence[str] | None, *, learning: bool = False
-) -> FileFormat:
+def _reading_options(missing: Sequence[str] | None, words: Sequence[str] | None, *, learning: bool) -> FileFormat:
     """Return the options for reading a table; ``learning`` is whether ``--set`` may have other names, too."""
     known = [name for name in OPTIONS if name != "missing"]  # which has a flag
     values: dict[str, Any] = {"missing": _split_words(missing or ())}
     problems = []
-    for setting in _settings(words):
-        part, _, name = setting.name.partition(".")
-        if part != READ and learning:
+    for setting in _split_settings(words):
+        name = setting.name.partition(".")[2]
+        if setting.part != READ and learning:
             continue
-        if part != READ or name not in known or not setting.text:
+        if setting.part != READ or name not in known or not setting.text:
             problems.append(f"{setting.option}: write {READ}.NAME=VALUE; names are {', '.join(known)}.")
         elif name == "header" and not isinstance(parse_value(setting.text), bool):
             problems.append(f"{setting.option}: write yes or no.")
@@ -247,73 +289,43 @@ def reading_options(
     return FileFormat(**values)
 
 
-def _split_words(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for word in given for part in word.split(","))
+def _split_words(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for word in words for part in word.split(","))
 
 
-def learning_settings(words: Sequence[str] | None, **everyday: str) -> list[Setting]:
-    """Return the learning options, those with a flag first; unknown names are refused before anything is imported."""
-    found = [Setting(name, text, f"--{name} {text}") for name, text in everyday.items()]
-    known = [option.name for option in fields(FieldParameters)]
-    problems = []
-    for setting in _settings(words):
-        part = setting.name.partition(".")[0]
-        if part == READ:
-            continue
-        if part not in known:
-            problems.append(f"{setting.option}: there is no option {part!r}; names are {', '.join([READ, *known])}.")
-        found.append(setting)
-    if problems:
-        raise DataError(" ".join(problems))
-    return found
-
-
-def make_estimator(
-    given: InputData,
-    settings: Sequence[Setting],
-    *,
-    jobs: int | None,
-    seed: int,
-    templates: list[str] | None = None,
-    latent: list[str] | None = None,
-) -> AnyField:
+def make_estimator(dataset: InputData, learning: LearningOptions, *, jobs: int | None, seed: int) -> AnyField:
     """Return an unfitted estimator for the data, with the options of the command line."""
     from sparsefield import MarkovField, RelationalField
     from sparsefield.data import resolve_templates
 
-    if templates and not given.linked:
+    if learning.template and not dataset.linked:
         raise DataError("--template is for linked tables; DATA is one table.")
-    if latent and given.linked:
+    if learning.latent and dataset.linked:
         raise DataError("--latent is for one table; DATA describes linked tables.")
-    if given.linked:
-        resolve_templates(given.X, templates)  # reports a mistake in them before any work is done
-        field = RelationalField(templates=templates)
+    if dataset.linked:
+        resolve_templates(dataset.X, learning.template)  # reports a mistake in them before any work is done
+        field = RelationalField(templates=learning.template)
     else:
-        field = MarkovField(latent=_parse_latent(latent))
-    field.set_params(kinds=given.kinds, n_jobs=jobs, random_state=seed)
-    _apply(field, settings)
+        field = MarkovField(latent=_parse_latent(learning.latent))
+    field.set_params(kinds=dataset.kinds, n_jobs=jobs, random_state=seed)
+    _apply(field, learning.parameters())
     return field
 
 
 def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
     """Set parameters of an estimator, and raise one error about all that it does not have or that make no sense."""
     from sparsefield.estimators.training import check_parameters
-    from sparsefield.options import RULES
 
     problems = []
     for setting in sorted(settings, key=lambda setting: "." in setting.name):  # a rule comes before its options
         known, key, value = field.get_params(), setting.name.replace(".", "__"), parse_value(setting.text)
         part, _, name = key.rpartition("__")
-        rule = RULES.get(name)
         if key not in known:
             names = [other.removeprefix(f"{part}__") for other in known if other.startswith(f"{part}__")]
             owner, listed = part.replace("__", "."), ", ".join(names) or "none"
             problems.append(f"{setting.option}: {owner} has no option {name!r}; its options are: {listed}.")
         elif not setting.text:
             problems.append(f"{setting.option}: write {setting.name}=VALUE. {_describe(field, part, name)}")
-        elif rule is not None and not rule.accepts(value):
-            wanted = re.sub(r"\bTrue\b", "yes", re.sub(r"\bFalse\b", "no", rule.wanted))
-            problems.append(f"{setting.option}: {name} must be {wanted}, got {setting.text!r}.")
         else:
             is_float = isinstance(known[key], float) or (key in EVERYDAY and "float" in str(EVERYDAY[key].type))
             field.set_params(**{key: float(value) if is_float and type(value) is int else value})
@@ -333,6 +345,17 @@ def _describe(field: AnyField, part: str, name: str) -> str:
     return " ".join(entry.group(1).split()) if entry else ""
 
 
+def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
+    """Return {name: states} from NAME=STATES."""
+    latent: dict[str, int] = {}
+    for word in words or ():
+        name, _, states = word.rpartition("=")
+        if not name or not states.isdecimal() or name in latent:
+            raise DataError(f"--latent takes a new name and a number of states, such as topic=8; got {word!r}.")
+        latent[name] = int(states)
+    return latent or None
+
+
 def report_to(watch: StatusLine) -> FitCallbacks:
     """Return callbacks that show the progress of a fit."""
     from sparsefield import FitCallbacks
@@ -341,16 +364,3 @@ def report_to(watch: StatusLine) -> FitCallbacks:
         on_iteration=watch.on_iteration,
         on_path_point=lambda point: watch.update(f"l1 {point.l1:.3g}, {len(point.field.features):,} features"),
     )
-
-
-def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
-    """Return {name: states} from NAME=STATES."""
-    found: dict[str, int] = {}
-    for word in words or ():
-        name, _, count = word.rpartition("=")
-        if not name or not count.isdecimal():
-            raise DataError(f"--latent takes a name and a number of states, such as topic=8; got {word!r}.")
-        if name in found:
-            raise DataError(f"--latent names {name!r} twice.")
-        found[name] = int(count)
-    return found or None

@@ -1,9 +1,10 @@
-"""Pages about a model: ``sparsefield report`` writes one, ``explore`` serves one, and ``demo`` makes its own."""
+"""Pages, figures and files about a model: ``report``, ``explore``, ``plot`` and ``export``; ``demo`` makes its own."""
 
 from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import StatusLine, note, print_message, show
-from sparsefield.app.cli.inputs import is_linked, is_matrix, linked_inputs, read_linked
+from sparsefield.app.cli.analyze import community_files, read_communities
+from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, note, print_message, show
+from sparsefield.app.cli.inputs import form_of, read_linked
 from sparsefield.app.cli.models import (
     OpenModel,
     model_parts,
@@ -22,14 +24,16 @@ from sparsefield.app.cli.models import (
     read_to_fill,
     read_weights_for_model,
 )
-from sparsefield.app.cli.outputs import PAGES, check_output
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.atomic_write import write_atomically
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     from sparsefield.app.pages.table_rows import TableRows
+
+PICTURES = (".svg", ".pdf", ".png")
+GRAPHS, UAI = (".graphml", ".json"), ".uai"
 
 
 def demo(
@@ -46,7 +50,9 @@ def demo(
         typer.launch(str(page))
 
 
+@opt.expanded
 def report(
+    *,
     model: opt.Model,
     output: Annotated[Path, opt.output_option("Write the report to this HTML file.")],
     data: Annotated[
@@ -66,8 +72,7 @@ def report(
             help="Draw 95% confidence intervals of the weights, for which --data must have the rows of training.",
         ),
     ] = False,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
@@ -78,28 +83,25 @@ def report(
     with a model behind it, so that it answers questions.
     """
     check_output(output, PAGES)
-    reading = opt.reading_options(missing, settings)
-    if data is None and reading != FileFormat():
-        raise DataError("Options such as --missing are for reading --data: add --data or remove them.")
-    if intervals and data is None:
-        raise DataError("--intervals needs the rows of training: add --data.")
-    refuse_overwriting_inputs([output], [model, data, *linked_inputs(data)])
+    options = reading.reading()
+    if data is None and (intervals or options != FileFormat()):
+        raise DataError("--intervals and options such as --missing are for the rows of --data: add --data.")
+    refuse_overwriting_inputs([output], [model])
     saved = open_model(model, data)
     if intervals:
         saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = None if data is None else read_rows(saved, data, reading)
-    weights = read_weights_for_model(data, reading, saved) if intervals and data is not None else None
+    rows = None if data is None else read_rows(saved, data, options, [output])
+    weights = read_weights_for_model(data, options, saved) if intervals and data is not None else None
     field = saved.load(jobs)
     from sparsefield import write_report
 
     with StatusLine("Writing the report"):
-        found = _estimate_intervals(field, rows, weights) if intervals else None
-        write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=found)
-    show(f"Wrote {output}.")
+        estimates = _estimate_intervals(field, rows, weights) if intervals else None
+        write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=estimates)
+    deliver([], written=[output])
 
 
 def _estimate_intervals(field: Any, rows: Any, weights: Any) -> Any:
-    """Return the confidence intervals of the weights, estimated from the rows."""
     from sparsefield import confidence_intervals
 
     X, y = model_parts(field, rows)
@@ -108,7 +110,9 @@ def _estimate_intervals(field: Any, rows: Any, weights: Any) -> Any:
     return confidence_intervals(field, X, y, sample_weight=weights, drop_incomplete=True)
 
 
+@opt.expanded
 def explore(
+    *,
     model: opt.Model,
     data: Annotated[
         Path | None,
@@ -121,8 +125,7 @@ def explore(
         int, typer.Option("--port", min=0, max=65535, help="Serve the page on this port; 0 chooses a free one.")
     ] = 0,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
 ) -> None:
     """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
 
@@ -133,10 +136,10 @@ def explore(
         raise DataError(
             'The page needs starlette and uvicorn, which are not installed: pip install "sparsefield[explore]".'
         )
-    reading = opt.reading_options(missing, settings)
+    options = reading.reading()
     saved = open_model(model, data)
     with StatusLine("Reading"):
-        rows = None if data is None else rows_to_complete(saved, data, reading)
+        rows = None if data is None else rows_to_complete(saved, data, options)
         from sparsefield.app.pages.server import serve
         from sparsefield.app.pages.session import Session
 
@@ -160,17 +163,18 @@ def explore(
 
 def rows_to_complete(model: OpenModel, data: Path, reading: FileFormat) -> TableRows:
     """Read the tables whose rows a page shows, with the columns and types of the model."""
-    if is_matrix(data):
+    form = form_of(data)
+    if form == "matrix":
         raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
-    if model.linked != is_linked(data):
+    if model.linked != (form == "linked"):
         what = "linked tables: pass their TOML file" if model.linked else "one table: pass a CSV or Parquet file"
         raise DataError(f"{data}: {model.path} is a {model.estimator} of {what}.")
+    linked = None
     if model.linked:
         parsed = read_linked(data, reading)
-        given = prepare_linked(model.field_, parsed)
-        prepared, linked, keys = given.prepared, given.data, parsed.data.keys
-    else:
-        prepared, linked, keys = {"": read_to_fill(data, reading, model)}, None, {}
+        linked = prepare_linked(model.field_, parsed)
+    prepared = {"": read_to_fill(data, reading, model)} if linked is None else linked.prepared
+    keys = {} if linked is None else parsed.data.keys
     from sparsefield.app.pages.table_rows import InputTable, TableRows
 
     tables = {
@@ -185,4 +189,72 @@ def rows_to_complete(model: OpenModel, data: Path, reading: FileFormat) -> Table
         )
         for name, table in prepared.items()
     }
-    return TableRows(model.load(), tables, linked)
+    return TableRows(model.load(), tables, None if linked is None else linked.data)
+
+
+def plot(
+    model: opt.Model,
+    output: Annotated[Path, opt.output_option("Write the figure to this file (.svg, .pdf or .png).")],
+    width_mm: Annotated[float | None, typer.Option(metavar="MM", help="Width in print, in millimeters.")] = None,
+    dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.")] = 300,
+    communities: opt.Communities = None,
+    edge_labels: Annotated[bool, typer.Option("--edge-labels", help="Label edges with their weights.")] = False,
+    min_weight: Annotated[
+        float | None,
+        typer.Option(metavar="W", min=0, help="Draw the edges with at least this strength, instead of the strongest."),
+    ] = None,
+) -> None:
+    """Draw the network of a model as a figure for print.
+
+    Circles are columns, colored by community. Wider lines are stronger edges: blue ones are positive, orange and dashed
+    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
+    'report' writes an interactive page.
+    """
+    check_output(output, PICTURES)
+    refuse_overwriting_inputs([output], [model, *community_files(communities)])
+    named = read_communities(communities)
+    field = open_model(model).load()
+    import matplotlib as mpl
+
+    from sparsefield import plot_network
+
+    mpl.use("agg")
+    options = {"edge_labels": edge_labels, "min_weight": min_weight, "width_mm": width_mm}
+    ax: Any = plot_network(field, communities=named if isinstance(named, dict) else None, **options)
+    form, content = output.suffix.lower()[1:] or "svg", BytesIO()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}.get(form)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "sparsefield", "pdf.fonttype": 42}):
+        ax.figure.savefig(content, format=form, dpi=dpi, metadata=metadata)
+    write_atomically(output, content.getvalue())
+    deliver([], written=[output])
+
+
+def export(
+    model: opt.Model,
+    output: Annotated[
+        Path,
+        opt.output_option(
+            "File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other programs; "
+            ".uai for inference solvers."
+        ),
+    ],
+) -> None:
+    """Export the graph of a model, or its distribution as a UAI file.
+
+    A UAI file has the exact distribution of a model of one table without observed columns, as full tables of factors;
+    the names of columns and states, which it lacks, are written beside it, with the suffix .json. In Python,
+    write_uai also conditions on values.
+    """
+    check_output(output, (*GRAPHS, UAI))
+    names = output.with_suffix(".json") if output.suffix.lower() == UAI else None
+    refuse_overwriting_inputs([output, names], [model])
+    field = open_model(model).load()
+    from sparsefield import write_uai
+    from sparsefield.app.tables.export import write_graph
+
+    if names is not None:
+        variables = write_uai(field, output, names=names)
+        deliver([f"{count(len(variables), 'variable')}."], written=[output, names])
+        return
+    nodes, edges = write_graph(field, output)
+    deliver([f"{count(nodes, 'variable')}, {count(edges, 'edge')}."], written=[output])

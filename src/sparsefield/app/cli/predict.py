@@ -1,4 +1,4 @@
-"""``sparsefield predict`` fills in the missing values of tables, once or several times."""
+"""``sparsefield predict`` fills in missing values of tables, once or several times; ``sample`` draws rows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import ProgressBar, StatusLine, show
-from sparsefield.app.cli.inputs import is_linked, is_matrix, read_linked
-from sparsefield.app.cli.models import OpenModel, open_model, prepare_linked, read_to_fill, read_weights_for_model
-from sparsefield.app.cli.outputs import check_folder, check_table_output, show_written
-from sparsefield.app.tables.read import PARQUET
-from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
+from sparsefield.app.cli.console import StatusLine, check_folder, check_table_output, deliver, note
+from sparsefield.app.cli.inputs import form_of, read_linked
+from sparsefield.app.cli.models import (
+    LinkedTables,
+    OpenModel,
+    open_model,
+    prepare_linked,
+    read_to_fill,
+    read_weights_for_model,
+)
+from sparsefield.app.tables.file_format import PLAIN, FileFormat
+from sparsefield.app.tables.read import PARQUET, list_columns
+from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
+from sparsefield.parameters import BURN_IN
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from sparsefield.app.tables.file_format import FileFormat
     from sparsefield.app.tables.fill import TableToFill
     from sparsefield.app.tables.schema_file import SchemaFile
 
 KEYS = ("imputation", "row")
 """The first two columns of tables that are imputed several times."""
 
+ROWS = 1_000
+"""Default number of rows that are drawn."""
 
+
+@opt.expanded
 def predict(
+    *,
     model: opt.Model,
     data: opt.Data,
     output: opt.TableOutput,
@@ -70,8 +82,7 @@ def predict(
             help="Table of the fit, if DATA has other rows; --imputations needs it to know how uncertain weights are.",
         ),
     ] = None,
-    missing: opt.Missing = None,
-    settings: opt.ReadSet = None,
+    reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -88,9 +99,9 @@ def predict(
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
     """
     for path in (data, learn_from):
-        if path is not None and is_matrix(path):
+        if path is not None and form_of(path) == "matrix":
             raise DataError(f"{path}: a sparse 0/1 matrix has no missing values to impute.")
-    linked = is_linked(data)
+    linked = form_of(data) == "linked"
     if imputations is None and learn_from is not None:
         raise DataError("--learn-from is for --imputations: add that, or remove it.")
     if imputations is not None and (linked or proba or fill != "auto"):
@@ -100,16 +111,16 @@ def predict(
     else:
         check_table_output(output)
         refuse_overwriting_inputs([output], [data, model, learn_from])
-    reading = opt.reading_options(missing, settings)
+    options = reading.reading()
     saved = open_model(model, data, learn_from)
     able = "can impute linked tables" if linked else "can impute one table"
     saved.require("RelationalField" if linked else "MarkovField", what=able)
     if linked:
-        _predict_linked(saved, read_linked(data, reading), output, proba, fill, jobs)
+        _predict_linked(saved, read_linked(data, options), output, proba, fill, jobs)
     elif imputations is not None:
-        _impute_several_times(saved, data, reading, output, imputations, learn_from, seed, jobs)
+        _impute_several_times(saved, data, options, output, imputations, learn_from, seed, jobs)
     else:
-        _predict_table(saved, read_to_fill(data, reading, saved), output, proba, fill, jobs)
+        _predict_table(saved, read_to_fill(data, options, saved), output, proba, fill, jobs)
 
 
 def _predict_table(
@@ -122,15 +133,15 @@ def _predict_table(
     missing, rows = count(prepared.n_missing, "missing value"), count(prepared.cells.height, "row")
     with StatusLine(f"Imputing {missing} in {rows}"):
         if proba:
-            answer, found = _probabilities(field, prepared.table, {"": prepared})[""], prepared.format
-            write_table(answer, output, replace(found, header=True))
+            answer = _probabilities(field, prepared.table, {"": prepared})[""]
+            write_table(answer, output, replace(prepared.format, header=True))
         else:
             filled, latent = field.transform(prepared.table, fill=fill), field.field_.schema.latent
             beliefs = field.predict_proba(prepared.table) if latent else {}
             states = {v.name: [v.states[k] for k in beliefs[v.name].argmax(axis=1)] for v in latent}
             filled = filled.with_columns(pl.Series(name, values) for name, values in states.items())
             write_table(prepared.fill(filled, model.format.date_formats), output, prepared.format)
-    show_written(f"{missing} in {count(len(prepared.missing), 'column')} and {rows}", output)
+    deliver([f"{missing} in {count(len(prepared.missing), 'column')} and {rows}."], written=[output])
 
 
 def _probabilities(field: Any, data: Any, prepared: Mapping[str, TableToFill]) -> dict[str, pl.DataFrame]:
@@ -160,7 +171,7 @@ def _impute_several_times(
     import polars as pl
 
     prepared = read_to_fill(data, reading, model)
-    table, found = prepared.cells, prepared.format
+    table = prepared.cells
     clash = [name for name in KEYS if name in table.columns]
     if clash:
         raise DataError(f"{data}: the output has a column {clash[0]!r} of its own: rename that of the table.")
@@ -169,27 +180,20 @@ def _impute_several_times(
     others = None if learn_from is None else read_to_fill(learn_from, reading, model).table
     weights = read_weights_for_model(learn_from or data, reading, model)
     field = model.load(jobs)
-    from sparsefield.analysis.imputation import impute
+    from sparsefield import impute
 
     missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
-    with ProgressBar(f"Imputing {missing}, {imputations:,} times") as meter:
-        drawn: Any = impute(
-            field,
-            prepared.table,
-            imputations,
-            seed=seed,
-            learn_from=others,
-            sample_weight=weights,
-            progress=meter.show_progress,
-        ).to_frame()
+    with StatusLine(f"Imputing {missing}, {imputations:,} times") as watch:
+        options = {"seed": seed, "learn_from": others, "sample_weight": weights, "progress": watch.show_progress}
+        drawn: Any = impute(field, prepared.table, imputations, **options).to_frame()
     rows = np.arange(table.height)
     filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.date_formats)
     numbers = np.repeat(np.arange(1, imputations + 1), table.height), np.tile(rows + 1, imputations)
     # The cells of a text file are text until it is written.
-    keys = [pl.Series(name, values, dtype=pl.Int64) for name, values in zip(KEYS, numbers, strict=True)]
-    keys = [key.cast(pl.String) for key in keys] if found.is_text else keys
-    write_table(pl.DataFrame([*keys, *filled.get_columns()]), output, found)
-    show_written(f"{missing}, imputed {imputations:,} times", output)
+    dtype = pl.String if prepared.format.is_text else pl.Int64
+    keys = [pl.Series(name, values).cast(dtype) for name, values in zip(KEYS, numbers, strict=True)]
+    write_table(pl.DataFrame([*keys, *filled.get_columns()]), output, prepared.format)
+    deliver([f"{missing}, imputed {imputations:,} times."], written=[output])
 
 
 def _predict_linked(
@@ -198,26 +202,26 @@ def _predict_linked(
     """Impute the missing values of all tables, or write the probabilities of their states."""
     import polars as pl
 
-    paths = {} if proba else linked_outputs(output, parsed)
+    paths = {} if proba else _linked_outputs(output, parsed)
     refuse_overwriting_inputs([output, *paths.values()], [model.path, *parsed.inputs])
-    given = prepare_linked(model.field_, parsed)
+    tables = prepare_linked(model.field_, parsed)
     field = model.load(jobs)
-    missing = count(given.n_missing, "missing value")
-    with StatusLine(f"Imputing {missing} in {count(len(given.raw), 'linked table')}"):
+    with StatusLine(f"Imputing {_describe_linked(tables)}"):
         if proba:
-            tables = _probabilities(field, given.data, given.prepared).items()
-            write_table(pl.concat(t.select(pl.lit(name).alias("table"), pl.all()) for name, t in tables), output)
+            answers = _probabilities(field, tables.data, tables.prepared).items()
+            write_table(pl.concat(t.select(pl.lit(name).alias("table"), pl.all()) for name, t in answers), output)
         else:
-            write_linked(given.fill(field.transform(given.data, fill=fill)), paths, parsed)
-    columns = sum(len(table.missing) for table in given.prepared.values())
-    line = f"{missing} in {count(columns, 'column')} of {count(len(given.raw), 'table')}"
-    if proba:
-        show_written(line, output)
-    else:
-        show(f"{line}; wrote {', '.join(map(str, paths.values()))}.")
+            _write_linked(tables.fill(field.transform(tables.data, fill=fill)), paths, parsed)
+    deliver([f"{_describe_linked(tables)}."], written=[output] if proba else list(paths.values()))
 
 
-def linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
+def _describe_linked(tables: LinkedTables) -> str:
+    columns = sum(len(table.missing) for table in tables.prepared.values())
+    missing = count(tables.n_missing, "missing value")
+    return f"{missing} in {count(columns, 'column')} of {count(len(tables.raw), 'linked table')}"
+
+
+def _linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
     """Return the output file of each table in a folder, in the format of its input file."""
     paths = {}
     for name in parsed.data.tables:
@@ -228,8 +232,126 @@ def linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
     return paths
 
 
-def write_linked(tables: Mapping[str, pl.DataFrame], paths: Mapping[str, Path], parsed: SchemaFile) -> None:
-    """Write each table in the format of its input file, if it has one."""
+def _write_linked(tables: Mapping[str, pl.DataFrame], paths: Mapping[str, Path], parsed: SchemaFile) -> None:
     for name, path in paths.items():
         path.parent.mkdir(exist_ok=True)
         write_table(tables[name], path, parsed.formats.get(name))
+
+
+@opt.expanded
+def sample(
+    *,
+    model: opt.Model,
+    output: opt.TableOutput,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            "-n",
+            min=1,
+            help=f"Draw this many rows, {ROWS:,} by default; with --given, this many for each of its rows, 1 by "
+            "default.",
+        ),
+    ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            "--given",
+            metavar="DATA",
+            help="Sample the missing values of this table, or of linked tables (their TOML file or its folder).",
+        ),
+    ] = None,
+    burn_in: Annotated[
+        int, typer.Option("--burn-in", min=1, help="Number of sweeps of the chain of each row.")
+    ] = BURN_IN,
+    reading: opt.ReadingOptions,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = None,
+) -> None:
+    """Draw independent rows from a model by Gibbs sampling.
+
+    With --given, missing values are sampled conditionally on observed values. Observed values and columns that the
+    model does not have, such as identifiers, are unchanged; a target column that the table lacks is added and
+    sampled. A model with observed columns needs a table that has them.
+
+    For linked tables, --given is their TOML file, and the output is a folder with a file for each table, as for
+    'predict'. They are sampled once, with one chain over all rows.
+    """
+    options = reading.reading()
+    saved = open_model(model, given)
+    saved.require("MarkovField", "RelationalField", what="can draw rows, which 'fit' writes")
+    if saved.linked:
+        if rows is not None:
+            raise DataError("-n is not for linked tables, which are sampled once: remove it, or change --seed.")
+        if given is None or form_of(given) != "linked":
+            raise DataError(
+                f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
+            )
+        check_folder(output)
+        _sample_linked(saved, read_linked(given, options), output, burn_in, seed, jobs)
+        return
+    check_table_output(output)
+    refuse_overwriting_inputs([output], [model, given])
+    rows = rows or (ROWS if given is None else 1)
+    plan = {"chains": rows, "burn_in": burn_in, "random_state": seed}
+    if given is None:
+        file_format = (saved.format if saved.format.is_text else PLAIN).updated(options)
+        drawn = _draw_rows(saved, rows, plan, jobs)
+        if is_text_output(output):
+            from sparsefield.app.tables.fill import date_columns_as_text
+
+            drawn = date_columns_as_text(drawn, file_format.date_formats)
+    else:
+        drawn, file_format = _draw_missing(saved, given, options, rows, plan, jobs)
+    write_table(drawn, output, file_format)
+    each = "" if given is None else f", {rows:,} for each row of {given},"
+    chains = f"{count(rows, 'chain')} of {count(burn_in, 'sweep')}" + (" each" if rows > 1 else "")
+    deliver([f"{count(drawn.height, 'row')} drawn{each} with {chains}."], written=[output])
+
+
+def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | None) -> pl.DataFrame:
+    """Draw rows without given values."""
+    observed = [variable.name for variable in model.field_.schema.observed]
+    if observed:
+        raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
+    field = model.load(jobs)
+    field.kind_ = "polars"  # whatever library had the frame of training
+    with StatusLine(f"Drawing {count(rows, 'row')}") as watch:
+        return field.sample(rows, **plan, progress=watch.show_progress)
+
+
+def _draw_missing(
+    model: OpenModel, data: Path, reading: FileFormat, rows: int, plan: dict[str, Any], jobs: int | None
+) -> tuple[pl.DataFrame, FileFormat]:
+    """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
+    import numpy as np
+
+    if form_of(data) != "table":
+        raise DataError(f"{data}: the model is of one table with missing values: pass a CSV or Parquet file.")
+    prepared = read_to_fill(data, reading, model, known_states=True)
+    if not prepared.n_missing:
+        note(f"{data}: there are no missing values to sample; the rows are repeated unchanged.")
+    field = model.load(jobs)
+    field.kind_ = "polars"
+    times = f", {rows:,} times" if rows > 1 else ""
+    cells = f"{count(prepared.n_missing, 'missing value')} in {count(prepared.cells.height, 'row')}"
+    with StatusLine(f"Sampling {cells}{times}") as watch:
+        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=watch.show_progress)
+    repeated = np.repeat(np.arange(prepared.cells.height), rows)
+    return prepared.take(repeated).fill(drawn, model.format.date_formats), prepared.format
+
+
+def _sample_linked(
+    model: OpenModel, parsed: SchemaFile, output: Path, sweeps: int, seed: int, jobs: int | None
+) -> None:
+    """Sample the missing values of all tables with one chain over all rows."""
+    paths = _linked_outputs(output, parsed)
+    refuse_overwriting_inputs(paths.values(), [model.path, *parsed.inputs])
+    tables = prepare_linked(model.field_, parsed, known_states=True)
+    field = model.load(jobs)
+    with StatusLine(f"Sampling {_describe_linked(tables)}") as watch:
+        drawn = field.sample(tables.data, sweeps=sweeps, random_state=seed, progress=watch.show_progress)
+        _write_linked(tables.fill(drawn), paths, parsed)
+    deliver(
+        [f"{_describe_linked(tables)}, sampled with 1 chain of {count(sweeps, 'sweep')}."], written=list(paths.values())
+    )
