@@ -95,7 +95,7 @@ def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path:
     file.write_text("column,community\na,1\na,2\n,3\n")
     done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert done.code == 2
-    assert "row 3 names no column and column 'a' has several rows" in done.err
+    assert "a column is empty or has several rows: give one row for each" in done.err
     file.write_text("name,group\na,1\n")
     done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert "needs the columns column and community, with a row for each column" in done.err

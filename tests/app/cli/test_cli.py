@@ -174,12 +174,6 @@ def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     assert "Not converged (the fit stopped early)" in done.out
 
 
-def test_a_possible_id_is_pointed_out(run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("size,b\n" + "".join(f"{k * k},{k % 2}\n" for k in range(40)))
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check", "--l1", 2)
-    assert "Note: Column 'size' has 40 values, all different: is it an --id?" in done.err
-
-
 # -- predict -------------------------------------------------------------------------------------------------
 
 

@@ -44,4 +44,4 @@ def test_contradictions_are_refused(run, visits: Path, tmp_path: Path, options: 
 
 def test_linked_tables_have_no_group_option(run, school: Path, tmp_path: Path) -> None:
     done = run("fit", school, "--group", "grade", "-o", tmp_path / "m.safetensors")
-    assert "--group is for one table" in done.err
+    assert "are for one table" in done.err

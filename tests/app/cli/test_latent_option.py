@@ -48,7 +48,7 @@ def test_a_latent_variable_is_learned_filled_in_drawn_and_described(run, table, 
     [
         (["topic"], "such as topic=8; got 'topic'"),
         (["topic=x"], "got 'topic=x'"),
-        (["topic=2", "topic=3"], "names 'topic' twice"),
+        (["topic=2", "topic=3"], "takes a new name"),
         (["topic=1"], "2 states or more"),
         (["c1=2"], "'c1', which is a column"),
     ],

@@ -47,5 +47,10 @@ def test_a_folder_of_parquet_files_is_a_sparse_matrix(run, tmp_path) -> None:
     field = load(model)
     wanted = MarkovField(l1=2.0).fit(MATRIX, observed=["sun"], columns=["rain", "sun", "wet", "dry"])
     assert field.features_.equals(wanted.features_)
+    done = run("report", model, "-o", tmp_path / "r.html", "--data", folder)
+    assert done.code == 0, done.err
+    assert "rain" in (tmp_path / "r.html").read_text()
+    run("predict", model, folder, "-o", tmp_path / "o.csv").one_error("has no missing values to impute")
+    run("analyze", "stability", model, folder, "--weight", "who").one_error("--weight names a column of one table")
     run("fit", folder, "-o", model).one_error("'who' (String)", "--id")
     run("fit", folder, "-o", model, "--id", "who", "--ordinal", "sun").one_error("--ordinal")

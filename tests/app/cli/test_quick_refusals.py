@@ -44,6 +44,7 @@ fit
 fit --nonsense
 fit absent.csv -o new
 fit other.csv -o new --observed z
+fit other.csv -o new --set l2=abc
 evaluate absent.csv
 evaluate other.csv --weight z
 predict absent other.csv -o new.csv

@@ -93,7 +93,7 @@ def test_errors_are_one_line(run, weather: Path, table: Path, school: Path, mode
     run("report", weather, "--data", folder / "none.csv", "-o", out).one_error("none.csv")
     run("report", weather, "--data", school, "-o", out).one_error("MarkovField", "linked tables")
     run("report", model, "--data", table, "-o", out).one_error("RelationalField", "one table")
-    run("report", weather, "--missing", "x", "-o", out).one_error("are for reading --data: add --data")
+    run("report", weather, "--missing", "x", "-o", out).one_error("are for the rows of --data: add --data")
     pl.DataFrame({"rain": [0, 1], "sun": [1, 0]}).write_csv(folder / "other.csv")
     done = run("report", weather, "--data", folder / "other.csv", "-o", out)
     done.one_error("other.csv", "2 of 3 columns of the model are not in the table", "wet", "mood")
@@ -137,7 +137,7 @@ def test_intervals_are_those_of_the_complete_rows(run, weather: Path, table: Pat
 def test_intervals_need_rows_and_a_model_of_one_table(run, weather: Path, school: Path, model: Path, tmp_path) -> None:
     done = run("report", weather, "--intervals", "-o", tmp_path / "r.html")
     assert done.code != 0
-    assert "--intervals needs the rows of training: add --data." in done.err
+    assert "are for the rows of --data: add --data." in done.err
     done = run("report", model, "--data", school, "--intervals", "-o", tmp_path / "r.html")
     assert done.code != 0
     assert "only a MarkovField or a CRFClassifier has confidence intervals" in done.err

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.cli.outputs import check_table_output
+from sparsefield.app.cli.console import check_table_output
 from sparsefield.app.tables import write
 from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.app.tables.write import write_table

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.options import column_option
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.read import SourceTable, is_parquet, list_columns, read_source
@@ -39,6 +41,9 @@ FINDINGS_OF_KIND: tuple[FindingType, ...] = (
 KEEP = (
     "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without this note"
 )
+
+
+column_option = functools.partial(typer.Option, rich_help_panel="Columns")
 
 
 def _columns(flag: str, help: str) -> Any:
@@ -198,6 +203,8 @@ def read_data(
         return _read_matrix(data, columns, weight or group)
     source = read_source(data, reading)
     note_format(data, source.format)
+    named = columns.find(source.table.columns, weight, group)
+    weights = None if weight is None else read_weights(source.table, weight)
     table, book, named = describe_columns(source, columns, weight=weight, group=group)
     _print_notes(table, book, named.kinds)
     return InputData(
@@ -206,7 +213,7 @@ def read_data(
         named.kinds or "auto",
         table.height,
         [data],
-        weight=None if weight is None else read_weights(source.table, weight),
+        weight=weights,
         book=book,
         groups=None if group is None else source.table[group],
         named=named,
@@ -277,10 +284,10 @@ def describe_columns(
     DataError
         If a column that an option names cannot be learned, or no column is left.
     """
+    named = columns.find(source.table.columns, weight, group)
     from sparsefield.app.tables.codebook import inspect
     from sparsefield.data.kinds import given_kinds
 
-    named = columns.find(source.table.columns, weight, group)
     chosen = given_kinds(named.kinds, source.table.columns)
     table = _with_numbers(source, [name for name, kind in chosen.items() if kind.kind == "numeric"])
     kept = {*named.observed, *named.kinds}

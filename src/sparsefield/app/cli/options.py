@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from sparsefield.app.cli.inputs import InputData, column_option
 from sparsefield.app.tables.file_format import OPTIONS, FileFormat
 from sparsefield.errors import DataError
 from sparsefield.options import RULES
@@ -24,7 +25,6 @@ from sparsefield.parameters import EVERYDAY, FieldParameters
 if TYPE_CHECKING:
     from sparsefield import FitCallbacks, MarkovField, RelationalField
     from sparsefield.app.cli.console import StatusLine
-    from sparsefield.app.cli.inputs import InputData
 
     AnyField = MarkovField | RelationalField
 
@@ -37,7 +37,6 @@ READ_NAMES = (
     "read.missing_only"
 )
 
-column_option = functools.partial(typer.Option, rich_help_panel="Columns")
 reading_option = functools.partial(typer.Option, rich_help_panel="Reading the table")
 learning_option = functools.partial(typer.Option, rich_help_panel="Learning")
 running_option = functools.partial(typer.Option, rich_help_panel="Running")
