@@ -89,6 +89,7 @@ def fit(
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
+    refuse_overwriting_inputs([output], [data])
     reading = learning.reading()
     dataset = read_data(data, reading, columns, weight=weight, group=group)
     saved_state = None if checkpoint is None else checkpoint / CHECKPOINT_NAME

@@ -286,7 +286,7 @@ def describe_columns(
     """
     named = columns.find(source.table.columns, weight, group)
     from sparsefield.app.tables.codebook import inspect
-    from sparsefield.data.kinds import given_kinds
+    from sparsefield.data.schema_learning import given_kinds
 
     chosen = given_kinds(named.kinds, source.table.columns)
     table = _with_numbers(source, [name for name, kind in chosen.items() if kind.kind == "numeric"])
