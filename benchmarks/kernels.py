@@ -40,10 +40,10 @@ from sparsefield.data import (
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.sparse_scores import gather_rows, unit_for
+from sparsefield.kernels.algorithm1 import score_pairs, transpose
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.mean_field_sweep import gradient, sweep
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
-from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import PairQuery

@@ -9,8 +9,8 @@ from benchmarks import kernels
 from benchmarks.kernels import Demand, Sizes, Walk, Work
 from sparsefield.compute import Threads
 from sparsefield.induction.sparse_scores import ColumnBounds, KnownPairs, SomeRows, join_rows
+from sparsefield.kernels.algorithm1 import score_pairs
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient
-from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
 TINY = Sizes(((200, 120),), (12, 40), on=4.0, largest_copy=100_000, updates=1000, product_side=16, seconds=0.0)

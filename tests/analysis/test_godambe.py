@@ -7,7 +7,7 @@ import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import CRFClassifier, MarkovField, confidence_intervals
-from sparsefield.analysis.refit import RefitProblem, code_rows, compile_refit, minimize, newton_solver, sandwich
+from sparsefield.analysis.refit import RefitProblem, compile_refit, minimize, newton_solver, sandwich
 from sparsefield.data import Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError
@@ -58,7 +58,7 @@ def test_products_of_columns_are_sources_as_columns_are() -> None:
     (table,) = compile_densely(MarkovField(l1=1.0).fit(X), X).tables
     layout = Layout.single(table.schema)
     arcs = layout.arcs(np.array([[0, 1, -1], [0, 1, 2]]))
-    problem = RefitProblem(layout, *code_rows(layout, arcs, join_blocks(table.blocks)), np.full(5, 0.1))
+    problem = RefitProblem(layout, join_blocks(table.blocks), arcs, np.full(5, 0.1))
     theta, weight = rng.normal(size=5), rng.random(40)
     codes = table.codes()
     a, b, c = X.T  # every state of 1 has a column

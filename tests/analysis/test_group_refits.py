@@ -8,12 +8,12 @@ import pytest
 from sparsefield import MarkovField
 from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once
 from sparsefield.analysis.permutation_tests import CandidateEdges
-from sparsefield.analysis.refit import RefitProblem, code_rows
+from sparsefield.analysis.refit import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import all_pairs
-from sparsefield.kernels.coded_regressions import newton_system
+from sparsefield.objectives.curvature import SampledRows, newton_system
 
 
 def mixed_rows(n_rows: int = 300) -> np.ndarray:
@@ -81,14 +81,12 @@ def test_hessians_are_those_of_all_regressions(problem) -> None:
     rng, chosen = np.random.default_rng(2), np.flatnonzero(np.random.default_rng(2).random(len(refits.pairs)) < 0.2)
     block, layout, n = refits.rows.block, refits.layout, refits.n_biases
     theta = 0.1 * rng.normal(size=n + len(chosen))
-    rows, arcs = code_rows(layout, layout.arcs(refits.pairs[chosen]), block)
+    exact = RefitProblem(layout, block, layout.arcs(refits.pairs[chosen]), np.zeros(len(theta)))
     free = np.zeros(n, dtype=bool)  # with penalties on all biases nothing is minimized out
-    system = newton_system(rows, arcs, theta, free, 0.0)
+    system = newton_system([SampledRows(0, block)], (exact.graph,), theta, free, lambda f, tasks: list(map(f, tasks)))
     found = np.zeros((len(theta), len(theta)))
-    for v, start in enumerate(system.starts):
-        mine = system.parameter_of[system.arc_offsets[v] : system.arc_offsets[v + 1]]
-        found[np.ix_(mine, mine)] += system.blocks[start : start + len(mine) ** 2].reshape(len(mine), -1)
-    exact = RefitProblem(layout, rows, arcs, np.zeros(len(theta)))
+    for mine, matrix in system.matrices():
+        found[np.ix_(mine, mine)] += matrix
     np.testing.assert_allclose(found, exact.hessian(theta, block.weight), rtol=1e-4, atol=1e-3)
     assert len(X) == block.n_rows
 

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield import EM, FixedGraph, MarkovField, impute, pool
+from sparsefield import FixedGraph, MarkovField, impute, pool
 from sparsefield.errors import DataError
 
 
@@ -181,15 +181,6 @@ def test_columns_are_found_by_name_and_others_stay_as_they_are(
     pd.testing.assert_frame_equal(found[2][table.columns], imputations[2])
     with pytest.raises(DataError, match="lacks columns that the field was learned from: 'x', 'age'"):
         impute(field, table.drop(columns=["x", "age"]))
-
-
-def test_an_assumed_shift_of_missing_cells_shifts_the_imputations() -> None:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"smokes": rng.choice(["no", "yes"], 300), "other": rng.choice(["a", "b"], 300)})
-    X.loc[::2, "smokes"] = np.nan
-    shifted = impute(MarkovField(l1=50.0, missing=EM(shift=[("smokes", "yes", 2.0)])).fit(X), X, 5, iterations=2)
-    drawn = np.concatenate([filled["smokes"][::2].to_numpy() == "yes" for filled in shifted])
-    assert drawn.mean() > 0.8
 
 
 def test_bad_numbers_are_refused_all_at_once(field: MarkovField, table: pd.DataFrame) -> None:

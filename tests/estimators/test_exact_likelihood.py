@@ -14,7 +14,6 @@ from scipy.special import logsumexp
 
 from sparsefield import (
     AIS,
-    EM,
     CRFClassifier,
     Features,
     FixedGraph,
@@ -258,7 +257,6 @@ def test_a_wide_field_is_sampled_with_a_warning(monkeypatch) -> None:
     [
         ({"objective": "ml", "missing": "mean-field"}, "sums missing cells out: leave missing='auto'"),
         ({"objective": "ml", "features": Features(3)}, "use objective='pl' with refit='ml' for max_order=3"),
-        ({"refit": "ml", "missing": EM(shift=[("a", "u", 1.0)])}, "leave EM\\(shift=...\\) out"),
         ({"objective": "ml", "latent": {"h": 2}}, "objective='ml' has no latent variables"),
     ],
 )

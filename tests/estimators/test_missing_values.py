@@ -12,7 +12,7 @@ from random_tables import hide
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, MarkovField, Relational, RelationalField, Solver
-from sparsefield.errors import CovariateWarning, DataError
+from sparsefield.errors import CovariateWarning
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)
@@ -212,7 +212,6 @@ def test_clamped_beliefs_still_learn_and_exaggerate() -> None:
     ("options", "words"),
     [
         ({"copies": 8, "max_copies": 16}, "max_copies must be at least 4 times copies"),
-        ({"shift": 5}, r"shift must be a list such as \[\('smokes', 'yes', 0.5\)\], got 5"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, words) -> None:
@@ -220,34 +219,8 @@ def test_options_that_make_no_sense_are_refused(options, words) -> None:
         MarkovField(l1=1.0, missing=EM(**options)).fit(chain(50))
 
 
-def test_a_shift_of_the_log_odds_corrects_answers_that_are_missing_not_at_random() -> None:
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 2, 5000)
-    second = (rng.random(5000) < np.where(first == 1, 0.7, 0.3)).astype(float)
-    table = np.column_stack([first, second]).astype(float)
-    table[rng.random(5000) < np.where(second == 1, 0.5, 0.1), 1] = np.nan  # a 1 is missing five times as often as a 0
-    at_random = MarkovField(l1=0.1).fit(table).marginals()["x1"][1]
-    shifted = MarkovField(l1=0.1, missing=EM(shift=[("x1", 1, np.log(5.0))])).fit(table).marginals()["x1"][1]
-    assert at_random < second.mean() - 0.1
-    assert shifted == pytest.approx(second.mean(), abs=0.02)
-
-
-@pytest.mark.parametrize("shift", [[("x9", 1, 1.0)], [("x1", "yes", 1.0)]])
-def test_a_shift_names_a_column_and_one_of_its_states(shift) -> None:
-    table = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(DataError, match="x9" if shift[0][0] == "x9" else "yes"):
-        MarkovField(l1=0.1, missing=EM(shift=shift)).fit(table)
-
-
 def test_a_covariate_with_many_missing_cells_is_warned_about() -> None:
     X = chain(300)
     X[:100, 0] = np.nan
     with pytest.warns(CovariateWarning, match=r"Observed column 'x0' has 33% of its cells missing"):
         MarkovField(l1=2.0, n_jobs=1).fit(X, observed=["x0"])
-
-
-def test_a_shift_of_a_latent_variable_is_refused_and_a_wrong_name_corrected() -> None:
-    with pytest.raises(DataError, match="no target column"):
-        MarkovField(l1=1.0, latent={"k": 2}, missing=EM(shift=[("k", 1, 1.0)])).fit(chain(50))
-    with pytest.raises(DataError, match="Did you mean 'x0'"):
-        MarkovField(l1=1.0, missing=EM(shift=[("x00", 1, 1.0)])).fit(chain(50))

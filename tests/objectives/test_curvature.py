@@ -7,7 +7,7 @@ import pytest
 from higher import evaluate, with_conjunctions
 
 from sparsefield import config
-from sparsefield.objectives import DenseEvaluator, curvature, regressions
+from sparsefield.objectives import DenseEvaluator, block_evaluation, curvature
 
 SHAPES = {
     "many states": {"states": (2, 3, 4, 2), "observed_states": (3,), "numbers": 1, "n_rows": 20},
@@ -31,11 +31,11 @@ def jacobian(evaluator: DenseEvaluator, graphs, theta: np.ndarray, step: float =
     return found
 
 
-def assembled(regressions, size: int) -> np.ndarray:
+def assembled(system, size: int) -> np.ndarray:
     """Return the sum of the matrices of all regressions, (size, size)."""
     total = np.zeros((size, size))
-    for r in regressions:
-        np.add.at(total, np.ix_(r.parameters, r.parameters), r.matrix)
+    for parameters, matrix in system.matrices():
+        np.add.at(total, np.ix_(parameters, parameters), matrix)
     return total
 
 
@@ -45,7 +45,7 @@ def test_hessians_are_the_derivatives_of_the_gradient(make_problem, shape) -> No
     evaluator, _, _ = evaluate(problem, "pl")
     graphs, theta = problem.field.graphs, problem.field.theta
     penalized = np.zeros(problem.schema.n_target_columns, dtype=bool)
-    found = assembled(evaluator.regression_hessians(graphs, theta, penalized), len(theta))
+    found = assembled(evaluator.newton_system(graphs, theta, penalized), len(theta))
     np.testing.assert_allclose(found, jacobian(evaluator, graphs, theta), rtol=0, atol=2e-5)
 
 
@@ -54,7 +54,7 @@ def test_free_biases_are_minimized_over(make_problem, shape) -> None:
     problem = with_conjunctions(make_problem(7, **SHAPES[shape]), 8)
     evaluator, _, _ = evaluate(problem, "pl")
     graphs, theta, n = problem.field.graphs, problem.field.theta, problem.schema.n_target_columns
-    found = assembled(evaluator.regression_hessians(graphs, theta, np.ones(n, dtype=bool)), len(theta))
+    found = assembled(evaluator.newton_system(graphs, theta, np.ones(n, dtype=bool)), len(theta))
     whole = jacobian(evaluator, graphs, theta)
     biases = whole[:n, :n] + curvature.MIN_DIAGONAL * np.eye(n)
     expected = whole[n:, n:] - whole[n:, :n] @ np.linalg.solve(biases, whole[:n, n:])
@@ -66,7 +66,7 @@ def test_matrix_products_and_loops_over_arcs_agree(make_problem, monkeypatch, sh
     problem = with_conjunctions(make_problem(5, **SHAPES[shape]), 8)
     found = []
     for share in (0.0, 1.0):
-        monkeypatch.setattr(regressions, "MATRIX_SHARE", share)
+        monkeypatch.setattr(block_evaluation, "MATRIX_SHARE", share)
         found.append(evaluate(problem, "pl")[1:])
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=0, atol=1e-11)

@@ -37,20 +37,6 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, n
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("shape", ["many states", "observed"])
-def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_blocks, shape) -> None:
-    problem = with_conjunctions(make_problem(7, missing=0.2, **SHAPES[shape]), 8)
-    evaluator, _, gradient = evaluate(problem, "pl")
-    step, theta = 1e-5, problem.field.theta
-    found = np.empty(len(theta))
-    for k in range(len(theta)):
-        move = np.zeros(len(theta))
-        move[k] = step
-        up, down = (evaluator.evaluate(problem.field.graphs, theta + sign * move)[0] for sign in (1, -1))
-        found[k] = (up - down) / (2 * step)
-    np.testing.assert_allclose(gradient, found, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["pl", "cd"])
 def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = with_conjunctions(make_problem(8, share=0.3), 8)

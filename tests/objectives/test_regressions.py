@@ -8,7 +8,7 @@ from higher import evaluate, with_conjunctions
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator, regressions
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, block_evaluation
 
 SHAPES = {
     "binary": {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
@@ -20,14 +20,14 @@ SHAPES = {
 @pytest.fixture
 def many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
-    monkeypatch.setattr(regressions, "MIN_OPERATIONS", 1.0)
+    monkeypatch.setattr(block_evaluation, "MIN_OPERATIONS", 1.0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pieces_have_the_results_of_the_whole(make_problem, monkeypatch, shape) -> None:
     problem = with_conjunctions(make_problem(5, **SHAPES[shape]), 8)
     whole, loss, gradient = evaluate(problem, "pl")
-    monkeypatch.setattr(regressions, "MIN_OPERATIONS", 1.0)
+    monkeypatch.setattr(block_evaluation, "MIN_OPERATIONS", 1.0)
     parts, loss_of_parts, gradient_of_parts = evaluate(problem, "pl")
     assert loss_of_parts == pytest.approx(loss, rel=1e-13)
     np.testing.assert_allclose(gradient_of_parts, gradient, rtol=0, atol=1e-12)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
-from plain import learn_plain_schema
 from sparse_tables import sparse_of, sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import Dataset, Table, as_source, compile_sparse, compile_table
+from sparsefield.data import Dataset, Table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator
 
 SHAPES = {
@@ -91,25 +89,6 @@ def test_hubs(make_problem, engine, states, observed) -> None:
     assert_equal(problem, engine, pairs, theta)
 
 
-def test_rows_that_touch_more_states_than_buffers_hold_at_first(engine, monkeypatch) -> None:
-    """Buffers begin with 1024 states and 4096 arcs; the product of the normalizers, 2^1200, overflows a double."""
-    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
-    rng = np.random.default_rng(0)
-    source = as_source(sp.csr_matrix((rng.random((8, 1205)) < 0.5).astype(np.int8)))
-    schema = learn_plain_schema(source, observed=[f"x{k}" for k in range(1200, 1205)])
-    n = schema.n_target_columns
-    pairs = np.array([(state, covariate) for state in range(n) for covariate in range(n, schema.n_columns)])
-    theta = np.concatenate([np.zeros(n), 1e-3 * rng.normal(size=len(pairs))])
-    outcomes = []
-    for table in (compile_sparse(source, schema), compile_table(source, schema)):
-        sample = Dataset.single(table)
-        evaluator = PseudoLikelihood().make_problem(sample, engine)
-        outcomes.append(evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta))
-    assert outcomes[0][0] == pytest.approx(outcomes[1][0], rel=1e-11)
-    assert outcomes[0][0] > 8 * 700
-    np.testing.assert_allclose(outcomes[0][1], outcomes[1][1], rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize(("shape", "size"), [("binary", 300.0), ("many states", 50.0)])
 def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) -> None:
     problem = problem_of(make_problem, 11, shape, size=size)
@@ -121,21 +100,6 @@ def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) ->
         assert np.isfinite(loss)
         assert loss >= 0.0
         assert all(np.isfinite(part).all() for part in (gradient, sparse.bias_hessian(), shared))
-
-
-@pytest.mark.parametrize("shape", ["many states", "observed"])
-def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> None:
-    problem = problem_of(make_problem, 2, shape, n_rows=15)
-    evaluator = SparseEvaluator(sparse_sample(problem), engine)
-    arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
-    _, gradient = evaluator.evaluate(arcs, problem.theta)
-    step = 1e-5
-    for k in range(len(problem.theta)):
-        move = step * (np.arange(len(problem.theta)) == k)
-        slope = (
-            evaluator.evaluate(arcs, problem.theta + move)[0] - evaluator.evaluate(arcs, problem.theta - move)[0]
-        ) / (2 * step)
-        assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("shape", ["many states", "observed"])

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from sparsefield import Features, MarkovField, Solver
-from sparsefield.objectives import RegressionHessian
+from sparsefield.kernels.proximal_newton import newton_step
+from sparsefield.kernels.regression_hessians import Designs, NewtonSystem, empty_system
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.optimizer import Optimizer
-from sparsefield.solver.penalty import NonsmoothPenalty
-from sparsefield.solver.proximal_newton import NewtonModel
 
 
 def table(rows: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -24,21 +23,24 @@ def table(rows: int = 300, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(cells)
 
 
-def shared_model(seed: int) -> tuple[NewtonModel, np.ndarray]:
+def shared_model(seed: int) -> tuple[NewtonSystem, np.ndarray]:
     """Return a model of three regressions, with a bias each, that share three weights; and its whole Hessian."""
     rng = np.random.default_rng(seed)
-    whole, regressions = np.zeros((6, 6)), []
-    for v, weights in enumerate([(3, 4), (3, 5), (4, 5)]):
+    whole, parameters = np.zeros((6, 6)), np.array([0, 3, 4, 1, 3, 5, 2, 4, 5])
+    source = np.where(parameters < 3, -1, 0)
+    designs = Designs(np.arange(0, 10, 3), source, parameters, np.empty((0, 2), dtype=np.int64), np.arange(4))
+    system = empty_system([designs], np.ones(3, dtype=bool), 6)
+    for v in range(3):
         design = rng.normal(size=(3, 30)) + 1.0
         design[0] = 1.0
         hessian = (design * rng.uniform(0.05, 0.25, 30)) @ design.T
         hessian[0, 0] += MIN_DIAGONAL
-        places = np.array([v, *weights])
+        places = parameters[3 * v : 3 * v + 3]
         whole[np.ix_(places, places)] += hessian
         cross, inverse = hessian[:1, 1:], 1.0 / hessian[:1, :1]
-        matrix = (hessian[1:, 1:] - cross.T @ inverse @ cross).astype(np.float32)
-        regressions.append(RegressionHessian(places[1:], matrix, places[:1], inverse, inverse @ cross))
-    return NewtonModel(6, regressions), whole
+        system.blocks[4 * v : 4 * v + 4] = (hessian[1:, 1:] - cross.T @ inverse @ cross).ravel()
+        system.of_gradient[v], system.of_weights[2 * v : 2 * v + 2] = inverse[0, 0], (inverse @ cross)[0]
+    return system, whole
 
 
 def minimum(hessian: np.ndarray, theta: np.ndarray, gradient: np.ndarray, strengths: np.ndarray) -> np.ndarray:
@@ -56,7 +58,7 @@ def test_the_step_is_that_of_proximal_gradient_descent(seed) -> None:
     rng = np.random.default_rng(seed + 10)
     theta, gradient = np.array([0.3, -0.2, 0.1, 0.4, 0.0, -0.2]), rng.normal(size=6)
     strengths, ridge = np.array([0.0, 0.0, 0.0, 0.8, 4.0, 2.5]), np.array([0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
-    found = model.step(theta, gradient, NonsmoothPenalty(strengths), ridge, max_change=1e6)
+    found = newton_step(model, theta, gradient, strengths, ridge, 1e6, 1e-7, 0.0, 1000)
     expected = minimum(hessian + np.diag(ridge), theta, gradient, strengths)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
     at_zero = np.abs(theta + expected) < 1e-12
@@ -66,7 +68,7 @@ def test_the_step_is_that_of_proximal_gradient_descent(seed) -> None:
 
 def test_no_parameter_changes_by_more_than_the_bound() -> None:
     model, _ = shared_model(0)
-    step = model.step(np.zeros(6), np.full(6, -100.0), NonsmoothPenalty(np.zeros(6)), np.zeros(6), max_change=0.5)
+    step = newton_step(model, np.zeros(6), np.full(6, -100.0), np.zeros(6), np.zeros(6), 0.5, 0.03, 0.0, 1000)
     assert np.abs(step).max() == 0.5
 
 

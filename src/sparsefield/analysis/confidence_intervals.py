@@ -37,7 +37,7 @@ from sparsefield.estimators import FieldEstimator, MarkovField
 from sparsefield.estimators.training import refit_l2
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import feature_names
-from sparsefield.objectives.wald import wald_test
+from sparsefield.objectives.curvature import wald_test
 from sparsefield.options import raise_problems
 
 Method = Literal["godambe", "bootstrap"]

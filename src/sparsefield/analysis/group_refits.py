@@ -16,17 +16,11 @@ import numpy as np
 from sparsefield.data import Block, Layout, Table
 from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import FieldWeights, draw_completions, drawn_block, rows_of_block
-from sparsefield.kernels import subset_fits
-from sparsefield.kernels.coded_regressions import (
-    CodedRows,
-    NewtonSystem,
-    RegressionArcs,
-    evaluate,
-    newton_system,
-    set_gradient,
-)
+from sparsefield.kernels import proximal_newton as kernels
+from sparsefield.kernels.regression_hessians import NewtonSystem
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.model import Field, FitRecord
+from sparsefield.model import Adjacency, Field, FitRecord, compile_adjacency
+from sparsefield.objectives.curvature import SampledRows, newton_system
 
 COPIES = 8
 """Completions of a row with missing cells."""
@@ -42,9 +36,6 @@ NOISE_TOLERANCE = 2e-4
 
 LIKELY, LIKELY_AGAIN = 0.5, 0.8
 """Candidates whose gradient has this share of their penalty are in the model: of all rows, and of fitted ones."""
-
-MAX_HESSIAN_ROWS = 4096
-"""Rows, evenly spaced, that a Hessian is computed from, at most: it may be approximate."""
 
 MAX_STEPS = 80
 
@@ -115,7 +106,7 @@ class LossModel:
 class _Loss:
     """The penalized loss of some rows."""
 
-    rows: CodedRows
+    rows: Block
     free: np.ndarray
     strengths: np.ndarray
     ridge: np.ndarray
@@ -143,9 +134,9 @@ class SubsetProblem:
         return self.layout.feature_factors(self.pairs)
 
     @cached_property
-    def arcs(self) -> RegressionArcs:
+    def graph(self) -> Adjacency:
         """The arcs of all candidates."""
-        return RegressionArcs(*(np.ascontiguousarray(part) for part in self.layout.arcs(self.pairs)[:3]))
+        return compile_adjacency(self.layout, self.layout.arcs(self.pairs))[0]
 
     def start_from(self, pairs: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the biases and weights of a field as those of all candidates, 0 for those that it does not have."""
@@ -182,20 +173,16 @@ class SubsetProblem:
         """Return loss and penalties of the rows of a mask, (rows,), at given parameters."""
         loss = self._loss(self.rows.block, l1, self.l2, np.flatnonzero(chosen[self.rows.owner]))
         errors = np.empty((self.n_biases, len(loss.rows.weight)))
-        value = evaluate(loss.rows, self.arcs, theta, errors)
-        return float(value + subset_fits.penalty(theta, loss.strengths, loss.ridge))
+        return float(kernels.penalized_loss(loss.rows, self.graph, theta, loss.strengths, loss.ridge, errors))
 
     def _loss(
         self, block: Block, l1: float, l2: float, chosen: np.ndarray | None = None, precision: float = 1.0
     ) -> _Loss:
-        schema, codes, columns, weight = self.layout.schemas[0], block.codes, block.beliefs, block.weight
-        if chosen is not None:
-            codes, columns, weight = codes.take(chosen, axis=1), columns.take(chosen, axis=1), weight[chosen]
-        free = ~undetermined_biases(columns, self.layout)
+        rows = block if chosen is None else rows_of_block(block, chosen)
+        free = ~undetermined_biases(rows.beliefs, self.layout)
         strengths = np.concatenate([np.where(free, 0.0, l1), l1 * self.factors])
         ridge = np.concatenate([np.where(free, 0.0, l2), np.full(len(self.pairs), l2)])
-        tolerance = max(TOLERANCE * l1, NOISE_TOLERANCE * float(np.sqrt(weight.sum()))) / precision
-        rows = CodedRows(codes, columns, weight, schema.target_offsets, schema.coding)
+        tolerance = max(TOLERANCE * l1, NOISE_TOLERANCE * float(np.sqrt(rows.weight.sum()))) / precision
         return _Loss(rows, free, strengths, ridge, tolerance)
 
     def _minimize(self, loss: _Loss, start: np.ndarray, model: LossModel | None) -> SubsetFit:
@@ -204,22 +191,22 @@ class SubsetProblem:
         theta, gradient, left = start.copy(), np.empty(len(start)), MAX_STEPS
         working, system, share, is_own = model.working, model.system, model.share, False
         while left > 0:
-            steps, converged = subset_fits.descend(
-                loss.rows, self.arcs, loss.strengths, loss.ridge, theta, gradient, working, system, share,
+            steps, converged = kernels.descend(
+                loss.rows, self.graph, loss.strengths, loss.ridge, theta, gradient, working, system, share,
                 loss.tolerance, left,
             )  # fmt: skip
             if converged or (is_own and steps == 0):
                 break
             working, system = self._hessians(loss, theta, gradient, LIKELY_AGAIN)
             left, share, is_own = left - max(steps, 1), 1.0, True
-        violation = subset_fits.largest_violation(theta, gradient, loss.strengths)
+        violation = kernels.largest_violation(theta, gradient, loss.strengths)
         return SubsetFit(theta, float(violation), bool(violation <= loss.tolerance))
 
     def _model(self, loss: _Loss, theta: np.ndarray, share: float = 1.0) -> LossModel:
         """Return a model at theta."""
         errors, gradient = np.empty((self.n_biases, len(loss.rows.weight))), np.empty(len(theta))
-        evaluate(loss.rows, self.arcs, theta, errors)
-        set_gradient(loss.rows, self.arcs, errors, theta, loss.ridge, gradient)
+        kernels.penalized_loss(loss.rows, self.graph, theta, loss.strengths, loss.ridge, errors)
+        kernels.gradient_of_pairs(loss.rows, self.graph, errors, theta, loss.ridge, gradient)
         return LossModel(*self._hessians(loss, theta, gradient, LIKELY), loss.free, share)
 
     def _hessians(
@@ -229,18 +216,13 @@ class SubsetProblem:
 
         The Hessians of the loss at theta are over these candidates.
         """
-        n, rows = self.n_biases, loss.rows
+        n = self.n_biases
         working = np.flatnonzero((theta[n:] != 0.0) | (np.abs(gradient[n:]) > likely * loss.strengths[n:]))
-        stride = -(-len(rows.weight) // MAX_HESSIAN_ROWS)
-        if stride > 1:
-            codes, columns = (np.ascontiguousarray(part[:, ::stride]) for part in (rows.codes, rows.columns))
-            rows = rows._replace(codes=codes, columns=columns, weight=stride * rows.weight[::stride])
-        place = np.full(len(self.pairs), -1)
-        place[working] = np.arange(len(working))
-        chosen = place[self.arcs.feature] >= 0
-        arcs = RegressionArcs(self.arcs.target[chosen], self.arcs.source[chosen], place[self.arcs.feature[chosen]])
+        graphs = compile_adjacency(self.layout, self.layout.arcs(self.pairs[working]))
         at, free = theta[np.concatenate([np.arange(n), n + working])], loss.strengths[:n] == 0.0
-        return working, newton_system(rows, arcs, at, free, subset_fits.MIN_CURVATURE)
+        return working, newton_system(
+            [SampledRows(0, loss.rows)], graphs, at, free, lambda f, tasks: list(map(f, tasks))
+        )
 
 
 def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:

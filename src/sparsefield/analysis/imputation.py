@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, code_rows, minimize, newton_solver
+from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize, newton_solver
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Label, Schema, Source, Table, compile_table, make_frame
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
@@ -31,7 +31,6 @@ from sparsefield.estimators.training import refit_l2
 from sparsefield.induction import FixedGraph
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Field
-from sparsefield.objectives import EM
 from sparsefield.options import raise_problems
 
 IMPUTATIONS, ITERATIONS = 20, 10
@@ -186,11 +185,9 @@ def impute(
     if not cells:
         raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
     rows = _rows_to_learn_from(field, table, learn_from, sample_weight)
-    missing = field.resolve("missing")
-    shifts = missing.bias_shifts(field.field_.layout) if isinstance(missing, EM) else None
     drawn_from = _field_to_draw_from(field, rows.n_rows)
     with Threads(field.n_jobs) as engine:
-        chains = _Chains(drawn_from, join_blocks(rows.blocks), refit_l2(field), int(seed), shifts)
+        chains = _Chains(drawn_from, join_blocks(rows.blocks), refit_l2(field), int(seed))
         total = iterations * (WARM_UP + 1)
         for done in range(WARM_UP * iterations):
             chains.warm_up()
@@ -293,14 +290,11 @@ class _Chain:
 class _Chains:
     """The chains of all imputations; number 0 is their common start, near the optimum without L1."""
 
-    def __init__(self, field: Field, block: Block, l2: float, seed: int, shifts: np.ndarray | None) -> None:
+    def __init__(self, field: Field, block: Block, l2: float, seed: int) -> None:
         self._layout, self._graph, self._block, self._seed = field.layout, field.graphs[0], block, seed
         self._arcs = field.layout.arcs(field.features)
         self._l2 = np.full(len(field.theta), l2)
         self._l2[: field.layout.n_target_columns] = BIAS_RIDGE
-        self._shifts = np.zeros(len(field.theta))
-        if shifts is not None:
-            self._shifts[: len(shifts)] = shifts
         self._rows = np.flatnonzero((block.codes < 0).any(axis=0))
         self._offsets, self._missing_rows = missing_cells(np.ascontiguousarray(block.codes[:, self._rows]))
         self._chains = [self._start(field.theta, 0)]
@@ -364,13 +358,13 @@ class _Chains:
         beliefs = self._block.beliefs.copy()
         beliefs[:, self._rows] = self._columns(chain)
         block = self._block._replace(codes=self._codes(chain), beliefs=beliefs)
-        return RefitProblem(self._layout, *code_rows(self._layout, self._arcs, block), self._l2)
+        return RefitProblem(self._layout, block, self._arcs, self._l2)
 
     def _draw(self, chain: _Chain, sweeps: int) -> None:
         """Draw the missing cells by Gibbs sampling, from those that were drawn last."""
         chain.draws += 1
         kernels.draw_rows(
-            self._graph, chain.theta + self._shifts, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
+            self._graph, chain.theta, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
             self._columns(chain), chain.drawn,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from scipy.stats import f, t
 from sparsefield.data import make_frame
 from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
-from sparsefield.objectives.wald import wald_test
+from sparsefield.objectives.curvature import wald_test
 from sparsefield.options import raise_problems
 
 COLUMNS = ("estimate", "standard_error", "degrees_of_freedom", "p_value")

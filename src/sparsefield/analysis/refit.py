@@ -23,10 +23,13 @@ from sparsefield.errors import DataError, OtherTableWarning
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows, read_by_name
 from sparsefield.estimators.training import refit_l2
-from sparsefield.kernels import coded_regressions as kernels
+from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels.batched_errors import weighted_errors
-from sparsefield.kernels.coded_regressions import CodedRows, RegressionArcs
-from sparsefield.model import Field
+from sparsefield.kernels.mean_field_sweep import predict_states
+from sparsefield.kernels.regression_hessians import make_designs, variable_hessians
+from sparsefield.model import Adjacency, Field, compile_adjacency
+from sparsefield.objectives import PseudoLikelihood
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, gradient
 
 FLOAT = np.float32
 """Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
@@ -57,16 +60,6 @@ MOST_NAMES = 5
 """Features or columns that a message names."""
 
 
-def code_rows(layout: Layout, arcs: Arcs, block: Block) -> tuple[CodedRows, RegressionArcs]:
-    """Return the rows of a block of one table and the arcs of features, as kernels take them."""
-    schema, columns = layout.schemas[0], block.beliefs
-    if len(arcs.conjunctions):
-        products = [columns[which[which >= 0]].prod(axis=0) for which in arcs.conjunctions]
-        columns = np.vstack([columns, *products])
-    rows = CodedRows(block.codes, columns, block.weight, schema.target_offsets, schema.coding)
-    return rows, RegressionArcs(*(np.ascontiguousarray(part, dtype=np.int64) for part in arcs[:3]))
-
-
 @dataclass(frozen=True)
 class RefitProblem:
     """The loss of a refit of fixed features: minus the pseudo-log-likelihood of rows, plus ``l2 theta^2 / 2``.
@@ -75,9 +68,9 @@ class RefitProblem:
     """
 
     layout: Layout
-    rows: CodedRows
+    rows: Block
     """Complete rows of the one table."""
-    arcs: RegressionArcs
+    arcs: Arcs
     l2: np.ndarray
     """(parameters,)"""
 
@@ -90,7 +83,7 @@ class RefitProblem:
         on_biases = table.schema.unseen | estimator.resolve("features").penalize_biases
         strengths = np.concatenate([l2 * on_biases, np.full(len(field.features), float(l2))])
         arcs = field.layout.arcs(field.features)
-        return cls(field.layout, *code_rows(field.layout, arcs, join_blocks(table.blocks)), strengths)
+        return cls(field.layout, join_blocks(table.blocks), arcs, strengths)
 
     @property
     def n_rows(self) -> int:
@@ -101,32 +94,51 @@ class RefitProblem:
         """Number of biases, which are the first parameters."""
         return self.layout.n_target_columns
 
+    @cached_property
+    def graph(self) -> Adjacency:
+        """The arcs of the features, as kernels take them."""
+        return compile_adjacency(self.layout, self.arcs)[0]
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The values of all sources of arcs, (sources, rows): columns, then products of columns."""
+        columns = self.rows.beliefs
+        products = [columns[which[which >= 0]].prod(axis=0) for which in self.arcs.conjunctions]
+        return np.vstack([columns, *products]) if products else columns
+
     def subset(self, chosen: np.ndarray) -> RefitProblem:
         """Return the refit of the same features to some rows."""
-        codes, columns = (np.ascontiguousarray(part[:, chosen]) for part in (self.rows.codes, self.rows.columns))
-        return replace(self, rows=self.rows._replace(codes=codes, columns=columns, weight=self.rows.weight[chosen]))
+        return replace(self, rows=rows_of_block(self.rows, chosen))
 
     def evaluate(self, theta: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the loss and its gradient at theta with weights of the rows, (rows,)."""
-        rows, errors, gradient = self.rows._replace(weight=weight), self._errors(self.n_rows), np.empty(len(theta))
-        loss = kernels.evaluate(rows, self.arcs, theta, errors)
-        kernels.set_gradient(rows, self.arcs, errors, theta, self.l2, gradient)
-        return float(loss + 0.5 * self.l2 @ np.square(theta)), gradient
+        block = self.rows._replace(weight=weight)
+        loss, errors, expectations = PseudoLikelihood().sweep(block, self.graph, theta)
+        slope = gradient(EvaluatedBlock(0, block, errors, expectations), False, (self.graph,), len(theta))
+        return float(loss + 0.5 * self.l2 @ np.square(theta)), slope + self.l2 * theta
 
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the Hessian of the loss without its penalty, (parameters, parameters)."""
-        hessian = np.zeros((len(theta), len(theta)))
-        kernels.hessian(self.rows._replace(weight=weight), self.arcs, theta, hessian)
+        block, coding = self.rows._replace(weight=weight), self.layout.schemas[0].coding
+        states, hessian = np.zeros((int(coding.state_offsets[-1]), self.n_rows)), np.zeros((len(theta), len(theta)))
+        predict_states(block, self.graph, theta, states)
+        designs = make_designs(self.graph, len(block.beliefs))
+        flat, at = variable_hessians(block, coding, states, block.beliefs, designs), 0
+        for v in range(len(block.codes)):
+            parameters = designs.parameter[designs.of_variable(v)]
+            size = len(parameters) ** 2
+            hessian[np.ix_(parameters, parameters)] += flat[at : at + size].reshape(len(parameters), -1)
+            at += size
         return hessian
 
     def scores(self, theta: np.ndarray, chosen: slice) -> np.ndarray:
         """Return the gradients of the losses of single rows of weight 1, without the penalty, (parameters, rows)."""
-        rows = self.subset(np.arange(self.n_rows)[chosen]).rows
-        scores, errors = np.zeros((len(theta), len(rows.weight))), self._errors(len(rows.weight))
-        kernels.evaluate(rows._replace(weight=np.ones(len(rows.weight))), self.arcs, theta, errors)
+        part = self.subset(np.arange(self.n_rows)[chosen])
+        _, errors, _ = PseudoLikelihood().sweep(part.rows._replace(weight=np.ones(part.n_rows)), self.graph, theta)
+        scores = np.zeros((len(theta), part.n_rows))
         scores[: self.n_biases] = errors
-        for target, source, feature in zip(*self.arcs, strict=True):
-            scores[self.n_biases + feature] += errors[target] * rows.columns[source]
+        for target, source, feature in zip(*self.arcs[:3], strict=True):
+            scores[self.n_biases + feature] += errors[target] * part.columns[source]
         return scores
 
     def starts(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -147,7 +159,7 @@ class RefitProblem:
         total = every.sum(axis=0)
         for variable, start, stop in self._targets():
             states = slice(start + variable.n_scores, stop)
-            counts = self.rows.columns[states] @ every
+            counts = self.rows.beliefs[states] @ every
             # Frequencies are relative to that of the reference state, or to all rows where there is none.
             others = np.maximum(total - (counts.sum(axis=0) if variable.has_reference else 0.0), 0.0)
             logs = np.log(counts + ABSENT) - np.log(others + ABSENT)
@@ -179,7 +191,7 @@ class RefitProblem:
 
     def _targets(self) -> Iterator[tuple[Any, int, int]]:
         """Yield the target variables with their first and last columns."""
-        offsets = self.rows.offsets.tolist()
+        offsets = self.layout.schemas[0].target_offsets.tolist()
         parts = zip(self.layout.schemas[0].targets, offsets[:-1], offsets[1:], strict=True)
         return ((variable, start, stop) for variable, start, stop in parts)
 
@@ -198,10 +210,7 @@ class RefitProblem:
     @cached_property
     def _narrow_columns(self) -> np.ndarray:
         """The values of all sources in the precision of batches, (sources, rows)."""
-        return self.rows.columns.astype(FLOAT)
-
-    def _errors(self, n_rows: int) -> np.ndarray:
-        return np.empty((self.n_biases, n_rows))
+        return self.columns.astype(FLOAT)
 
 
 @dataclass(frozen=True)

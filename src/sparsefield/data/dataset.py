@@ -16,7 +16,7 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.data.table import Block, Table, combine_digests
-from sparsefield.kernels.neighbor_sums import add_up_neighbors
+from sparsefield.kernels.coded_columns import add_up_neighbors
 
 COLUMNS_AT_A_TIME = 128
 """Columns of a neighbor view that one task of a thread sums."""

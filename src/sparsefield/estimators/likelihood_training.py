@@ -32,8 +32,6 @@ def likelihood_contradictions(objective: str, refit: Any, parts: Mapping[str, An
     missing, order = parts["missing"], parts["features"].max_order
     if by_likelihood and not isinstance(missing, EM):
         yield f"{option} sums missing cells out: leave missing='auto' in place of {missing.name!r}."
-    if isinstance(missing, EM) and len(missing.shift):
-        yield f"{option} sums missing cells out as missing at random: leave EM(shift=...) out."
     if by_likelihood and order > 2:
         yield f"{option} learns pairs: use objective='pl' with refit='ml' for max_order={order}."
     if parts["solver"].engine is not None:

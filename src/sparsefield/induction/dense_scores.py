@@ -24,8 +24,7 @@ from sparsefield.induction.candidates import (
     edge_norms,
     pairs_at,
 )
-from sparsefield.kernels.sparse_pair_scores import transpose
-from sparsefield.kernels.sparse_products import add_products, count_large, gather_large, keep_large
+from sparsefield.kernels.algorithm1 import add_products, count_large, gather_large, keep_large, transpose
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.sparse_evaluator import Entries

@@ -15,7 +15,7 @@ from sparsefield.data import Layout
 from sparsefield.data.coding import PENALTY_FACTORS
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import Thresholds
-from sparsefield.kernels.expansion_products import product_factors
+from sparsefield.kernels.conjunctions import product_factors
 from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors

@@ -16,8 +16,8 @@ from sparsefield.compute import Engine
 from sparsefield.data import Layout, SparseBlock
 from sparsefield.data.memory import machine_memory
 from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
+from sparsefield.kernels.algorithm1 import place_rows, score_pairs
 from sparsefield.kernels.sparse_conditionals import BELIEF, residuals
-from sparsefield.kernels.sparse_pair_scores import place_rows, score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries, SparseGradientFactors
 
 ENTRY_BYTES = 24

@@ -18,8 +18,7 @@ from sparsefield.inference.factor_graph import FactorGraph, build_factors, write
 from sparsefield.inference.gibbs import ChainMeans, Gibbs, run_chains
 from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
-from sparsefield.kernels.component_enumeration import enumerate_components
-from sparsefield.kernels.gibbs_chains import anneal
+from sparsefield.kernels.gibbs_chains import anneal, enumerate_components
 from sparsefield.model import Adjacency, Field
 
 MAX_ENUMERATED = 4096

@@ -15,7 +15,7 @@ from sparsefield.inference.factor_graph import FactorGraph, build_factors, write
 from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups, ranges
 from sparsefield.kernels import gibbs_chains as kernel
-from sparsefield.kernels.importance_sampling import anneal_chains
+from sparsefield.kernels.gibbs_chains import anneal_chains
 from sparsefield.kernels.missing_cells import gibbs
 from sparsefield.model import Field
 from sparsefield.options import OptionObject

@@ -1,6 +1,15 @@
-"""This module codes whole numbers of a small range, and writes the columns of coded cells."""
+"""States and columns of coded variables: columns of states, logits of states from those of columns, probabilities.
 
+With z the logits of the columns of a variable, the logit of state k is log base_k + z[indicator of k] + the sum of its
+scores times their logits; see `sparsefield.data.coding.Coding`.
+"""
+
+import math
+
+import numpy as np
 from numba import njit
+
+from sparsefield.kernels.elementary import FAST, add_scaled, exp_below_in_place
 
 
 @njit(nogil=True, cache=True)
@@ -33,3 +42,138 @@ def mark_distances(values, low, occurs):
     for i in range(values.shape[0]):
         values[i] -= low
         occurs[values[i]] = True
+
+
+@njit(nogil=True, cache=True)
+def add_up_neighbors(offsets, neighbors, first, values, columns, out):
+    """Set out[k, i] to the sum of the column columns[k] of ``values`` over the neighbors of row first + i.
+
+    ``values`` has shape (columns, rows); a negative column counts the neighbors.
+    """
+    for k in range(columns.shape[0]):
+        sums, column = out[k], values[max(columns[k], 0)]
+        start = offsets[first]
+        for i in range(sums.shape[0]):
+            stop = offsets[first + i + 1]
+            total = 0.0
+            if columns[k] < 0:
+                total += stop - start
+            elif stop == start + 1:  # a loop of one round would take several times as long
+                total += column[neighbors[start]]
+            else:
+                for n in range(start, stop):
+                    total += column[neighbors[n]]
+            sums[i] = total
+            start = stop
+
+
+# -- single cells: z and columns have shape (columns of the variable, cells), and ``at`` is the cell -------------------
+
+
+@njit(nogil=True, cache=True)
+def column_value(coding, v, code, column):
+    """Return the value of a column of a variable in the state with a code."""
+    state = coding.state_offsets[v] + code
+    if column < coding.n_scores[v]:
+        return coding.scores[state, column]
+    return 1.0 if coding.indicator[state] == column else 0.0
+
+
+@njit(nogil=True, cache=True)
+def add_columns(coding, v, code, factor, columns, at):
+    """Add the columns of the state with a code, times a factor."""
+    state = coding.state_offsets[v] + code
+    if coding.indicator[state] >= 0:
+        columns[coding.indicator[state], at] += factor
+    for d in range(coding.n_scores[v]):
+        columns[d, at] += factor * coding.scores[state, d]
+
+
+@njit(nogil=True, cache=True)
+def write_columns(coding, v, code, columns, at):
+    """Set the columns of a cell to those of the state with a code."""
+    for s in range(columns.shape[0]):
+        columns[s, at] = 0.0
+    add_columns(coding, v, code, 1.0, columns, at)
+
+
+@njit(nogil=True, cache=True)
+def state_logit(coding, v, state, z, at):
+    """Return the logit of a state, which is numbered over all variables."""
+    logit = coding.log_base[state]
+    if coding.indicator[state] >= 0:
+        logit += z[coding.indicator[state], at]
+    for d in range(coding.n_scores[v]):
+        logit += coding.scores[state, d] * z[d, at]
+    return logit
+
+
+@njit(nogil=True, cache=True)
+def state_weights(coding, v, z, at, p):
+    """Set p to weights of the states of a variable, in proportion to their probabilities, and return their sum."""
+    first, count = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
+    top, total = -np.inf, 0.0
+    for k in range(count):
+        p[k] = state_logit(coding, v, first + k, z, at)
+        top = max(top, p[k])
+    for k in range(count):
+        p[k] = math.exp(p[k] - top)
+        total += p[k]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def choose_state(p, count, left):
+    """Return the code for a number between 0 and the sum of the weights p of some states; the first state is last."""
+    for k in range(1, count):
+        left -= p[k]
+        if left < 0.0:
+            return k
+    return 0
+
+
+# -- many rows: z, p and means have shape (columns or states, rows) ----------------------------------------------------
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def state_logits(coding, v, z, out):
+    """Set out to the logits of the states of a variable."""
+    first, n_scores = coding.state_offsets[v], coding.n_scores[v]
+    for k in range(out.shape[0]):
+        base, column, logit = coding.log_base[first + k], coding.indicator[first + k], out[k]
+        for i in range(logit.shape[0]):
+            logit[i] = base
+        if column >= 0:
+            add_scaled(logit, 1.0, z[column])
+        for d in range(n_scores):
+            add_scaled(logit, coding.scores[first + k, d], z[d])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def normalize_states(p, top, total):
+    """Replace logits p by probabilities; top and total are set to the terms of the log-normalizers."""
+    for i in range(top.shape[0]):
+        top[i] = p[0, i]
+        total[i] = 0.0
+    for k in range(1, p.shape[0]):
+        for i in range(top.shape[0]):
+            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
+    for k in range(p.shape[0]):
+        exp_below_in_place(p[k], top)
+        for i in range(top.shape[0]):
+            total[i] += p[k, i]
+    for k in range(p.shape[0]):
+        for i in range(top.shape[0]):
+            p[k, i] /= total[i]
+
+
+@njit(nogil=True, cache=True)
+def expected_columns(coding, v, p, means):
+    """Set means to the expectations of the columns of a variable whose states have probabilities p."""
+    first = coding.state_offsets[v]
+    means[:] = 0.0
+    for k in range(p.shape[0]):
+        for d in range(coding.n_scores[v]):
+            add_scaled(means[d], coding.scores[first + k, d], p[k])
+        if coding.indicator[first + k] >= 0:
+            add_scaled(means[coding.indicator[first + k]], 1.0, p[k])

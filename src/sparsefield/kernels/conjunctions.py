@@ -1,4 +1,4 @@
-"""This module computes sums over rows of products of columns: gradients and moments of features of three or more."""
+"""Products of columns: gradients, moments, errors and expectations of features of three or more columns (Eq. 14)."""
 
 import numpy as np
 from numba import njit
@@ -46,35 +46,6 @@ def add_conjunctions(graph, errors, expectations, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def add_changed_conjunctions(graph, errors, beliefs, weight, out):
-    """Add the change of each feature of three or more columns from q0 to q1 under cd, prod (q0 + error) - prod q0."""
-    rows = weight.shape[0]
-    before, change, error = np.empty(rows), np.empty(rows), np.empty(rows)
-    for f in range(graph.members.shape[0]):
-        members = graph.members[f]
-        for i in range(rows):
-            before[i] = weight[i]
-            change[i] = 0.0
-        for k in range(members.shape[0]):
-            if members[k] < 0:
-                continue
-            column = beliefs[members[k]]
-            if members[k] < errors.shape[0]:
-                for i in range(rows):
-                    error[i] = errors[members[k], i] / (weight[i] + 1e-300)
-            else:
-                for i in range(rows):
-                    error[i] = 0.0
-            for i in range(rows):  # (before + change) (q + e) - before q
-                change[i] = change[i] * (column[i] + error[i]) + before[i] * error[i]
-                before[i] *= column[i]
-        total = 0.0
-        for i in range(rows):
-            total += change[i]
-        out[graph.member_feature[f]] += total
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
 def product_moments(beliefs, weight, which, out):
     """Set out[k] to the weighted sums of the product of the columns which[k], and of its square."""
     rows = weight.shape[0]
@@ -93,3 +64,57 @@ def product_moments(beliefs, weight, which, out):
             square += weight[i] * product[i] * product[i]
         out[k, 0] = total
         out[k, 1] = square
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def product_factors(errors, expectations, weight, members, averaged, change, before):
+    """Set the weighted errors and the expectations of products of columns.
+
+    Parameters
+    ----------
+    errors : (target columns, rows), each times the row's weight
+    expectations : (columns, rows)
+    weight : (rows,)
+    members : (features, columns), padded with -1
+    averaged : whether the expectations are (q0 + q1) / 2; then an error of a product is prod q1 - prod q0
+    change : (features, rows), output: the errors of the products, times the row's weight
+    before : (features, rows), output: the expectations of the products
+    """
+    rows = weight.shape[0]
+    inverse, error, no_error = np.empty(rows), np.empty(rows), np.zeros(rows)
+    for i in range(rows):
+        inverse[i] = 1.0 / weight[i] if weight[i] > 0.0 else 0.0
+    for f in range(members.shape[0]):
+        made, product = change[f], before[f]
+        for i in range(rows):
+            made[i], product[i] = 0.0, 1.0
+        for k in range(members.shape[1]):
+            column = members[f, k]
+            if column < 0:
+                continue
+            if column >= errors.shape[0]:
+                _multiply(made, product, expectations[column], no_error, 0.0)
+                continue
+            for i in range(rows):
+                error[i] = errors[column, i] * inverse[i]
+            _multiply(made, product, expectations[column], error, 0.5 if averaged else 0.0)
+        for i in range(rows):
+            product[i] += 0.5 * made[i] if averaged else 0.0
+            made[i] *= weight[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _multiply(change, before, expectation, error, half):
+    """Multiply products by a column that changes from expectation - half x error to expectation + half x error."""
+    for i in range(change.shape[0]):
+        change[i] = change[i] * (expectation[i] + half * error[i]) + before[i] * error[i]
+        before[i] *= expectation[i] - half * error[i]
+
+
+@njit(nogil=True, cache=True)
+def add_changed_conjunctions(graph, errors, expectations, weight, out):
+    """Add the change of each feature of three or more columns from q0 to q1 under cd, <f>_q1 - <f>_q0 (Eq. 10)."""
+    change, before = np.empty((1, weight.shape[0])), np.empty((1, weight.shape[0]))
+    for f in range(graph.members.shape[0]):
+        product_factors(errors, expectations, weight, graph.members[f : f + 1], True, change, before)
+        out[graph.member_feature[f]] += change.sum()

@@ -1,4 +1,4 @@
-"""This module holds the vectorized loops that the other kernels are built from."""
+"""Vectorized loops that the other kernels are built from."""
 
 import numpy as np
 from llvmlite import ir

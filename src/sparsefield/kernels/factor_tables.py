@@ -1,4 +1,4 @@
-"""This module conditions a `MissingProblem` on its observed cells and collects the features between missing cells.
+"""Features between missing cells, given the observed cells of a `MissingProblem`, and their tables and expectations.
 
 A *ground feature* is a weight on the product of columns of missing cells: the values of the observed members are
 multiplied into the weight. All missing members have an arc to a feature; the first one writes it.
@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from sparsefield.kernels.coded_columns import add_columns, column_value, state_logit
 
 
 class CellIndex(NamedTuple):
@@ -151,42 +153,24 @@ def _write_term(problem, cells, own, k, out, size, g, s):
 @njit(nogil=True, cache=True)
 def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
     """Set the logits of the states of all missing cells from those of their columns."""
-    coding = problem.coding
+    coding, z = problem.coding, column_logits.reshape(-1, 1)
     for g in range(problem.cell_variable.shape[0]):
-        v, columns = problem.cell_variable[g], column_offsets[g]
+        v = problem.cell_variable[g]
         for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
-            state = coding.state_offsets[v] + k
-            total = coding.log_base[state]
-            if coding.indicator[state] >= 0:
-                total += column_logits[columns + coding.indicator[state]]
-            for d in range(coding.n_scores[v]):
-                total += coding.scores[state, d] * column_logits[columns + d]
-            unary_logits[problem.state_offsets[g] + k] = total
+            logit = state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], 0)
+            unary_logits[problem.state_offsets[g] + k] = logit
 
 
 @njit(nogil=True, cache=True)
 def write_expected_columns(problem, start):
     """Set the beliefs of missing cells to the expectations of their columns, which begin at ``start`` (cells,)."""
-    coding = problem.coding
+    beliefs = problem.beliefs.reshape(-1, 1)
     for g in range(start.shape[0]):
-        v = problem.cell_variable[g]
         for s in range(problem.cell_width[g]):
-            problem.beliefs[start[g] + s] = 0.0
+            beliefs[start[g] + s, 0] = 0.0
         for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
-            state, p = coding.state_offsets[v] + k, problem.probabilities[problem.state_offsets[g] + k]
-            if coding.indicator[state] >= 0:
-                problem.beliefs[start[g] + coding.indicator[state]] += p
-            for d in range(coding.n_scores[v]):
-                problem.beliefs[start[g] + d] += coding.scores[state, d] * p
-
-
-@njit(nogil=True, cache=True)
-def column_value(coding, variable, code, column):
-    """Return the value of a column of a variable in the state with a code."""
-    state = coding.state_offsets[variable] + code
-    if column < coding.n_scores[variable]:
-        return coding.scores[state, column]
-    return 1.0 if coding.indicator[state] == column else 0.0
+            p = problem.probabilities[problem.state_offsets[g] + k]
+            add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], 0)
 
 
 @njit(nogil=True, cache=True)
@@ -237,3 +221,26 @@ def absorb_tables(sets, tables, home, factors, out):
                     at -= 1
                 rest //= factors.states[m]
             out[factors.table_offsets[f] + entry] += tables[start + position]
+
+
+@njit(nogil=True, cache=True)
+def expected_features(problem, features, factors, factor_of_feature, marginals, out):
+    """Set out (ground features,) to the expectations of the products of columns.
+
+    ``marginals`` has the probabilities of the joint states of each factor, as its table has log-potentials.
+    """
+    coding = problem.coding
+    for f in range(factor_of_feature.shape[0]):
+        factor, total = factor_of_feature[f], 0.0
+        first, last = factors.offsets[factor], factors.offsets[factor + 1]
+        for entry in range(factors.table_offsets[factor], factors.table_offsets[factor + 1]):
+            value, rest, member = marginals[entry], entry - factors.table_offsets[factor], features.offsets[f + 1] - 1
+            for m in range(last - 1, first - 1, -1):
+                code = rest % factors.states[m]
+                rest //= factors.states[m]
+                if member >= features.offsets[f] and features.cell[member] == factors.cell[m]:
+                    variable = problem.cell_variable[factors.cell[m]]
+                    value *= column_value(coding, variable, code, features.column[member])
+                    member -= 1
+            total += value
+        out[f] = total

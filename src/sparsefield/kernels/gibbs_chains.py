@@ -1,4 +1,4 @@
-"""This module runs Gibbs chains over a factor graph, and simulated annealing for its most probable states.
+"""Gibbs chains over a factor graph, simulated annealing and importance sampling; enumeration of small components.
 
 Each connected component has its own stream of random numbers, which is derived from a seed and from the component's
 key. What a component draws depends on nothing else, so that the beliefs of a row do not depend on the other rows.
@@ -53,27 +53,24 @@ def factor_logits(graph, cell, codes, z):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _draw(graph, cell, codes, temperature, z, stream):
-    """Draw a cell given all others, with logits divided by ``temperature``; ``z`` receives its probabilities."""
-    states = graph.offsets[cell + 1] - graph.offsets[cell]
-    top = factor_logits(graph, cell, codes, z)
-    total = 0.0
+def _draw_state(z, states, stream):
+    """Replace the logits z of some states by probabilities; return a state drawn from them, and the advanced stream."""
+    top = z[0]
+    for s in range(1, states):
+        top = max(top, z[s])
+    total, best = 0.0, 0
     for s in range(states):
-        z[s] = math.exp((z[s] - top) / temperature)
+        z[s] = math.exp(z[s] - top)
         total += z[s]
+        best = s if z[s] > z[best] else best
     left, stream = uniform(stream)
-    codes[cell] = 0
-    drawn = False
+    code = -1
     for s in range(states):
         z[s] /= total
         left -= z[s]
-        if left < 0.0 and not drawn:
-            codes[cell], drawn = s, True
-    if not drawn:  # rounding: take the most probable state
-        for s in range(states):
-            if z[s] > z[codes[cell]]:
-                codes[cell] = s
-    return stream
+        if left < 0.0 and code < 0:
+            code = s
+    return (code if code >= 0 else best), stream  # rounding: take the most probable state
 
 
 @njit(nogil=True, cache=True)
@@ -103,7 +100,8 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
                 half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
                 for k in range(first, last):
                     cell = graph.component_cells[k]
-                    stream = _draw(graph, cell, codes, 1.0, z, stream)
+                    factor_logits(graph, cell, codes, z)
+                    codes[cell], stream = _draw_state(z, graph.offsets[cell + 1] - graph.offsets[cell], stream)
                     if sweep >= burn_in:
                         _accumulate(z, graph.offsets[cell], graph.offsets[cell + 1], sums[half], squares[half])
                 if sweep >= burn_in and event.cells.shape[0]:
@@ -195,10 +193,109 @@ def anneal(graph, component, seed, restarts, sweeps, codes, z):
         for sweep in range(sweeps):
             temperature = 2.0 * 40.0 ** (-sweep / max(sweeps - 1, 1))
             for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
-                stream = _draw(graph, graph.component_cells[k], codes, temperature, z, stream)
+                cell = graph.component_cells[k]
+                factor_logits(graph, cell, codes, z)
+                states = graph.offsets[cell + 1] - graph.offsets[cell]
+                for s in range(states):
+                    z[s] /= temperature
+                codes[cell], stream = _draw_state(z, states, stream)
         found = iterated_conditional_modes(graph, component, codes, z)
         if found > best:
             best = found
             _copy_codes(codes, best_codes)
     _copy_codes(best_codes, codes)
     return best
+
+
+@njit(nogil=True, cache=True)
+def _gain(graph, component, base, codes):
+    """Return by how much the log-potential of the field exceeds that of independent cells."""
+    total = log_potential(graph, component, codes)
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        total -= base[graph.offsets[cell] + codes[cell]]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _sweep(graph, component, base, share, codes, z, stream):
+    """Draw each cell given all others, with logits between those of independent cells and those of the field.
+
+    With a share of 0 the draws are independent.
+    """
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+        factor_logits(graph, cell, codes, z)
+        for s in range(states):
+            z[s] = (1.0 - share) * base[first + s] + share * z[s]
+        codes[cell], stream = _draw_state(z, states, stream)
+    return stream
+
+
+@njit(nogil=True, cache=True)
+def anneal_chains(graph, component, base, steps, seed, first_chain, z, out):
+    """Set out (chains,) to the logarithms of the importance weights of chains with consecutive numbers.
+
+    A chain starts with independent cells of log-probabilities ``base`` (states of all cells,). Step k of ``steps`` has
+    the log-potential (1 - k / steps) base + k / steps x that of the field; each step but the last has a Gibbs sweep.
+    The draws of a chain follow from the seed, the key of the component and the number of the chain. ``z`` has room for
+    the states of a cell.
+    """
+    codes = np.zeros(graph.offsets.shape[0] - 1, dtype=np.int64)
+    for chain in range(out.shape[0]):
+        stream = mix(mix(graph.component_keys[component], seed), first_chain + chain)
+        stream = _sweep(graph, component, base, 0.0, codes, z, stream)
+        total = _gain(graph, component, base, codes)
+        for step in range(1, steps):
+            stream = _sweep(graph, component, base, step / steps, codes, z, stream)
+            total += _gain(graph, component, base, codes)
+        out[chain] = total / steps
+
+
+@njit(nogil=True, cache=True)
+def enumerate_components(graph, components, most, deepest, widest, beliefs):
+    """Set ``beliefs`` (states of all missing cells,) to the marginals of the cells of some components.
+
+    ``most``, ``deepest`` and ``widest`` are the largest numbers of joint states, of cells and of states of a cell.
+    """
+    codes, potentials = np.zeros(graph.offsets.shape[0] - 1, dtype=np.int64), np.empty(most)
+    code, potential, z = np.empty(deepest, dtype=np.int64), np.zeros(deepest + 1), np.empty((deepest, widest))
+    for k in range(components.shape[0]):
+        first, last = graph.component_offsets[components[k]], graph.component_offsets[components[k] + 1]
+        # The log-potential of a joint state is a sum of logits, each given the cells before it, with all later ones in
+        # their reference states.
+        leaf, depth, top = 0, 0, -np.inf
+        code[0] = -1
+        while depth >= 0:
+            cell = graph.component_cells[first + depth]
+            if code[depth] < 0:
+                factor_logits(graph, cell, codes, z[depth])
+            code[depth] += 1
+            if code[depth] == graph.offsets[cell + 1] - graph.offsets[cell]:
+                codes[cell] = 0
+                depth -= 1
+                continue
+            codes[cell] = code[depth]
+            total = potential[depth] + z[depth, code[depth]] - z[depth, 0]
+            if first + depth == last - 1:
+                potentials[leaf] = total
+                top = max(top, total)
+                leaf += 1
+            else:
+                depth += 1
+                potential[depth], code[depth] = total, -1
+        norm = 0.0
+        for i in range(leaf):
+            potentials[i] = math.exp(potentials[i] - top)
+            norm += potentials[i]
+        # The last cell changes fastest.
+        inner = 1
+        for depth in range(last - first - 1, -1, -1):
+            cell = graph.component_cells[first + depth]
+            start, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+            for s in range(states):
+                beliefs[start + s] = 0.0
+            for i in range(leaf):
+                beliefs[start + (i // inner) % states] += potentials[i] / norm
+            inner *= states

@@ -1,4 +1,4 @@
-"""This module computes the conditionals of observed cells with latent variables summed out, and their gradient.
+"""Conditionals of observed cells with latent variables summed out, and their gradient.
 
 For a joint state h of the latent variables let r_h = p(h | row) and p_h = p(cell | other cells, h). Then
 p(h | other cells) is proportional to r_h / p_h, and p(cell | other cells) = 1 / sum_h (r_h / p_h).
@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.coded_columns import normalize_states, state_logits
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 from sparsefield.kernels.mean_field_sweep import logits
 
@@ -27,36 +28,6 @@ def _predict_binary(z, shift, p, base):
         u = exp_nonpositive(-abs(logit))
         p[i] = (1.0 if logit > 0.0 else u) / (1.0 + u)
         base[i] = (u if logit > 0.0 else 1.0) / (1.0 + u)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _predict_states(coding, v, z, start, count, shift, p, top):
-    """Set p (states, rows) to the probabilities of all states of a variable with column logits z + shift."""
-    first, states = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
-    for k in range(states):
-        column, base = coding.indicator[first + k], coding.log_base[first + k]
-        for i in range(count):
-            p[k, i] = base
-        if column >= 0:
-            for i in range(count):
-                p[k, i] += z[column, start + i] + shift[column]
-        for d in range(coding.n_scores[v]):
-            score = coding.scores[first + k, d]
-            for i in range(count):
-                p[k, i] += score * (z[d, start + i] + shift[d])
-    for i in range(count):
-        top[i] = p[0, i]
-    for k in range(1, states):
-        for i in range(count):
-            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
-    total = np.zeros(count)
-    for k in range(states):
-        for i in range(count):
-            p[k, i] = exp_nonpositive(p[k, i] - top[i])
-            total[i] += p[k, i]
-    for k in range(states):
-        for i in range(count):
-            p[k, i] /= total[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
@@ -109,7 +80,8 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
     z, coding = np.empty((graph.widest, rows)), graph.coding
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     p, ratio = np.empty((joint, coding.most_states, _CHUNK_ROWS)), np.empty((joint, _CHUNK_ROWS))
-    observed, sums, top = np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS)
+    observed, sums, shifted = np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS), np.zeros((graph.widest, _CHUNK_ROWS))
+    top, total = np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS)
     loss = 0.0
     for v in range(block.codes.shape[0]):
         first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
@@ -134,7 +106,12 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                 if width == 1 and coding.has_reference[v]:
                     _predict_binary(z[0, start:end], shift[h, first], p[h, 1], p[h, 0])
                 else:
-                    _predict_states(coding, v, z, start, count, shift[h, first:last], p[h], top)
+                    for s in range(width):
+                        for i in range(count):
+                            shifted[s, i] = z[s, start + i] + shift[h, first + s]
+                    states = p[h, : coding.state_offsets[v + 1] - start_state]
+                    state_logits(coding, v, shifted, states)
+                    normalize_states(states, top, total)
                 _likelihood_ratio(codes, p[h], posterior[h, start:end], ratio[h], sums)
             for i in range(count):
                 loss += weight[i] * math.log(sums[i])

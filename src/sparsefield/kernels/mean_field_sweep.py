@@ -1,4 +1,4 @@
-"""This module updates every target cell of a block once (Eq. 3), with the loss, the errors and the gradient.
+"""Mean-field updates of every target cell of a block (Eq. 3), with loss, errors (Definition 1) and gradient (Eq. 12).
 
 Pseudo-likelihood (`pl`) updates every cell from q0. Contrastive divergence (`cd`) updates the variables in order, and
 each update uses the ones before it.
@@ -9,13 +9,13 @@ import math
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.coded_columns import normalize_states, state_logits
 from sparsefield.kernels.conjunctions import multiply
 from sparsefield.kernels.elementary import (
     FAST,
     add_four_scaled,
     add_scaled,
     dot,
-    exp_below,
     exp_below_in_place,
     exp_minus_abs,
     four_dots,
@@ -103,60 +103,6 @@ def _update_binary(z, u, products, logs, q1):
         q1[i] = (1.0 if z[i] > 0.0 else u[i]) / d
         products[i] *= d
         logs[i] += z[i] if z[i] > 0.0 else 0.0
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _update_categorical(z, top, total, products, logs, q1):
-    """Set q1 to the beliefs of a variable with logits z (states but the reference, rows); add its log-normalizer."""
-    for i in range(top.shape[0]):
-        top[i] = 0.0
-    for s in range(z.shape[0]):
-        for i in range(top.shape[0]):
-            top[i] = z[s, i] if z[s, i] > top[i] else top[i]
-    exp_minus_abs(top, total)
-    for s in range(z.shape[0]):
-        exp_below(z[s], top, q1[s])
-        for i in range(top.shape[0]):
-            total[i] += q1[s, i]
-    for i in range(top.shape[0]):
-        products[i] *= total[i]
-        logs[i] += top[i]
-        total[i] = 1.0 / total[i]
-    for s in range(z.shape[0]):
-        for i in range(top.shape[0]):
-            q1[s, i] *= total[i]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def state_logits(coding, v, z, out):
-    """Set out (states, rows) to the logits of the states of a variable with column logits z (columns, rows)."""
-    first, n_scores = coding.state_offsets[v], coding.n_scores[v]
-    for k in range(out.shape[0]):
-        base, column, logit = coding.log_base[first + k], coding.indicator[first + k], out[k]
-        for i in range(logit.shape[0]):
-            logit[i] = base
-        if column >= 0:
-            add_scaled(logit, 1.0, z[column])
-        for d in range(n_scores):
-            add_scaled(logit, coding.scores[first + k, d], z[d])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def normalize_states(p, top, total):
-    """Replace logits p (states, rows) by probabilities; top and total are set to the terms of the log-normalizers."""
-    for i in range(top.shape[0]):
-        top[i] = p[0, i]
-        total[i] = 0.0
-    for k in range(1, p.shape[0]):
-        for i in range(top.shape[0]):
-            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
-    for k in range(p.shape[0]):
-        exp_below_in_place(p[k], top)
-        for i in range(top.shape[0]):
-            total[i] += p[k, i]
-    for k in range(p.shape[0]):
-        for i in range(top.shape[0]):
-            p[k, i] /= total[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -268,7 +214,7 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
     theta : biases of all tables, then pair weights
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
-    errors : (target columns, rows), output: (q1 - q0) x row weight
+    errors : (target columns, rows), output: (q1 - q0) x row weight (Definition 1)
     sums : (target columns, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them here
     """
     rows, weight, beliefs, codes = block.weight.shape[0], block.weight, block.beliefs, block.codes
@@ -311,13 +257,11 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
                 loss += _missing_entropy(missing, weight, q0)
             else:
                 loss -= _neutralize_missing(missing, weight, log_base[state_offsets[v] : state_offsets[v + 1]], z)
-        if not has_reference[v]:
-            _update_coded(coding, v, codes[v], z, state_space[:states], top, total, products, logs, q1)
-        elif last - first == 1:
+        if has_reference[v] and last - first == 1:
             exp_minus_abs(z[0], total)
             _update_binary(z[0], total, products, logs, q1[0])
         else:
-            _update_categorical(z, top, total, products, logs, q1)
+            _update_coded(coding, v, codes[v], z, state_space[:states], top, total, products, logs, q1)
         if sequential:
             for s in range(last - first):
                 for i in range(rows):
@@ -359,7 +303,7 @@ def predict_states(block, graph, theta, out):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def gradient(graph, errors, expectations, out):
-    """Set out[f] to the sum over the arcs of feature f of errors . expectations; biases come first."""
+    """Set out[f] to the sum over the arcs of feature f of errors . expectations (Eq. 12 and 13); biases come first."""
     for f in range(out.shape[0]):
         out[f] = 0.0
     for state in range(errors.shape[0]):

@@ -1,4 +1,4 @@
-"""This module runs residual belief propagation over a factor graph, with messages from factors to cells in logs.
+"""Residual belief propagation over a factor graph, with messages from factors to cells in logs.
 
 A message is a vector of log-ratios whose maximum is 0; none is infinite, because weights are finite. The message with
 the largest residual is updated first. A residual is the range of the change of a message in logs, which bounds its

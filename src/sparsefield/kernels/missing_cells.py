@@ -1,18 +1,18 @@
-"""This module updates missing cells in place, entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
+"""Mean-field updates (Eq. 3) and Gibbs draws of missing cells in place, entity by entity.
 
 Both loops read the weights of a `MissingProblem` directly, so that all rows share them. An arc over a view whose column
 is negative counts the neighbors.
 """
 
-import math
-
 import numpy as np
 from numba import njit
+
+from sparsefield.kernels.coded_columns import add_columns, choose_state, state_weights, write_columns
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _cell_logits(problem, theta, entity, cell, z):
-    """Set z to the logits of the columns of a cell."""
+    """Set z (columns, 1) to the logits of the columns of a cell."""
     own, row = problem.entity_start[entity], problem.entity_row[entity]
     for s in range(problem.cell_width[cell]):
         state = problem.cell_target[cell] + s
@@ -44,38 +44,7 @@ def _cell_logits(problem, theta, entity, cell, z):
                 if problem.term_column[k, j] >= 0:
                     product *= problem.beliefs[own + problem.term_column[k, j]]
             total += product
-        z[s] = total
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _probabilities(coding, variable, z, p):
-    """Set p to the probabilities of the states of a variable with column logits z; return their number."""
-    first, count = coding.state_offsets[variable], coding.state_offsets[variable + 1] - coding.state_offsets[variable]
-    top, total = -np.inf, 0.0
-    for k in range(count):
-        logit = coding.log_base[first + k]
-        if coding.indicator[first + k] >= 0:
-            logit += z[coding.indicator[first + k]]
-        for d in range(coding.n_scores[variable]):
-            logit += coding.scores[first + k, d] * z[d]
-        p[k] = logit
-        top = max(top, logit)
-    for k in range(count):
-        p[k] = math.exp(p[k] - top)
-        total += p[k]
-    for k in range(count):
-        p[k] /= total
-    return count
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _add_columns(coding, variable, code, factor, columns):
-    """Add the values of the columns of a state, times a factor."""
-    state = coding.state_offsets[variable] + code
-    if coding.indicator[state] >= 0:
-        columns[coding.indicator[state]] += factor
-    for d in range(coding.n_scores[variable]):
-        columns[d] += factor * coding.scores[state, d]
+        z[s, 0] = total
 
 
 @njit(nogil=True, cache=True)
@@ -88,8 +57,8 @@ def mean_field(problem, theta, tolerance, max_sweeps):
     entities = problem.entity_start.shape[0]
     active = np.ones(problem.n_components, dtype=np.bool_)
     change = np.zeros(problem.n_components)
-    z, p = np.empty(problem.widest), np.empty(problem.coding.most_states)
-    unconverged = entities
+    z, p, coding = np.empty((problem.widest, 1)), np.empty(problem.coding.most_states), problem.coding
+    beliefs, unconverged = problem.beliefs.reshape(-1, 1), entities
     for _ in range(max_sweeps):
         for c in range(problem.n_components):
             change[c] = 0.0
@@ -99,16 +68,15 @@ def mean_field(problem, theta, tolerance, max_sweeps):
                 continue
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
-                count = _probabilities(problem.coding, problem.cell_variable[g], z, p)
-                start = problem.entity_start[e] + problem.cell_column[g]
-                columns = problem.beliefs[start : start + problem.cell_width[g]]
-                for s in range(columns.shape[0]):
-                    columns[s] = 0.0
-                for k in range(count):
-                    old = problem.probabilities[problem.state_offsets[g] + k]
-                    problem.probabilities[problem.state_offsets[g] + k] = p[k]
-                    _add_columns(problem.coding, problem.cell_variable[g], k, p[k], columns)
-                    change[component] = max(change[component], abs(p[k] - old))
+                v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
+                total = state_weights(coding, v, z, 0, p)
+                for s in range(problem.cell_width[g]):
+                    beliefs[start + s, 0] = 0.0
+                for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
+                    old, new = problem.probabilities[problem.state_offsets[g] + k], p[k] / total
+                    problem.probabilities[problem.state_offsets[g] + k] = new
+                    add_columns(coding, v, k, new, beliefs[start:], 0)
+                    change[component] = max(change[component], abs(new - old))
         for c in range(problem.n_components):
             active[c] = active[c] and change[c] > tolerance
         unconverged = 0
@@ -125,22 +93,14 @@ def gibbs(problem, theta, rng, sweeps, drawn):
 
     Returns nothing: beliefs hold the columns of the drawn states, and ``drawn`` holds their codes.
     """
-    z, p = np.empty(problem.widest), np.empty(problem.coding.most_states)
+    z, p, coding = np.empty((problem.widest, 1)), np.empty(problem.coding.most_states), problem.coding
+    beliefs = problem.beliefs.reshape(-1, 1)
     for _ in range(sweeps):
         for e in range(problem.entity_start.shape[0]):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
-                count = _probabilities(problem.coding, problem.cell_variable[g], z, p)
-                left = rng.random()
-                code = 0
-                for k in range(1, count):
-                    left -= p[k]
-                    if left < 0.0:
-                        code = k
-                        break
-                drawn[g] = code
-                start = problem.entity_start[e] + problem.cell_column[g]
-                columns = problem.beliefs[start : start + problem.cell_width[g]]
-                for s in range(columns.shape[0]):
-                    columns[s] = 0.0
-                _add_columns(problem.coding, problem.cell_variable[g], code, 1.0, columns)
+                v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
+                total = state_weights(coding, v, z, 0, p)
+                count = coding.state_offsets[v + 1] - coding.state_offsets[v]
+                drawn[g] = choose_state(p, count, rng.random() * total)
+                write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], 0)

@@ -1,71 +1,230 @@
-"""This module computes the Hessians of the regressions of binary variables, each minimized over its bias."""
+"""Hessians of the regressions of single variables, and the Newton system that they make.
 
-import math
+Under pseudo-likelihood every variable is a multinomial regression of its columns on the sources of its arcs; its loss
+and errors are those of `sparsefield.kernels.mean_field_sweep`. Newton steps, Wald statistics, intervals, bootstraps
+and comparisons of groups all have their Hessians from here.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  # loaded before the number of its threads is limited
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST
+from sparsefield.kernels.coded_columns import column_value, expected_columns
+from sparsefield.kernels.elementary import add_scaled
 
 CHUNK = 64
 """Sources whose products with all sources before them are one product of matrices: the other half is symmetric."""
+
+HESSIAN_ROWS = 4096
+"""Rows of a design that are in memory at a time."""
+
+MIN_CURVATURE = 1e-10
+"""Share of the largest curvature of a variable's biases, below which a combination of them has none."""
 
 _ROUNDS = 4
 """Rounds in which the rows that are all kept are told from those that are sampled."""
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def binary_hessians(variables, targets, graph, block, columns, p, max_rows, least, matrices, of_weights, of_biases):
-    """Set the Hessians of some binary variables with free biases, whose sources are columns or products of columns.
+class Designs(NamedTuple):
+    """The parameters of the regressions of a table, by column of its targets: the bias first, then those of arcs."""
+
+    offsets: np.ndarray
+    """(target columns + 1,)"""
+    source: np.ndarray
+    """(parameters of all columns,): -1 for a bias, a column, or the number of columns plus that of a product."""
+    parameter: np.ndarray
+    """(parameters of all columns,): index into theta."""
+    products: np.ndarray
+    """(products, columns), padded with -1."""
+    target_offsets: np.ndarray
+    """(targets + 1,): the first column of each target."""
+
+    def of_variable(self, v: int) -> slice:
+        """Return the parameters of one target."""
+        return slice(*self.offsets[self.target_offsets[[v, v + 1]]].tolist())
+
+
+def make_designs(graph: Any, n_columns: int) -> Designs:
+    """Return the designs of a table with ``n_columns`` columns from its adjacency lists."""
+    n = len(graph.arc_offsets) - 1
+    states, n_terms = np.arange(n), len(graph.term_source)
+    target = np.concatenate([states, *(np.repeat(states, np.diff(k)) for k in (graph.arc_offsets, graph.term_offsets))])
+    source = np.concatenate([np.full(n, -1), graph.arc_source, n_columns + np.arange(n_terms)])
+    parameter = np.concatenate([graph.first + states, graph.arc_feature, graph.term_feature])
+    order = np.argsort(target, kind="stable")
+    offsets = np.searchsorted(target[order], np.arange(n + 1))
+    return Designs(offsets, source[order], parameter[order], graph.term_source, graph.target_offsets)
+
+
+class NewtonSystem(NamedTuple):
+    """The Hessians of the regressions of all variables, each minimized over its free biases.
+
+    A free bias has no penalty, and its step follows from those of the weights.
+    """
+
+    arc_offsets: np.ndarray
+    """(variables + 1,): the first arc of each variable; penalized biases count as arcs."""
+    starts: np.ndarray
+    """(variables + 1,): where the matrix (arcs, arcs) of each variable begins."""
+    blocks: np.ndarray
+    """All matrices, one after the other, float32."""
+    parameter_offsets: np.ndarray
+    """(parameters + 1,)"""
+    arcs_of: np.ndarray
+    """The arcs of each parameter."""
+    block_of: np.ndarray
+    """(arcs,): the variable of each arc."""
+    parameter_of: np.ndarray
+    """(arcs,): the parameter of each arc: a weight, or a penalized bias."""
+    free_offsets: np.ndarray
+    """(variables + 1,)"""
+    free_biases: np.ndarray
+    """The free biases of all variables, as parameters."""
+    inverse_starts: np.ndarray
+    of_gradient: np.ndarray
+    """Inverse Hessians of free biases: their step is minus this times their gradient, ..."""
+    product_starts: np.ndarray
+    of_weights: np.ndarray
+    """... minus this (free biases, arcs) times the step of the arcs."""
+
+    def matrices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the parameters (arcs,) and the Hessian (arcs, arcs) of each variable."""
+        for arcs, entries in zip(pairwise(self.arc_offsets), pairwise(self.starts), strict=True):
+            width = arcs[1] - arcs[0]
+            yield self.parameter_of[slice(*arcs)], self.blocks[slice(*entries)].reshape(width, width)
+
+
+def empty_system(designs: Sequence[Designs], free: np.ndarray, n_parameters: int) -> NewtonSystem:
+    """Return the system of all tables, whose matrices `set_newton_system` sets.
+
+    ``free`` (biases of all tables,) says which biases have no penalty.
+    """
+    is_free = [(design.source < 0) & free[np.minimum(design.parameter, len(free) - 1)] for design in designs]
+    ends = [design.offsets[design.target_offsets] for design in designs]
+    sums = [np.concatenate([[0], np.cumsum(mask)])[end] for mask, end in zip(is_free, ends, strict=True)]
+    n_free = np.concatenate([np.diff(part) for part in sums])
+    n_arcs = np.concatenate([np.diff(end) for end in ends]) - n_free
+    arcs = [design.parameter[~mask] for design, mask in zip(designs, is_free, strict=True)]
+    biases = [design.parameter[mask] for design, mask in zip(designs, is_free, strict=True)]
+    parameter_of, matrices = np.concatenate(arcs), [_offsets(n) for n in (n_arcs**2, n_free**2, n_free * n_arcs)]
+    return NewtonSystem(
+        _offsets(n_arcs),
+        matrices[0],
+        np.empty(matrices[0][-1], np.float32),
+        _offsets(np.bincount(parameter_of, minlength=n_parameters)),
+        np.argsort(parameter_of, kind="stable"),
+        np.repeat(np.arange(len(n_arcs)), n_arcs),
+        parameter_of,
+        _offsets(n_free),
+        np.concatenate(biases),
+        matrices[1],
+        np.empty(matrices[1][-1]),
+        matrices[2],
+        np.empty(matrices[2][-1]),
+    )
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+@njit(nogil=True, cache=True)
+def set_newton_system(block, coding, p, columns, designs, free, max_rows, least, first, last, before, system):
+    """Set the matrices of the variables of a table from ``first`` to ``last``.
 
     Parameters
     ----------
-    variables, targets : the variables, and the column of each among those of all targets
-    graph : arc_offsets, arc_source, term_offsets, term_source
     block : weight, cell_offsets, missing_rows
+    p : (states, rows), probabilities of the states of these variables
     columns : (columns, rows) float32
-    p : (variables, rows): probabilities of the state that the column stands for
-    max_rows : number of rows of a variable, at most: see `choose_rows`
-    least : added to the curvature of a bias
-    matrices : output, the Hessians of the weights of arcs, then terms, one after the other, float32
-    of_weights : output, for each arc and term the factor of its step in that of the bias
-    of_biases : (variables,), output, inverse curvatures of the biases
+    max_rows : number of rows that the Hessian of a variable is computed from, at most: see `choose_rows`
+    least : added to the curvature of biases
+    before : number of variables of the tables before this one
     """
-    variance = np.empty(columns.shape[1])
-    rows, place = np.empty(columns.shape[1], dtype=np.int64), np.empty(columns.shape[0], dtype=np.int64)
-    arc, entry = 0, 0
-    for k in range(variables.shape[0]):
-        v = variables[k]
-        for i in range(variance.shape[0]):
-            variance[i] = p[k, i] * (1.0 - p[k, i]) * block.weight[i]
-        for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
-            variance[block.missing_rows[g]] = 0.0
-        n_rows = choose_rows(variance, max_rows, rows)
-        arcs = graph.arc_source[graph.arc_offsets[targets[k]] : graph.arc_offsets[targets[k] + 1]]
-        terms = graph.term_source[graph.term_offsets[targets[k]] : graph.term_offsets[targets[k] + 1]]
-        count = arcs.shape[0] + terms.shape[0]
-        values = np.empty((count + 1, n_rows), dtype=np.float32)
-        _set_sources(arcs, terms, columns, rows[:n_rows], variance, place, values)
-        hessian = np.empty((count + 1, count + 1), dtype=np.float32)
-        for start in range(0, count + 1, CHUNK):
-            stop = min(start + CHUNK, count + 1)
-            hessian[start:stop, :stop] = np.dot(values[start:stop], values[:stop].T)
-        inverse = 1.0 / (hessian[0, 0] + least)
-        of_biases[k] = inverse
-        for a in range(count):
-            of_weights[arc + a] = inverse * hessian[a + 1, 0]
-        for a in range(count):
-            cross = hessian[a + 1, 0]
-            for b in range(a + 1):
-                value = hessian[a + 1, b + 1] - cross * of_weights[arc + b]
-                matrices[entry + a * count + b] = value
-                matrices[entry + b * count + a] = value
-        arc += count
-        entry += count * count
+    for v in range(first, last):
+        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
+        begin, end = ends[0], ends[-1]
+        if begin == end:
+            continue
+        weight = _weight_of(block, v)
+        states, rows, weight = _chosen_rows(coding, v, p, weight, ends.shape[0] - 1, max_rows)
+        source, parameter = designs.source[begin:end], designs.parameter[begin:end]
+        hessian, of_biases = regression_hessian(
+            coding, v, states, weight, columns, rows, source, designs.products, ends - begin
+        )
+        is_free = np.zeros(end - begin, np.bool_)
+        for c in range(ends.shape[0] - 1):
+            is_free[ends[c] - begin] = free[parameter[ends[c] - begin]]
+        arcs, biases = np.flatnonzero(~is_free), np.flatnonzero(is_free)
+        own = of_biases[is_free[ends[:-1] - begin]][:, is_free[ends[:-1] - begin]]
+        inverse, number = _pseudo_inverse(own, least), before + v
+        cross = np.empty((biases.shape[0], arcs.shape[0]))
+        for c in range(biases.shape[0]):
+            for a in range(arcs.shape[0]):
+                cross[c, a] = hessian[biases[c], arcs[a]]
+        product = np.dot(inverse, cross)
+        matrix = system.blocks[system.starts[number] : system.starts[number + 1]]
+        for a in range(arcs.shape[0]):
+            for b in range(arcs.shape[0]):
+                value = np.float64(hessian[arcs[a], arcs[b]])
+                for c in range(biases.shape[0]):
+                    value -= product[c, a] * cross[c, b]
+                matrix[a * arcs.shape[0] + b] = value
+        system.of_gradient[system.inverse_starts[number] : system.inverse_starts[number + 1]] = inverse.ravel()
+        system.of_weights[system.product_starts[number] : system.product_starts[number + 1]] = product.ravel()
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True)
+def _weight_of(block, v):
+    """Return the weights of the rows, 0 where a target is missing."""
+    weight = block.weight.copy()
+    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+        weight[block.missing_rows[g]] = 0.0
+    return weight
+
+
+@njit(nogil=True, cache=True)
+def _pseudo_inverse(matrix, least):
+    """Return the inverse of a Hessian of biases; of those of all states a constant is undetermined, and stays."""
+    if matrix.shape[0] < 2:
+        return 1.0 / (matrix + least)
+    values, directions = np.linalg.eigh(matrix)
+    for k in range(values.shape[0]):
+        known = values[k] > MIN_CURVATURE * values[-1]
+        directions[:, k] *= 1.0 / np.sqrt(values[k] + least) if known else 0.0
+    return np.dot(directions, directions.T)
+
+
+@njit(nogil=True, cache=True)
+def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
+    """Return probabilities, numbers and weights of rows that stand for all: see `choose_rows`."""
+    start, n_rows, n_scores = coding.state_offsets[v], weight.shape[0], coding.n_scores[v]
+    states, means = p[start : coding.state_offsets[v + 1]], np.empty((n_columns, n_rows))
+    expected_columns(coding, v, states, means)
+    variance, square = np.zeros(n_rows), np.empty(n_rows)
+    for c in range(n_columns):
+        square[:] = means[c]  # of an indicator; of a score:
+        if c < n_scores:
+            square[:] = 0.0
+            for k in range(states.shape[0]):
+                add_scaled(square, coding.scores[start + k, c] ** 2, states[k])
+        for i in range(n_rows):
+            variance[i] += (square[i] - means[c, i] * means[c, i]) * weight[i]
+    rows, before = np.empty(n_rows, dtype=np.int64), variance.copy()
+    rows = rows[: choose_rows(variance, max_rows, rows)]
+    chosen, scaled = np.empty((states.shape[0], rows.shape[0])), np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        scaled[i] = weight[rows[i]] * (variance[rows[i]] / before[rows[i]])
+    for k in range(states.shape[0]):
+        _gather(states[k], rows, chosen[k])
+    return chosen, rows, scaled
+
+
+@njit(nogil=True, cache=True)
 def choose_rows(variance, max_rows, rows):
     """Set ``rows`` to about ``max_rows`` rows at most, make their variances stand for all, and return their number.
 
@@ -104,48 +263,108 @@ def choose_rows(variance, max_rows, rows):
     return count
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _set_sources(arcs, terms, columns, rows, variance, place, values):
-    """Set values (1 + arcs + terms, rows) to 1 and the sources of a variable, times the standard deviation in each row.
+@njit(nogil=True, cache=True)
+def variable_hessians(block, coding, p, columns, designs):
+    """Return the Hessians of the regressions of all variables of a table over their designs, one after the other, flat.
 
-    ``place`` (columns,) is memory for the place of each column in values.
+    ``p`` (states, rows) are the probabilities of states, and ``columns`` (columns, rows) the values of columns.
     """
-    for i in range(rows.shape[0]):
-        values[0, i] = math.sqrt(variance[rows[i]])
-    place[:] = -1
-    for k in range(arcs.shape[0]):
-        place[arcs[k]] = k + 1
-        _gather_scaled(columns[arcs[k]], rows, values[0], values[k + 1])
-    scratch = np.empty((terms.shape[1] if terms.shape[0] else 0, rows.shape[0]), dtype=np.float32)
-    held = np.full(scratch.shape[0], -1)
-    for k in range(terms.shape[0]):
-        out = values[arcs.shape[0] + 1 + k]
-        first = terms[k, 0]
-        if place[first] >= 0:
-            out[:] = values[place[first]]
+    sizes = np.diff(designs.offsets[designs.target_offsets])
+    found, at = np.zeros((sizes * sizes).sum()), 0
+    for v in range(sizes.shape[0]):
+        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
+        if sizes[v] == 0:
+            continue
+        weight, states = _weight_of(block, v), p[coding.state_offsets[v] : coding.state_offsets[v + 1]]
+        for start in range(0, weight.shape[0], HESSIAN_ROWS):
+            stop = min(start + HESSIAN_ROWS, weight.shape[0])
+            hessian, _ = regression_hessian(
+                coding, v, states[:, start:stop].copy(), weight[start:stop], columns, np.arange(start, stop),
+                designs.source[ends[0] : ends[-1]], designs.products, ends - ends[0],
+            )  # fmt: skip
+            found[at : at + sizes[v] ** 2] += hessian.ravel()
+        at += sizes[v] ** 2
+    return found
+
+
+@njit(nogil=True, cache=True)
+def regression_hessian(coding, v, p, weight, columns, rows, source, products, ends):
+    """Return the Hessian of the regression of a variable in the precision of the columns, and that of its biases.
+
+    It is the sum over rows of the covariance of two columns of the variable times the product of two sources.
+
+    Parameters
+    ----------
+    p, weight : (states, rows) and (rows,); a weight is 0 where the variable is missing
+    columns : (columns, all rows), of which ``rows`` are chosen
+    source, products : of the parameters of the variable: see `Designs`
+    ends : (columns of the variable + 1,), the first parameter of each column
+    """
+    n_columns, size, n_rows = ends.shape[0] - 1, source.shape[0], rows.shape[0]
+    values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
+    set_sources(source, products, columns, rows, values)
+    means, covariance = np.empty((n_columns, n_rows)), np.empty(n_rows)
+    expected_columns(coding, v, p, means)
+    hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
+    for a in range(n_columns):
+        for b in range(a + 1):
+            covariance[:] = 0.0
+            for k in range(p.shape[0]):
+                value = column_value(coding, v, k, a) * column_value(coding, v, k, b)
+                if value != 0.0:
+                    add_scaled(covariance, value, p[k])
+            of_biases[a, b] = of_biases[b, a] = _finish_covariance(means[a], means[b], weight, covariance)
+            factors = covariance.astype(columns.dtype)
+            for start in range(ends[a], ends[a + 1], CHUNK):
+                stop = min(start + CHUNK, ends[a + 1])
+                last = stop if a == b else ends[b + 1]
+                for j in range(start, stop):
+                    _multiply(values[j], factors, scaled[j])
+                product = np.dot(scaled[start:stop], values[ends[b] : last].T)
+                hessian[start:stop, ends[b] : last] = product
+                hessian[ends[b] : last, start:stop] = product.T
+    return hessian, of_biases
+
+
+@njit(nogil=True, cache=True)
+def _finish_covariance(a, b, weight, moment):
+    """Turn second moments into weighted covariances, and return their sum."""
+    total = 0.0
+    for i in range(weight.shape[0]):
+        moment[i] = weight[i] * (moment[i] - a[i] * b[i])
+        total += moment[i]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _multiply(a, b, out):
+    for i in range(out.shape[0]):
+        out[i] = a[i] * b[i]
+
+
+@njit(nogil=True, cache=True)
+def set_sources(source, products, columns, rows, values):
+    """Set values (parameters, rows) to 1 for biases, and to the sources of arcs in some rows: see `Designs`."""
+    for j in range(source.shape[0]):
+        if source[j] < 0:
+            values[j, :] = 1.0
+        elif source[j] < columns.shape[0]:
+            _gather(columns[source[j]], rows, values[j])
         else:
-            _gather_scaled(columns[first], rows, values[0], out)
-        for j in range(1, terms.shape[1]):
-            if terms[k, j] >= 0:
-                if held[j] != terms[k, j]:
-                    held[j] = terms[k, j]
-                    _gather(columns[held[j]], rows, scratch[j])
-                _multiply(out, scratch[j])
+            members = products[source[j] - columns.shape[0]]
+            _gather(columns[members[0]], rows, values[j])
+            for m in range(1, members.shape[0]):
+                if members[m] >= 0:
+                    _multiply_gathered(columns[members[m]], rows, values[j])
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _gather_scaled(column, rows, scale, out):
-    for i in range(rows.shape[0]):
-        out[i] = scale[i] * column[rows[i]]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True)
 def _gather(column, rows, out):
     for i in range(rows.shape[0]):
         out[i] = column[rows[i]]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _multiply(values, column):
-    for i in range(values.shape[0]):
-        values[i] *= column[i]
+@njit(nogil=True, cache=True)
+def _multiply_gathered(column, rows, out):
+    for i in range(rows.shape[0]):
+        out[i] *= column[rows[i]]

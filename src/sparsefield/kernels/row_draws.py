@@ -1,4 +1,4 @@
-"""This module completes incomplete rows: by all completions and their probabilities, or by several that are drawn.
+"""Completions of incomplete rows: all of them with their probabilities, or several that are drawn by Gibbs sampling.
 
 Random numbers are hashes of a key for each row and of counters: what a row draws does not depend on other rows.
 """
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
 from sparsefield.kernels.factor_tables import mix
 from sparsefield.kernels.gibbs_chains import uniform
 from sparsefield.kernels.mean_field_sweep import logits
@@ -125,54 +126,7 @@ def start_copies(problem, keys, drawn):
             stream = _shuffle(strata, stream)
             p = problem.probabilities[problem.state_offsets[g] : problem.state_offsets[g + 1]]
             for c in range(copies):
-                drawn[g, c] = _choose(p, (strata[c] + offset) / copies)
-
-
-@njit(nogil=True, cache=True)
-def _choose(p, left):
-    """Return the code for a number between 0 and the sum of the weights p of the states; the first state is last."""
-    for k in range(1, p.shape[0]):
-        left -= p[k]
-        if left < 0.0:
-            return k
-    return 0
-
-
-@njit(nogil=True, cache=True)
-def _state_weights(coding, v, z, at, p):
-    """Set p to weights of the states of a variable, from column logits z[:, at], and return their sum."""
-    first, count = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
-    top, total = -np.inf, 0.0
-    for k in range(count):
-        p[k] = _state_logit(coding, v, first + k, z, at)
-        top = max(top, p[k])
-    for k in range(count):
-        p[k] = math.exp(p[k] - top)
-        total += p[k]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _state_logit(coding, v, state, z, at):
-    """Return the logit of a state of a variable, from column logits z[:, at]."""
-    logit = coding.log_base[state]
-    if coding.indicator[state] >= 0:
-        logit += z[coding.indicator[state], at]
-    for d in range(coding.n_scores[v]):
-        logit += coding.scores[state, d] * z[d, at]
-    return logit
-
-
-@njit(nogil=True, cache=True)
-def _write_columns(coding, v, code, columns, at):
-    """Set columns[:, at] of a variable to those of the state with a code."""
-    state = coding.state_offsets[v] + code
-    for s in range(columns.shape[0]):
-        columns[s, at] = 0.0
-    if coding.indicator[state] >= 0:
-        columns[coding.indicator[state], at] = 1.0
-    for d in range(coding.n_scores[v]):
-        columns[d, at] = coding.scores[state, d]
+                drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)
@@ -196,7 +150,7 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
     for g in range(drawn.shape[0]):
         for c in range(copies):
             columns = values[slots.slot_offsets[g] : slots.slot_offsets[g + 1]]
-            _write_columns(coding, problem.cell_variable[g], drawn[g, c], columns, c)
+            write_columns(coding, problem.cell_variable[g], drawn[g, c], columns, c)
     for sweep in range(sweeps):
         for e in range(problem.entity_start.shape[0]):
             stream = mix(keys[e], sweep + 1)
@@ -209,9 +163,9 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
                 offset, stream = uniform(stream)
                 stream = _shuffle(strata, stream)
                 for c in range(copies):
-                    total = _state_weights(coding, v, z, c, p)
-                    drawn[g, c] = _choose(p[:count], total * (strata[c] + offset) / copies)
-                    _write_columns(coding, v, drawn[g, c], columns, c)
+                    total = state_weights(coding, v, z, c, p)
+                    drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
+                    write_columns(coding, v, drawn[g, c], columns, c)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -267,8 +221,8 @@ def add_potentials(graph, theta, n_variables, missing, codes, columns, potential
             logits(graph, theta, first + s, columns, factors, sources, z[s])
         for i in range(columns.shape[1]):
             if missing[v, i]:
-                potential[i] += _state_logit(coding, v, coding.state_offsets[v] + codes[v, i], z, i)
-                _write_columns(coding, v, codes[v, i], columns[first:last], i)
+                potential[i] += state_logit(coding, v, coding.state_offsets[v] + codes[v, i], z, i)
+                write_columns(coding, v, codes[v, i], columns[first:last], i)
 
 
 @njit(nogil=True, cache=True)
@@ -279,7 +233,7 @@ def set_columns(graph, cell_offsets, missing_rows, drawn, columns):
         mine = columns[graph.target_offsets[v] : graph.target_offsets[v + 1]]
         for g in range(cell_offsets[v], cell_offsets[v + 1]):
             for c in range(copies):
-                _write_columns(graph.coding, v, drawn[g, c], mine, missing_rows[g] * copies + c)
+                write_columns(graph.coding, v, drawn[g, c], mine, missing_rows[g] * copies + c)
 
 
 @njit(nogil=True, cache=True)
@@ -293,7 +247,7 @@ def draw_frequencies(coding, cell_offsets, missing_rows, keys, drawn):
             offset, stream = uniform(mix(mix(keys[missing_rows[g]], 0), v))
             _shuffle(strata, stream)
             for c in range(copies):
-                drawn[g, c] = _choose(p, (strata[c] + offset) / copies)
+                drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)
@@ -326,9 +280,9 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
                 offset, stream = uniform(mix(mix(keys[row], sweep + 1), v))
                 _shuffle(strata, stream)
                 for c in range(copies):
-                    total = _state_weights(coding, v, z, row * copies + c, p)
-                    drawn[g, c] = _choose(p[:count], total * (strata[c] + offset) / copies)
-                    _write_columns(coding, v, drawn[g, c], columns[first:last], row * copies + c)
+                    total = state_weights(coding, v, z, row * copies + c, p)
+                    drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
+                    write_columns(coding, v, drawn[g, c], columns[first:last], row * copies + c)
 
 
 _LARGEST_EXPONENT = 600.0
@@ -358,9 +312,9 @@ def add_ratios(graph, theta, codes, owner, weight, columns, totals):
             code = codes[v, row]
             if code < 0:
                 continue
-            own = _state_logit(coding, v, start + code, z, c)
+            own = state_logit(coding, v, start + code, z, c)
             for state in range(start, stop):
-                ratio = min(_state_logit(coding, v, state, z, c) - own, _LARGEST_EXPONENT)
+                ratio = min(state_logit(coding, v, state, z, c) - own, _LARGEST_EXPONENT)
                 totals[state, row] += weight[c] * math.exp(ratio)
 
 

@@ -1,4 +1,4 @@
-"""This module computes the conditionals of sparse rows: only the variables that a row touches are updated.
+"""Conditionals of sparse rows (Eq. 3): only the variables that a row touches are updated.
 
 A row touches the variables that are not in their reference state, and those that share a feature with a column that is
 on. All others have their baseline belief, the softmax of their biases, which is the same in every row and enters
@@ -21,21 +21,21 @@ variable, stored at its first state and 0 at the others."""
 
 
 @njit(nogil=True, cache=True)
-def _no_slots(n_states):
-    """Return an array (states,) of -1."""
+def _workspace(rows, columns, offsets, widest, n_states):
+    """Return memory for any row: slots of all states, touched states, slots of arcs, and three numbers per state."""
+    n_touched, n_arcs = 0, 0
+    for row in range(rows.shape[0] - 1):
+        count = 0
+        for k in range(rows[row], rows[row + 1]):
+            count += offsets[columns[k] + 1] - offsets[columns[k]]
+        n_arcs = max(n_arcs, count)
+        n_touched = max(n_touched, (rows[row + 1] - rows[row] + count) * widest)
+    n_touched = min(n_touched, n_states)
     slot = np.empty(n_states, dtype=np.int32)
     for s in range(n_states):
         slot[s] = -1
-    return slot
-
-
-@njit(nogil=True, cache=True)
-def _bound_sizes(on, offsets, widest):
-    """Return upper bounds for one row: the states that it touches and the arcs of its columns."""
-    n_arcs = 0
-    for k in range(on.shape[0]):
-        n_arcs += offsets[on[k] + 1] - offsets[on[k]]
-    return (on.shape[0] + n_arcs) * widest, n_arcs
+    states, arc_slots = np.empty(n_touched, dtype=np.int32), np.empty(n_arcs, dtype=np.int32)
+    return slot, states, arc_slots, np.empty(n_touched), np.empty(n_touched), np.empty(n_touched)
 
 
 @njit(nogil=True, cache=True)
@@ -130,21 +130,10 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = _no_slots(baseline.shape[0])
-    capacity, arc_capacity = 1024, 4096
-    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
-    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
     loss, all_touched = 0.0, 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, n_arcs = _bound_sizes(on, offsets, widest)
-        if touched > capacity:
-            capacity = 2 * touched
-            states = np.empty(capacity, dtype=np.int32)
-            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
-        if n_arcs > arc_capacity:
-            arc_capacity = 2 * n_arcs
-            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )
@@ -183,20 +172,9 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = _no_slots(baseline.shape[0])
-    capacity, arc_capacity = 1024, 4096
-    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
-    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, n_arcs = _bound_sizes(on, offsets, widest)
-        if touched > capacity:
-            capacity = 2 * touched
-            states = np.empty(capacity, dtype=np.int32)
-            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
-        if n_arcs > arc_capacity:
-            arc_capacity = 2 * n_arcs
-            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )
@@ -235,21 +213,10 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
-    slot = _no_slots(baseline.shape[0])
-    capacity, arc_capacity = 1024, 4096
-    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
-    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
     filled = 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, n_arcs = _bound_sizes(on, offsets, widest)
-        if touched > capacity:
-            capacity = 2 * touched
-            states = np.empty(capacity, dtype=np.int32)
-            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
-        if n_arcs > arc_capacity:
-            arc_capacity = 2 * n_arcs
-            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )

@@ -1,16 +1,23 @@
 """Objectives, and the problems that they make of a dataset. A new one is a file here and a line in `OBJECTIVES`."""
 
-from sparsefield.objectives.bethe_evaluator import BetheEvaluator, BetheLikelihood
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
-from sparsefield.objectives.covariate_evaluator import CovariateEvaluator, CovariateGradientFactors
-from sparsefield.objectives.curvature import RegressionHessian
 from sparsefield.objectives.dense_evaluator import CellObjective, DenseEvaluator, GradientFactors
-from sparsefield.objectives.em_options import EM
-from sparsefield.objectives.latent_evaluator import LatentEvaluator
-from sparsefield.objectives.likelihood_evaluator import ExactGradients, ExactLikelihood, LikelihoodEvaluator
+from sparsefield.objectives.likelihood_evaluator import (
+    BetheEvaluator,
+    BetheLikelihood,
+    ExactGradients,
+    ExactLikelihood,
+    LikelihoodEvaluator,
+)
 from sparsefield.objectives.objective import Objective, Problem
-from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
+from sparsefield.objectives.pseudo_likelihood import (
+    CovariateEvaluator,
+    CovariateGradientFactors,
+    LatentEvaluator,
+    PseudoLikelihood,
+)
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
+from sparsefield.objectives.training_rows import EM
 
 OBJECTIVES: dict[str, type[Objective]] = {
     kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence, ExactLikelihood, BetheLikelihood)
@@ -35,7 +42,6 @@ __all__ = [
     "Objective",
     "Problem",
     "PseudoLikelihood",
-    "RegressionHessian",
     "SparseEvaluator",
     "SparseGradientFactors",
 ]

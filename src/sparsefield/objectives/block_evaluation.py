@@ -1,8 +1,13 @@
-"""Evaluation of an objective on one block of rows, by functions that modify none of their arguments."""
+"""Evaluation of an objective on one block of rows, by functions that modify none of their arguments.
+
+Under pseudo-likelihood every variable is a regression on the sources of its arcs. None of them needs the results of
+another one, so a block is evaluated in pieces, each of which has the arcs of some consecutive variables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -14,14 +19,20 @@ from sparsefield.inference.missing_problem import CompiledProblem, compile_probl
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
-from sparsefield.objectives.regressions import DividedTable, EvaluatedPiece, Regressions
-
-Weights = Sequence[Sequence[np.ndarray]]
-"""Table by table, the `weight_matrix` of each piece."""
 
 KEPT_BELIEFS = 2**17
 """Size of a block, in beliefs, up to which its compiled missing cells are kept: in larger ones they would cost more
 memory than they save time."""
+
+MAX_PIECES = 64
+"""Pieces of all blocks together, at most: enough for the cores of a large machine."""
+
+MIN_OPERATIONS = 8e6
+"""Operations of a piece, at least: they take about a millisecond, and handing out a piece about 50 microseconds."""
+
+MATRIX_SHARE = 0.25
+"""Share of all pairs that are arcs, above which a product of whole matrices is faster than a loop over arcs, which has
+about a quarter of its operations per second."""
 
 
 class EvaluatedBlock(NamedTuple):
@@ -32,7 +43,8 @@ class EvaluatedBlock(NamedTuple):
     errors: np.ndarray = np.empty((0, 0))
     """(states, rows): q1 - q0, times the row's weight (Definition 1)."""
     expectations: np.ndarray = np.empty((0, 0))
-    """(columns, rows): the beliefs that errors are multiplied by; their deviation from the mean is the signal."""
+    """(columns, rows): the beliefs that errors are multiplied by (Eq. 13); their deviation from the mean is the signal
+    (Definition 2)."""
     summed: Any = None
     """Sums over latent variables: see `sparsefield.inference.missing_sums`."""
     compiled: CompiledProblem | None = None
@@ -42,6 +54,117 @@ class EvaluatedBlock(NamedTuple):
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     """Return a block of a table before any evaluation."""
     return EvaluatedBlock(table, block), None
+
+
+class Regressions(NamedTuple):
+    """The regressions of consecutive variables of one table."""
+
+    variables: slice
+    columns: slice
+    """Their columns, among those of all targets of the table."""
+    graph: Adjacency
+    """Its variables, columns, arcs and parameters are those of the piece alone."""
+    parameters: np.ndarray
+    """(parameters,): the number in theta of each parameter of the graph: biases, then arcs, then terms."""
+    positions: np.ndarray | None
+    """(arcs,): the place of each in a matrix (columns of the piece, columns of the table); None where a loop over arcs
+    is faster than a product of such matrices."""
+
+    def evaluate(self, block: Block, theta: np.ndarray, errors: np.ndarray) -> float:
+        """Return the loss of a block, and set the errors (columns of the piece, rows)."""
+        parameters, start, stop = theta[self.parameters], self.variables.start, self.variables.stop
+        sums, graph, width = np.empty((0, 0)), self.graph, len(block.beliefs)
+        if self.positions is not None:
+            # Several weights may have the same arc: one that all groups share, and the difference of a group.
+            n_columns, weights = len(graph.arc_offsets) - 1, parameters[graph.arc_feature]
+            matrix = np.bincount(self.positions, weights, n_columns * width).reshape(n_columns, width)
+            sums = matrix @ block.beliefs
+        own = block._replace(
+            codes=block.codes[start:stop],
+            beliefs=block.beliefs[self.columns],
+            cell_offsets=block.cell_offsets[start : stop + 1],
+        )
+        return kernels.sweep(own, graph, parameters, False, block.beliefs, errors, sums)
+
+    def gradient(self, errors: np.ndarray, expectations: np.ndarray) -> np.ndarray:
+        """Return the gradient (parameters of the piece,) from the errors of the piece."""
+        out, graph = np.empty(len(self.parameters)), self.graph
+        if self.positions is None:
+            kernels.gradient(graph, errors, expectations, out)
+        else:
+            out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
+            out[graph.arc_feature] = (errors @ expectations.T).ravel()[self.positions]
+        if len(graph.term_source):
+            add_conjunctions(graph, errors, expectations, out)
+        return out
+
+
+class DividedTable(NamedTuple):
+    """The regressions of all variables of a table."""
+
+    pieces: tuple[Regressions, ...]
+    parameters: np.ndarray
+    """Those of all pieces, one after the other."""
+
+    def sum_gradients(self, gradients: Sequence[np.ndarray], size: int) -> np.ndarray:
+        """Return the gradient (size,) from those of all pieces."""
+        return np.bincount(self.parameters, np.concatenate([np.empty(0), *gradients]), size)
+
+
+def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> DividedTable:
+    """Return the regressions of all variables of a table, in pieces of about as many arcs each.
+
+    The pieces depend on the data and the arcs alone, so that results do not depend on the number of threads.
+
+    Parameters
+    ----------
+    graph : arcs of all variables
+    width : number of columns of the table, with those of neighbor views
+    n_rows : rows of a block
+    n_blocks : number of blocks
+    """
+    offsets = graph.target_offsets
+    arcs_before = graph.arc_offsets[offsets] + graph.term_offsets[offsets] + offsets
+    count = min(int(4.0 * n_rows * arcs_before[-1] / MIN_OPERATIONS), -(-MAX_PIECES // max(n_blocks, 1)))
+    inner = np.searchsorted(arcs_before, arcs_before[-1] * np.arange(1, count) / max(count, 1))
+    bounds = np.unique(np.concatenate([[0], inner, [len(offsets) - 1]])).tolist()
+    many = len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
+    pieces = tuple(_piece(graph, start, stop, width if many else None) for start, stop in pairwise(bounds))
+    parameters = np.concatenate([np.empty(0, dtype=np.int64), *(piece.parameters for piece in pieces)])
+    return DividedTable(pieces, parameters)
+
+
+def _piece(graph: Adjacency, start: int, stop: int, width: int | None) -> Regressions:
+    """Return the regressions of some variables; with a width, arcs are evaluated by matrix products."""
+    first, last = graph.target_offsets[[start, stop]].tolist()
+    first_arc, last_arc = graph.arc_offsets[[first, last]].tolist()
+    first_term, last_term = graph.term_offsets[[first, last]].tolist()
+    arcs, terms = slice(first_arc, last_arc), slice(first_term, last_term)
+    n_biases, n_arcs = last - first, last_arc - first_arc
+    coding, offsets = graph.coding, graph.target_offsets[start : stop + 1]
+    local = graph._replace(
+        first=0,
+        target_offsets=offsets - first,
+        coding=coding._replace(
+            state_offsets=coding.state_offsets[start : stop + 1],
+            has_reference=coding.has_reference[start:stop],
+            n_scores=coding.n_scores[start:stop],
+        ),
+        arc_offsets=graph.arc_offsets[first : last + 1] - first_arc,
+        arc_source=graph.arc_source[arcs],
+        arc_feature=n_biases + np.arange(n_arcs),
+        widest=int(np.diff(offsets).max(initial=1)),
+        term_offsets=graph.term_offsets[first : last + 1] - first_term,
+        term_source=graph.term_source[terms],
+        term_feature=n_biases + n_arcs + np.arange(last_term - first_term),
+        term_run=graph.term_run[terms],
+    )
+    biases = graph.first + np.arange(first, last)
+    parameters = np.concatenate([biases, graph.arc_feature[arcs], graph.term_feature[terms]])
+    positions = None
+    if width is not None:
+        positions = np.repeat(np.arange(n_biases), np.diff(local.arc_offsets)) * width + local.arc_source
+    return Regressions(slice(start, stop), slice(first, last), local, parameters, positions)
 
 
 class Sweep(Protocol):
@@ -62,42 +185,39 @@ def evaluate_sweep(
 
 
 def _begin(
-    part: EvaluatedBlock, layout: Layout, tables: Sequence[DividedTable], theta: np.ndarray, weights: Weights
-) -> tuple[np.ndarray, range]:
-    """Return memory for the errors, and the numbers of the pieces of a table."""
-    return np.empty((part.block.n_target_columns, part.block.n_rows)), range(len(tables[part.table].pieces))
+    part: EvaluatedBlock, layout: Layout, tables: Sequence[DividedTable], theta: np.ndarray
+) -> tuple[np.ndarray, Sequence[Regressions]]:
+    """Return memory for the errors, and the pieces of a table."""
+    return np.empty((part.block.n_target_columns, part.block.n_rows)), tables[part.table].pieces
 
 
 def _evaluate_piece(
     part: EvaluatedBlock,
     errors: np.ndarray,
-    number: int,
+    piece: Regressions,
     layout: Layout,
     tables: Sequence[DividedTable],
     theta: np.ndarray,
-    weights: Weights,
-) -> EvaluatedPiece:
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Set the errors of the variables of a piece, and return its loss, gradient and `bias_hessian`."""
-    piece, block, is_score = tables[part.table].pieces[number], part.block, layout.schemas[part.table].is_score
-    mine, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
-    loss = piece.evaluate(block, theta, weights[part.table][number], mine)
-    kernels.bias_hessian(mine, block.weight, is_score[piece.columns], hessian)
-    return EvaluatedPiece(loss, piece.gradient(mine, block.beliefs), hessian)
+    own, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
+    loss = piece.evaluate(part.block, theta, own)
+    kernels.bias_hessian(own, part.block.weight, layout.schemas[part.table].is_score[piece.columns], hessian)
+    return loss, piece.gradient(own, part.block.beliefs), hessian
 
 
 def _finish(
     part: EvaluatedBlock,
     errors: np.ndarray,
-    found: Sequence[EvaluatedPiece],
+    results: Sequence[tuple[float, np.ndarray, np.ndarray]],
     layout: Layout,
     tables: Sequence[DividedTable],
     theta: np.ndarray,
-    weights: Weights,
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
     """Return what `evaluate_sweep` returns, from the results of all pieces."""
-    total = tables[part.table].sum_gradients([one.gradient for one in found], len(theta))
-    hessian = np.concatenate([np.empty(0), *(one.bias_hessian for one in found)])
-    value = sum(one.loss for one in found), total, _scatter(hessian, layout.target_starts, part.table)
+    total = tables[part.table].sum_gradients([gradient for _, gradient, _ in results], len(theta))
+    hessian = np.concatenate([np.empty(0), *(own for _, _, own in results)])
+    value = sum(loss for loss, _, _ in results), total, _scatter(hessian, layout.target_starts, part.table)
     return part._replace(errors=errors, expectations=part.block.beliefs), value
 
 
@@ -116,9 +236,9 @@ def _gradient_of_piece(
 
 
 def _sum_pieces(
-    part: EvaluatedBlock, memory: None, found: Sequence[np.ndarray], tables: Sequence[DividedTable], size: int
+    part: EvaluatedBlock, memory: None, gradients: Sequence[np.ndarray], tables: Sequence[DividedTable], size: int
 ) -> tuple[EvaluatedBlock, np.ndarray]:
-    return part, tables[part.table].sum_gradients(found, size)
+    return part, tables[part.table].sum_gradients(gradients, size)
 
 
 gradient_of_regressions = PiecewiseUpdate(_list_pieces, _gradient_of_piece, _sum_pieces)
@@ -131,7 +251,7 @@ def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], 
     kernels.gradient(graph, part.errors, part.expectations, out)
     if len(graph.members):
         if averaged:
-            add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
+            add_changed_conjunctions(graph, part.errors, part.expectations, part.block.weight, out)
         else:
             add_conjunctions(graph, part.errors, part.expectations, out)
     return out
@@ -151,8 +271,8 @@ def impute_missing(
         compiled = part.compiled.renewed(layout, graphs, [block])
     inference.fill(compiled.problem, theta)
     compiled.write_beliefs()
-    kept = compiled if block.beliefs.size <= KEPT_BELIEFS else None
-    return part._replace(block=block, compiled=kept), largest_change(part.table, before, block, layout)
+    part = part._replace(block=block, compiled=compiled if block.beliefs.size <= KEPT_BELIEFS else None)
+    return part, largest_change(part.table, before, block, layout)
 
 
 def largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
@@ -198,12 +318,12 @@ def sum_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.nd
 def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
     """Return weighted sums of products of columns and of their squares (conjunctions, 2); 0 for other tables."""
     total = np.zeros((len(conjunctions), 2))
-    mine = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
-    if len(mine):
-        which = np.where(conjunctions[mine] >= 0, conjunctions[mine] - layout.column_starts[part.table], -1)
-        found = np.empty((len(mine), 2))
-        product_moments(part.block.beliefs, part.block.weight, which, found)
-        total[mine] = found
+    own = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
+    if len(own):
+        which = np.where(conjunctions[own] >= 0, conjunctions[own] - layout.column_starts[part.table], -1)
+        sums = np.empty((len(own), 2))
+        product_moments(part.block.beliefs, part.block.weight, which, sums)
+        total[own] = sums
     return total
 
 

@@ -11,11 +11,12 @@ from sparsefield.objectives.dense_evaluator import CellObjective
 
 
 class ContrastiveDivergence(CellObjective):
-    """Minimize F0 - F1 per row, where q1 comes from q0 by one sequential sweep over the variables.
+    """Minimize F0 - F1 per row (Eq. 8), where q1 comes from q0 by one sequential sweep over the variables.
 
-    In a sequential sweep each update lowers the free energy by KL(q0 || q1) of its cell, so the loss is their sum and
-    never negative; with all cells updated at once it would be unbounded below. The gradient is that of Eq. 10, which
-    treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x mean_B + error_B x mean_A with means (q0 + q1) / 2 (Eq. 13).
+    In a sequential sweep each update lowers the free energy (Eq. 9) by KL(q0 || q1) of its cell, so the loss of Eq. 11
+    is the sum of these and never negative; with all cells updated at once it would be unbounded below. The gradient is
+    that of Eq. 10, which treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x mean_B + error_B x mean_A with means
+    (q0 + q1) / 2 (Eq. 13).
     """
 
     name = "cd"

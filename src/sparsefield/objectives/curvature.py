@@ -1,12 +1,11 @@
-"""This module computes the curvature of the pseudo-likelihood: the Hessian of each variable's regression on its arcs.
+"""Curvature of the pseudo-likelihood: Newton systems of all variables' regressions, and Wald statistics of weights.
 
-A variable is a (multinomial) logistic regression on the sources of its arcs. The Hessian of the loss is the sum of the
-Hessians of these regressions; a pair weight is part of two of them.
+The Hessian of the loss is the sum of the Hessians of these regressions; a pair weight is part of two of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +13,21 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import BlockCollection
-from sparsefield.data import Block, Layout
+from sparsefield.data import Block
 from sparsefield.data.table import join_blocks
-from sparsefield.inference.completions import rows_of_block
+from sparsefield.inference.cell_probabilities import predict_complete
+from sparsefield.inference.completions import FieldWeights, rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
-from sparsefield.kernels.regression_hessians import CHUNK, binary_hessians, choose_rows
+from sparsefield.kernels.regression_hessians import (
+    CHUNK,
+    Designs,
+    NewtonSystem,
+    empty_system,
+    make_designs,
+    set_newton_system,
+    set_sources,
+    variable_hessians,
+)
 from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
@@ -45,26 +54,17 @@ MAX_BYTES = 2**30
 MIN_DIAGONAL = 1e-2
 """Added to the curvature of each parameter, which bounds the length of steps."""
 
-MIN_CURVATURE = 1e-10
-"""Share of the largest curvature of a variable's biases, below which a combination of them has none."""
+RIDGE = 1e-8
+"""Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
+
+MIN_INFORMATION = 1e-6
+"""Share of the largest information of a group of averaged weights, below which a combination of them is left out."""
+
+MIN_VARIANCE = 1e-6
+"""Share of the largest variance of a group of weights, below which a combination of them is not determined: penalty or
+ridge alone hold it, so that it does not vary with the rows."""
 
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
-
-
-@dataclass(frozen=True)
-class RegressionHessian:
-    """The Hessian of the regression of one variable, minimized over its free biases, which follow from the weights."""
-
-    parameters: np.ndarray
-    """(weights,): numbers in theta of the weights of arcs, and of penalized biases."""
-    matrix: np.ndarray
-    """(weights, weights) float32"""
-    biases: np.ndarray
-    """(free biases,): numbers in theta."""
-    of_gradient: np.ndarray
-    """(free biases, free biases): the step of the biases is minus this times their gradient, ..."""
-    of_weights: np.ndarray
-    """(free biases, weights): ... minus this times the step of the weights."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,6 @@ class SampledRows:
         return self.block.beliefs.astype(np.float32)
 
 
-@dataclass(frozen=True)
-class RowSample:
-    """Some rows of all tables."""
-
-    tables: tuple[SampledRows, ...]
-    """Those of tables without rows are left out."""
-
-
 def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
     """Return the number of rows of each table, (tables,)."""
     sizes = np.zeros(n_tables, dtype=np.int64)
@@ -96,13 +88,12 @@ def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
     return sizes
 
 
-def sample_rows(rows: BlockCollection, n_tables: int) -> RowSample:
-    """Return at most about `MAX_SAMPLE` rows of each table."""
+def sample_rows(rows: BlockCollection, n_tables: int) -> list[SampledRows]:
+    """Return at most about `MAX_SAMPLE` rows of each table that has rows."""
     sizes = count_rows(rows, n_tables)
     parts = rows.map(_every_nth_row, np.maximum(-(-sizes // MAX_SAMPLE), 1))
     by_table = [[part.block for part in parts if part.table == table] for table in range(n_tables)]
-    found = [SampledRows(table, join_blocks(blocks)) for table, blocks in enumerate(by_table) if blocks]
-    return RowSample(tuple(found))
+    return [SampledRows(table, join_blocks(blocks)) for table, blocks in enumerate(by_table) if blocks]
 
 
 def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
@@ -120,177 +111,48 @@ def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
     return np.inf if 4.0 * entries > MAX_BYTES else products / (operations + COST_OF_EVALUATION)
 
 
-def regression_hessians(
-    sample: RowSample,
-    layout: Layout,
-    graphs: Sequence[Adjacency],
-    theta: np.ndarray,
-    free: np.ndarray,
-    run: Run,
-) -> list[RegressionHessian]:
+def newton_system(
+    sample: Sequence[SampledRows], graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray, run: Run
+) -> NewtonSystem:
     """Return the Hessians of all variables at theta.
 
     Parameters
     ----------
     sample : rows of each table
-    free : (states,) bool, which biases have no penalty
+    free : (biases,) bool, which biases have no penalty
     run : maps a function over tasks, perhaps on threads
     """
-    found: list[RegressionHessian] = []
-    for rows in sample.tables:
-        graph, block, schema = graphs[rows.table], rows.block, layout.schemas[rows.table]
-        states = np.zeros((int(schema.coding.state_offsets[-1]), block.n_rows))
-        regressions = _TableRegressions(rows, graph, theta, states, [v.coded for v in schema.targets], free)
-        targets = np.flatnonzero(np.diff(graph.target_offsets)).tolist()
-        tasks = [targets[k : k + VARIABLES_PER_TASK] for k in range(0, len(targets), VARIABLES_PER_TASK)]
-        found += [hessian for task in run(regressions.hessians, tasks) for hessian in task]
-    return found
+    own = [graphs[rows.table] for rows in sample]
+    designs = [make_designs(graph, len(rows.columns)) for graph, rows in zip(own, sample, strict=True)]
+    system = empty_system(designs, free, len(theta))
+    states = [
+        np.empty((int(graph.coding.state_offsets[-1]), rows.block.n_rows))
+        for graph, rows in zip(own, sample, strict=True)
+    ]
+    before = np.cumsum([0, *(len(rows.block.codes) for rows in sample)])
+
+    def set_matrices(task: tuple[int, int]) -> None:
+        k, first = task
+        rows, graph, last = sample[k], own[k], min(first + VARIABLES_PER_TASK, len(sample[k].block.codes))
+        _predict(rows.block, graph, theta, first, last, states[k])
+        set_newton_system(
+            rows.block, graph.coding, states[k], rows.columns, designs[k], free, MAX_ROWS, MIN_DIAGONAL, first, last,
+            before[k], system,
+        )  # fmt: skip
+
+    run(
+        set_matrices,
+        [(k, v) for k in range(len(sample)) for v in range(0, len(sample[k].block.codes), VARIABLES_PER_TASK)],
+    )
+    return system
 
 
-@dataclass(frozen=True)
-class _TableRegressions:
-    """The regressions of the variables of one table at one point."""
-
-    sample: SampledRows
-    graph: Adjacency
-    theta: np.ndarray
-    states: np.ndarray
-    """(states, rows): memory for probabilities; each task sets those of its variables."""
-    coded: Sequence[np.ndarray]
-    """Variable by variable, (states, columns)."""
-    free: np.ndarray
-
-    def hessians(self, targets: Sequence[int]) -> list[RegressionHessian]:
-        """Return the Hessians of some variables, in rising order."""
-        self._predict(targets[0], targets[-1] + 1)
-        offsets, coding = self.graph.target_offsets, self.graph.coding
-        which = np.array(targets)
-        first, last = offsets[which], offsets[which + 1]
-        simple = (last - first == 1) & coding.has_reference[which]
-        simple &= self.free[self.graph.first + first]
-        binary = iter(self._hessians_of_binary(which[simple]))
-        return [next(binary) if fast else self._hessian(v) for v, fast in zip(targets, simple.tolist(), strict=True)]
-
-    def _predict(self, start: int, stop: int) -> None:
-        """Set the probabilities of a range of variables."""
-        graph, block, coding = self.graph, self.sample.block, self.graph.coding
-        coding = coding._replace(
-            state_offsets=coding.state_offsets[start : stop + 1], n_scores=coding.n_scores[start:stop]
-        )
-        part = graph._replace(target_offsets=graph.target_offsets[start : stop + 1], coding=coding)
-        predict_states(block._replace(codes=block.codes[start:stop]), part, self.theta, self.states)
-
-    def _hessian(self, v: int) -> RegressionHessian:
-        graph = self.graph
-        first, last = graph.target_offsets[v : v + 2].tolist()
-        rows, covariances = self._covariances(v)
-        columns = self.sample.columns[:, rows] if len(rows) < self.sample.block.n_rows else self.sample.columns
-        sources, parameters = zip(*(self._sources(column, columns) for column in range(first, last)), strict=True)
-        ends = np.cumsum([0, *map(len, sources)])
-        hessian, of_biases = np.empty((ends[-1], ends[-1]), dtype=np.float32), np.empty((last - first, last - first))
-        for a, b, covariance in covariances:
-            product = (sources[a] * covariance.astype(np.float32)) @ sources[b].T
-            hessian[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = product
-            hessian[ends[b] : ends[b + 1], ends[a] : ends[a + 1]] = product.T
-            of_biases[a, b] = of_biases[b, a] = covariance.sum()
-        every, free = np.concatenate(parameters), np.flatnonzero(self.free[graph.first + np.arange(first, last)])
-        order = np.concatenate([ends[free], np.delete(np.arange(len(every)), ends[free])])
-        return _minimize_over_biases(hessian[np.ix_(order, order)], every[order], of_biases[np.ix_(free, free)])
-
-    def _hessians_of_binary(self, variables: np.ndarray) -> Iterator[RegressionHessian]:
-        """Yield the Hessians of binary variables with free biases, from one call of a kernel."""
-        graph, targets = self.graph, self.graph.target_offsets[variables]
-        starts, terms = graph.arc_offsets[targets], graph.term_offsets[targets]
-        n_arcs, n_terms = graph.arc_offsets[targets + 1] - starts, graph.term_offsets[targets + 1] - terms
-        counts, p = n_arcs + n_terms, self.states[graph.coding.state_offsets[variables] + 1]
-        matrices, of_weights = np.empty(int(np.square(counts).sum()), dtype=np.float32), np.empty(int(counts.sum()))
-        of_biases = np.empty(len(variables))
-        binary_hessians(
-            variables,
-            targets,
-            graph,
-            self.sample.block,
-            self.sample.columns,
-            p,
-            MAX_ROWS,
-            MIN_DIAGONAL,
-            matrices,
-            of_weights,
-            of_biases,
-        )
-        entry = arc = 0
-        for k, column in enumerate(targets.tolist()):
-            count, start, term = int(counts[k]), int(starts[k]), int(terms[k])
-            of_arcs = graph.arc_feature[start : start + n_arcs[k]]
-            of_terms = graph.term_feature[term : term + n_terms[k]]
-            yield RegressionHessian(
-                np.concatenate([of_arcs, of_terms]) if len(of_terms) else of_arcs,
-                matrices[entry : entry + count * count].reshape(count, count),
-                np.array([graph.first + column]),
-                of_biases[k : k + 1, None],
-                of_weights[None, arc : arc + count],
-            )
-            entry, arc = entry + count * count, arc + count
-
-    def _covariances(self, v: int) -> tuple[np.ndarray, list[tuple[int, int, np.ndarray]]]:
-        """Return rows of large curvature, and for pairs of columns of a variable their covariance in each, weighted."""
-        block, coded = self.sample.block, self.coded[v].T
-        p = self.states[slice(*self.graph.coding.state_offsets[v : v + 2])]
-        weight = block.weight
-        start, stop = block.cell_offsets[v : v + 2].tolist()
-        if start < stop:
-            weight = weight.copy()
-            weight[block.missing_rows[start:stop]] = 0.0
-        means = coded @ p
-        rows, before = np.empty(block.n_rows, dtype=np.int64), weight * (np.square(coded) @ p - means**2).sum(axis=0)
-        after = before.copy()
-        rows = rows[: choose_rows(after, MAX_ROWS, rows)]
-        p, means, weight = p[:, rows], means[:, rows], weight[rows] * (after[rows] / before[rows])
-        found = []
-        for a in range(len(coded)):
-            covariance = weight * ((coded[a] * coded[: a + 1]) @ p - means[a] * means[: a + 1])
-            found += [(a, b, covariance[b]) for b in range(a + 1)]
-        return rows, found
-
-    def _sources(self, column: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values (1 + arcs, rows) of a constant and of the sources of a column, and their parameters.
-
-        ``columns`` (columns, rows) holds some rows of the sample.
-        """
-        graph = self.graph
-        start, stop = graph.arc_offsets[column : column + 2].tolist()
-        first_term, last_term = graph.term_offsets[column : column + 2].tolist()
-        n_plain = 1 + stop - start
-        values = np.empty((n_plain + last_term - first_term, columns.shape[1]), dtype=np.float32)
-        parameters = np.empty(len(values), dtype=np.int64)
-        values[0], parameters[0] = 1.0, graph.first + column
-        columns.take(graph.arc_source[start:stop], axis=0, out=values[1:n_plain], mode="clip")
-        parameters[1:n_plain] = graph.arc_feature[start:stop]
-        parameters[n_plain:] = graph.term_feature[first_term:last_term]
-        for k, which in enumerate(graph.term_source[first_term:last_term], start=n_plain):
-            columns[which[which >= 0]].prod(axis=0, out=values[k])
-        return values, parameters
-
-
-def _minimize_over_biases(hessian: np.ndarray, parameters: np.ndarray, of_biases: np.ndarray) -> RegressionHessian:
-    """Return the Hessian without its first parameters, which are free biases with the given Hessian of their own."""
-    count = len(of_biases)
-    inverse, cross = _pseudo_inverse(of_biases), hessian[:count, count:]
-    of_weights = inverse @ cross
-    matrix = hessian[count:, count:] - (cross.T @ of_weights).astype(np.float32)
-    return RegressionHessian(parameters[count:], matrix, parameters[:count], inverse, of_weights)
-
-
-def _pseudo_inverse(matrix: np.ndarray) -> np.ndarray:
-    """Return the inverse of a Hessian of biases.
-
-    Those of all states of a variable are determined up to a constant, which stays what it is.
-    """
-    if len(matrix) < 2:
-        return 1.0 / (matrix + MIN_DIAGONAL)
-    values, directions = np.linalg.eigh(matrix)
-    known = values > MIN_CURVATURE * values[-1]
-    return (directions[:, known] / (values[known] + MIN_DIAGONAL)) @ directions[:, known].T
+def _predict(block: Block, graph: Adjacency, theta: np.ndarray, start: int, stop: int, states: np.ndarray) -> None:
+    """Set the probabilities (states, rows) of the targets from ``start`` to ``stop``."""
+    coding = graph.coding
+    coding = coding._replace(state_offsets=coding.state_offsets[start : stop + 1], n_scores=coding.n_scores[start:stop])
+    part = graph._replace(target_offsets=graph.target_offsets[start : stop + 1], coding=coding)
+    predict_states(block._replace(codes=block.codes[start:stop]), part, theta, states)
 
 
 def _count_rows(part: EvaluatedBlock) -> tuple[int, int]:
@@ -304,3 +166,124 @@ def _every_nth_row(part: EvaluatedBlock, strides: np.ndarray) -> EvaluatedBlock:
         block = rows_of_block(block, np.arange(-block.start % stride, block.n_rows, stride))
         block = block._replace(weight=stride * block.weight)
     return EvaluatedBlock(part.table, block)
+
+
+def wald_statistics(
+    field: FieldWeights, parts: BlockCollection, weights: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the square of each weight over its variance, and its degrees of freedom, (features,) each.
+
+    The statistic is about chi-squared where the weight is truly 0. With groups it is that of all weights of a group
+    together; combinations of them that the data do not determine, as those of all states of a variable, do not count.
+
+    Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the uncertainty of its
+    weights. A pair weight is the mean of the estimates of two regressions, weighted by their information. Both use the
+    same rows, so variances come from the influence of each row on the mean (the sandwich estimator of Godambe), not
+    from the curvature alone. The weights must be at an optimum of `pl` without L1.
+
+    Parameters
+    ----------
+    field : the field at the optimum
+    parts : blocks evaluated there
+    weights : (features,)
+    groups : (features,) numbers of groups from 0, or None for single weights
+    """
+    if not len(weights):
+        return np.empty(0), np.empty(0)
+    layout = field.layout
+    designs = [make_designs(*pair) for pair in zip(field.graphs, layout.widths.tolist(), strict=True)]
+    hessians = parts.sum(_curvature, field, designs)
+    inverses = [_inverses(*pair) for pair in zip(designs, hessians, strict=True)]
+    features = [design.parameter - layout.n_target_columns for design in designs]
+    information = [np.zeros(len(design.source)) for design in designs]
+    for t, design in enumerate(designs):
+        for v, inverse in enumerate(inverses[t]):
+            information[t][design.of_variable(v)] = 1.0 / np.maximum(inverse.diagonal(), np.finfo(float).tiny)
+        information[t][design.source < 0] = 0.0
+    total = np.zeros(len(weights))
+    for feature, own in zip(features, information, strict=True):
+        total += np.bincount(np.maximum(feature, 0), own, len(weights))
+    total = np.maximum(total, np.finfo(float).tiny)
+    shares = [own / total[np.maximum(feature, 0)] for feature, own in zip(features, information, strict=True)]
+    groups = np.arange(len(weights)) if groups is None else groups
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
+    covariances = parts.sum(_covariances, layout.n_target_columns, designs, inverses, shares, members)
+    tests = [_test_averaged(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
+    statistics, degrees = np.array(tests, dtype=float).reshape(-1, 2).T
+    return statistics[groups], degrees[groups]
+
+
+def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """Return the Wald statistic of weights with a covariance, and its degrees of freedom.
+
+    Combinations of weights that the rows do not determine do not count: see `MIN_VARIANCE`.
+    """
+    tiny = np.finfo(float).tiny
+    if len(weights) == 1:
+        return float(weights[0] ** 2 / max(covariance[0, 0], tiny)), 1.0
+    variances, directions = np.linalg.eigh(covariance)
+    known = variances > max(MIN_VARIANCE * variances.max(initial=0.0), tiny)
+    return float((np.square(weights @ directions)[known] / variances[known]).sum()), float(known.sum())
+
+
+def _test_averaged(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """Return the statistic and its degrees of freedom from the averaged estimates of two regressions.
+
+    Their covariance has small variances in directions that the rows do not determine, which `wald_test` would count as
+    known. Here the most certain directions decide, so that groups of all states of two variables are kept too readily.
+    """
+    tiny = np.finfo(float).tiny
+    if len(weights) == 1:
+        return wald_test(weights, covariance)
+    variances, directions = np.linalg.eigh(covariance)
+    information = 1.0 / np.maximum(variances, tiny)
+    known = information > MIN_INFORMATION * information.max()
+    return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
+
+
+def _curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
+    """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
+    sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
+    found, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table
+    block, coding = part.block._replace(beliefs=part.block.beliefs.copy()), field.layout.schemas[t].coding
+    states = predict_complete(field, t, block)
+    found[t] = variable_hessians(part.block, coding, states, part.expectations, designs[t])
+    return tuple(found)
+
+
+def _inverses(design: Designs, flat: np.ndarray) -> list[np.ndarray]:
+    """Return the inverse Hessian of each regression of a table."""
+    found, at = [], 0
+    for v in range(len(design.target_offsets) - 1):
+        parameters = design.of_variable(v)
+        size = parameters.stop - parameters.start
+        hessian = flat[at : at + size * size].reshape(size, size)
+        ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
+        found.append(np.linalg.inv(hessian + ridge * np.eye(size)))
+        at += size * size
+    return found
+
+
+def _covariances(
+    part: EvaluatedBlock,
+    n_biases: int,
+    designs: Sequence[Designs],
+    inverses: Sequence[Sequence[np.ndarray]],
+    shares: Sequence[np.ndarray],
+    members: Sequence[np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    """Return the sums over the rows of a block of the products of influences on the weights of each group."""
+    weight, design, share = part.block.weight, designs[part.table], shares[part.table]
+    influence, rows = np.zeros((sum(map(len, members)), len(weight))), np.arange(len(weight))
+    column = np.repeat(np.arange(len(design.offsets) - 1), np.diff(design.offsets))
+    for v, inverse in enumerate(inverses[part.table]):
+        own = design.of_variable(v)
+        slopes = np.empty((own.stop - own.start, len(weight)))
+        set_sources(design.source[own], design.products, part.expectations, rows, slopes)
+        slopes *= part.errors[column[own]]
+        is_weight = design.source[own] >= 0
+        changes = share[own][is_weight, None] * (inverse[is_weight] @ slopes)
+        for feature, change in zip(design.parameter[own][is_weight] - n_biases, changes, strict=True):
+            influence[feature] += change
+    influence /= np.sqrt(np.where(weight > 0, weight, 1.0))
+    return tuple(influence[mine] @ influence[mine].T for mine in members)

@@ -15,14 +15,12 @@ from sparsefield.compute import BlockCollection, Engine, identity
 from sparsefield.data import Arcs, Block, Dataset, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
+from sparsefield.kernels.regression_hessians import NewtonSystem
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.em_options import EM
+from sparsefield.objectives.block_evaluation import DividedTable, EvaluatedBlock, divide
 from sparsefield.objectives.objective import Objective, PairQuery, Problem
-from sparsefield.objectives.regressions import DividedTable, divide
-from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
-from sparsefield.objectives.wald import wald_statistics
+from sparsefield.objectives.training_rows import EM, ClampedRows, CompletedRows, hold_rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,21 @@ class GradientFactors:
     pair_factor: float = 1.0
     """Factor of l1 for pairs of two targets."""
 
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        parts: BlockCollection,
+        total_weights: Sequence[float],
+        averaged: bool = False,
+        pair_factor: float = 1.0,
+    ) -> GradientFactors:
+        """Return the factors of evaluated blocks."""
+        sums, bias_gradient = parts.sum(block_evaluation.sum_factors, layout)
+        means = sums / np.maximum(np.repeat(total_weights, layout.widths), np.finfo(float).tiny)
+        by_table = np.split(means, layout.column_starts[1:-1]), np.split(bias_gradient, layout.target_starts[1:-1])
+        return cls(layout, parts, *map(tuple, by_table), total_weights, averaged, pair_factor)
+
     def propose(self, rule: Any, query: PairQuery) -> Any:
         """Return the pairs that a rule proposes."""
         return rule.score_dense(self, query)
@@ -49,8 +62,8 @@ class GradientFactors:
     @cached_property
     def local_blocks(self) -> list[list[EvaluatedBlock]]:
         """Copy all blocks to this process, table by table, for inspection."""
-        found: list[EvaluatedBlock] = self.parts.map(identity)
-        return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
+        parts: list[EvaluatedBlock] = self.parts.map(identity)
+        return [[part for part in parts if part.table == t] for t in range(len(self.layout.tables))]
 
     @property
     def errors(self) -> list[list[np.ndarray]]:
@@ -72,8 +85,8 @@ class CellObjective(Objective):
     averaged: ClassVar[bool] = False
     """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
     by_regressions: ClassVar[bool] = False
-    """Whether the loss is pseudo-likelihood, which `sparsefield.objectives.regressions` evaluate faster than `sweep`,
-    also in single precision, and with Hessians."""
+    """Whether the loss is pseudo-likelihood, which is evaluated by regressions: faster than by `sweep`, and with
+    Hessians."""
 
     @abstractmethod
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -89,84 +102,82 @@ class CellObjective(Objective):
         return DenseEvaluator(dataset, self, engine, missing)
 
 
-class DenseEvaluator:
-    """An evaluator of dense rows.
+class DenseProblem(Problem):
+    """What problems of dense rows share: moments of columns."""
+
+    _bias_hessian: np.ndarray
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        sums, squares = self.source.rows.sum(block_evaluation.sum_beliefs, self.layout)
+        return mean_and_variance(sums, squares, np.repeat(self.total_weights, self.layout.widths))
+
+    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        total = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
+        tables = self.layout.table_of_column[conjunctions[:, 0]]
+        return mean_and_variance(*total.T, np.asarray(self.total_weights)[tables])
+
+    def bias_hessian(self) -> np.ndarray:
+        return self._bias_hessian
+
+
+class DenseEvaluator(DenseProblem):
+    """An objective over cells on dense rows.
 
     Parameters
     ----------
-    sample, objective, engine
+    dataset, objective, engine
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
-    keeps_errors = True
-
     def __init__(
-        self,
-        sample: Dataset,
-        objective: CellObjective,
-        engine: Engine,
-        missing: EM | InferenceMethod | None = None,
+        self, dataset: Dataset, objective: CellObjective, engine: Engine, missing: EM | InferenceMethod | None = None
     ) -> None:
-        self.layout, self.total_weights = sample.layout, sample.total_weights
-        self._objective = objective
-        self.source = hold_rows(sample, engine, EM() if missing is None else missing)
-        self._found, self._bias_hessian = self.source.rows, np.empty(0)
+        self.layout, self.total_weights = dataset.layout, dataset.total_weights
+        self._objective, self._engine = objective, engine
+        self.source = hold_rows(dataset, engine, EM() if missing is None else missing)
+        self._evaluated, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
-        self._engine = engine
-        self._block_rows = min(sample.n_rows, config.block_rows(sample.n_rows))
+        self._block_rows = min(dataset.n_rows, config.block_rows(dataset.n_rows))
         self._divided: tuple[Any, tuple[DividedTable, ...]] = None, ()
         """The graphs of the last evaluation, and their pieces."""
-        self._sampled: tuple[BlockCollection, curvature.RowSample] | None = None
+        self._sampled: tuple[BlockCollection, list[curvature.SampledRows]] | None = None
         """The rows that were sampled last, and the sample."""
 
-    def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
-        """Return arcs in the form that the other methods take."""
+    def compile(self, arcs: Arcs) -> Any:
         return compile_adjacency(self.layout, arcs)
 
-    def evaluate(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
+    def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self._point = graphs, theta
-        self._found = self.source.rows  # frees the old errors before the new ones are computed
+        self._evaluated = self.source.rows  # frees the old errors before the new ones are computed
         if self._objective.by_regressions:
             if self._divided[0] is not graphs:
                 self._divided = graphs, self._divide(graphs)
-            tables = self._divided[1]
-            self._found, found = self.source.rows.map_update(
-                block_evaluation.evaluate_regressions, self.layout, tables, theta, self._weights(tables, theta)
+            self._evaluated, sums = self.source.rows.map_update(
+                block_evaluation.evaluate_regressions, self.layout, self._divided[1], theta
             )
         else:
-            self._found, found = self.source.rows.map_update(
+            self._evaluated, sums = self.source.rows.map_update(
                 block_evaluation.evaluate_sweep, self._objective, self.layout, graphs, theta
             )
-        loss, gradient, self._bias_hessian = found
+        loss, gradient, self._bias_hessian = sums
         return float(loss), gradient
 
-    def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
-        """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
+    def gradient(self, graphs: Any, size: int) -> np.ndarray:
         if self._objective.by_regressions:
-            tables = self._divide(graphs)
-            return self._found.map_update(block_evaluation.gradient_of_regressions, tables, size)[1]
-        return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
+            return self._evaluated.map_update(block_evaluation.gradient_of_regressions, self._divide(graphs), size)[1]
+        return self._evaluated.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
     def _divide(self, graphs: Sequence[Adjacency]) -> tuple[DividedTable, ...]:
         """Return the regressions of each table in pieces, table by table."""
         sizes, n_blocks = zip(graphs, self.layout.widths.tolist(), strict=True), len(self.source.rows)
         return tuple(divide(graph, width, self._block_rows, n_blocks) for graph, width in sizes)
 
-    def _weights(self, tables: Sequence[DividedTable], theta: np.ndarray) -> list[list[np.ndarray]]:
-        """Return the weight matrices of all pieces, table by table."""
-        found = []
-        for table, width in zip(tables, self.layout.widths.tolist(), strict=True):
-            run = self._engine.map if any(piece.positions is not None for piece in table.pieces) else map
-            found.append(list(run(lambda piece, width=width: piece.weight_matrix(theta, width), table.pieces)))
-        return found
-
-    def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
+    def impute_missing(self, graphs: Any, theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""
         assert isinstance(self.source, ClampedRows)
         return self.source.impute(self._field(graphs, theta))
 
-    def draw_completions(self, graphs: Sequence[Adjacency], theta: np.ndarray, copies: int, sweeps: int) -> None:
+    def draw_completions(self, graphs: Any, theta: np.ndarray, copies: int, sweeps: int) -> None:
         """Complete the incomplete rows again: see `CompletedRows.draw`."""
         assert isinstance(self.source, CompletedRows)
         self.source.draw(self._field(graphs, theta), copies, sweeps)
@@ -184,69 +195,26 @@ class DenseEvaluator:
     def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         return FieldWeights(self.layout, graphs, None, theta)
 
-    def gradient_factors(self) -> GradientFactors:
-        """Return the errors and expectations of the last evaluation."""
-        sums, bias_gradient = self._found.sum(block_evaluation.sum_factors, self.layout)
-        return GradientFactors(
-            self.layout,
-            self._found,
-            means=tuple(self._per_weight(sums)),
-            bias_gradient=tuple(np.split(bias_gradient, self.layout.target_starts[1:-1])),
-            total_weights=self.total_weights,
-            averaged=self._objective.averaged,
-        )
+    def gradient_factors(self) -> Any:
+        return GradientFactors.of(self.layout, self._evaluated, self.total_weights, self._objective.averaged)
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weighted mean and variance of q0 over the rows, (columns of all tables,) each."""
-        sums, squares = self.source.rows.sum(block_evaluation.sum_beliefs, self.layout)
-        mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
-        return mean, np.maximum(square - mean**2, 0.0)
-
-    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
-        weights = np.maximum(self.total_weights, np.finfo(float).tiny)
-        total = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
-        total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
-        return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
-
-    def bias_hessian(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
-        return self._bias_hessian
-
-    def hessian_cost(self, graphs: Sequence[Adjacency]) -> float:
-        """Return how many evaluations take as long as `regression_hessians`; infinite where there are none."""
+    def hessian_cost(self, graphs: Any) -> float:
         if not self._objective.by_regressions:
             return np.inf
         return curvature.relative_cost(graphs, curvature.count_rows(self.source.rows, len(self.layout.tables)))
 
-    def regression_hessians(
-        self, graphs: Sequence[Adjacency], theta: np.ndarray, free: np.ndarray
-    ) -> list[curvature.RegressionHessian]:
-        """Return the Hessians of all variables at theta: see `sparsefield.objectives.curvature`."""
-        return curvature.regression_hessians(self._sample(), self.layout, graphs, theta, free, self._engine.map)
-
-    def _sample(self) -> curvature.RowSample:
-        """Return a sample of the current rows."""
+    def newton_system(self, graphs: Any, theta: np.ndarray, free: np.ndarray) -> NewtonSystem:
         rows = self.source.rows
         if self._sampled is None or self._sampled[0] is not rows:
             self._sampled = rows, curvature.sample_rows(rows, len(self.layout.tables))
-        return self._sampled[1]
+        return curvature.newton_system(self._sampled[1], graphs, theta, free, self._engine.map)
 
-    def wald_statistics(
-        self, arcs: Arcs, weights: np.ndarray, groups: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return Wald statistics and degrees of freedom at the last point: see `sparsefield.objectives.wald`."""
-        return wald_statistics(self._field(*self._point), self._found, arcs, weights, groups)
+    def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return Wald statistics and degrees of freedom at the last point: see `curvature.wald_statistics`."""
+        return curvature.wald_statistics(self._field(*self._point), self._evaluated, weights, groups)
 
-    def arc_hessian(self, graphs: Sequence[Adjacency]) -> None:
-        """Return None: for single arcs it would take as long as a gradient."""
 
-    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
-        """Return the factors of l1 for features, (features,)."""
-        return self.layout.feature_factors(features)
-
-    def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
-        """Divide sums over rows (columns of all tables,) by the weight of the rows, table by table."""
-        by_table = np.split(sums, self.layout.column_starts[1:-1])
-        tiny = np.finfo(float).tiny
-        return [part / max(weight, tiny) for part, weight in zip(by_table, self.total_weights, strict=True)]
+def mean_and_variance(sums: np.ndarray, squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance from sums over rows, and the weights of these rows."""
+    weights = np.maximum(weights, np.finfo(float).tiny)
+    return sums / weights, np.maximum(squares / weights - np.square(sums / weights), 0.0)

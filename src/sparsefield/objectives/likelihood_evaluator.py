@@ -1,7 +1,8 @@
-"""Exact (conditional) log-likelihood, where sums over unobserved variables are tractable.
+"""Exact and Bethe (conditional) log-likelihood of dense rows.
 
 The loss is the sum over rows of ln Z(covariates) - ln Z(covariates, observed cells). Both are sums over missing cells:
 of rows without any target, and of rows as they are. What observed cells add by themselves is linear in the weights.
+Sums are exact where they are tractable, or those of belief propagation.
 """
 
 from __future__ import annotations
@@ -16,15 +17,24 @@ from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, Dataset, Layout
 from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.inference import elimination
+from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_sums import MissingSums, RowGroup, Sums, free_rows, incomplete_rows, without_missing
+from sparsefield.inference.missing_sums import (
+    BetheMissingSums,
+    MissingSums,
+    RowGroup,
+    Sums,
+    free_rows,
+    incomplete_rows,
+    without_missing,
+)
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.em_options import EM
+from sparsefield.objectives.dense_evaluator import DenseProblem, GradientFactors
 from sparsefield.objectives.objective import Objective, PairQuery, Problem
-from sparsefield.objectives.training_rows import TrainingRows
+from sparsefield.objectives.training_rows import EM, TrainingRows
 
 Array = np.ndarray
 
@@ -44,23 +54,40 @@ class ExactLikelihood(Objective):
     name = "ml"
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
-        return LikelihoodEvaluator(dense_tables(dataset), engine)
+        return LikelihoodEvaluator(_dense_tables(dataset), engine)
 
 
-def dense_tables(dataset: Dataset) -> Dataset:
+class BetheLikelihood(Objective):
+    """Minimize minus the Bethe approximation of the log-likelihood, with expectations by belief propagation.
+
+    It is exact where the features of a row form a tree. On other graphs beliefs, and so the gradient, are approximate,
+    and the loss need not be convex. With strong weights on many loops belief propagation may not converge, and the loss
+    is infinite there, so that the optimizer stays where it does; or messages have several fixed points, and the loss
+    jumps from one to another between neighboring weights. In both cases a fit may end before its optimum.
+    """
+
+    name = "bethe"
+
+    def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
+        return BetheEvaluator(_dense_tables(dataset), engine)
+
+
+def _dense_tables(dataset: Dataset) -> Dataset:
     """Return dense tables in this process, and refuse others."""
     if not dataset.is_dense:
         raise ValueError("the likelihood is for dense tables in this process")
     return dataset
 
 
+@dataclass
 class CompiledLikelihood:
-    """The features of a working set, and sums over missing cells, which are compiled on first use."""
+    """The features of a working set; sums over missing cells and over observed features are added on first use."""
 
-    def __init__(self, arcs: Arcs, graphs: tuple[Adjacency, ...], n_parameters: int) -> None:
-        self.arcs, self.graphs, self.n_parameters = arcs, graphs, n_parameters
-        self.sums: tuple[list[MissingSums], list[MissingSums]] | None = None
-        self.observed: Array | None = None
+    arcs: Arcs
+    graphs: tuple[Adjacency, ...]
+    n_parameters: int
+    sums: tuple[list[MissingSums], list[MissingSums]] | None = None
+    observed: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -76,55 +103,49 @@ class ExactGradients:
         return rule.score_exactly(self, query)
 
 
-class LikelihoodEvaluator:
-    """An evaluator of the exact log-likelihood of dense rows in this process; missing cells are summed out."""
+class LikelihoodEvaluator(DenseProblem):
+    """The exact log-likelihood of dense rows in this process; missing cells are summed out."""
 
-    keeps_errors = True
-
-    def __init__(self, sample: Dataset, engine: Engine) -> None:
-        self.layout, self.total_weights = sample.layout, sample.total_weights
-        self.source = TrainingRows(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
+    def __init__(self, dataset: Dataset, engine: Engine) -> None:
+        self.layout, self.total_weights = dataset.layout, dataset.total_weights
+        self.source = TrainingRows(dataset.layout, dataset.hold_blocks(engine, block_evaluation.as_evaluated))
         self._engine = engine
-        self._free, self._incomplete = free_rows(sample), incomplete_rows(sample)
-        self._observed = observed_parts(sample, self._incomplete)
-        self._constant = sum(log_base_measure(self.layout, t, block).sum() for t, block in sample.blocks())
+        self._free, self._incomplete = free_rows(dataset), incomplete_rows(dataset)
+        self._observed = observed_parts(dataset, self._incomplete)
+        self._constant = sum(log_base_measure(self.layout, t, block).sum() for t, block in dataset.blocks())
         self.max_cells = largest_training_table(self._free)
         self._bias_hessian = np.empty(0)
         self._point: tuple[CompiledLikelihood, Array] | None = None
 
     def compile(self, arcs: Arcs) -> CompiledLikelihood:
-        """Return arcs in the form that the other methods take."""
         return CompiledLikelihood(arcs, compile_adjacency(self.layout, arcs), count_parameters(self.layout, arcs))
 
     def evaluate(self, graph: CompiledLikelihood, theta: Array) -> tuple[float, Array]:
-        """Return loss and gradient without penalties."""
         self._point = graph, theta
         free, incomplete = self._sums(graph)
         observed = self._observed_features(graph)
         loss, gradient = -self._constant - float(theta @ observed), -observed
         self._bias_hessian = np.zeros(self.layout.n_target_columns)
         for sign, sums in ((1.0, free), (-1.0, incomplete)):
-            found = self._engine.map(lambda one: one.sum(theta), sums)
-            for one, result in zip(sums, found, strict=True):
-                loss += sign * float(one.component_weights @ result.log_partition)
-                gradient += sign * expected_features_of(one, result, graph.graphs)
+            results = self._engine.map(lambda part: part.sum(theta), sums)
+            for part, result in zip(sums, results, strict=True):
+                loss += sign * float(part.component_weights @ result.log_partition)
+                gradient += sign * expected_features_of(part, result, graph.graphs)
                 if sign > 0.0:
-                    self._bias_hessian += sum_of_variances(self.layout, one, result)
+                    self._bias_hessian += sum_of_variances(self.layout, part, result)
         return loss, gradient
 
     def gradient(self, graph: CompiledLikelihood, size: int) -> Array:
-        """Return the gradient of other features at the last point, (size,): biases, then features."""
         assert self._point is not None
         last, theta = self._point
         n, both = self.layout.n_target_columns, join_arcs(self.layout, last.arcs, graph.arcs, len(theta))
         hessian = self._bias_hessian
         wider = np.concatenate([theta, np.zeros(size - n)])
-        _, found = self.evaluate(self.compile(both), wider)
+        _, gradient = self.evaluate(self.compile(both), wider)
         self._point, self._bias_hessian = (last, theta), hessian
-        return np.concatenate([found[:n], found[len(theta) :]])
+        return np.concatenate([gradient[:n], gradient[len(theta) :]])
 
-    def gradient_factors(self) -> ExactGradients:
-        """Return the gradients of all features at the last point."""
+    def gradient_factors(self) -> Any:
         n = self.layout.n_target_columns
 
         def gradient(features: Array) -> Array:
@@ -139,15 +160,15 @@ class LikelihoodEvaluator:
         number of entries of its largest table, or of the first that is too large.
         """
         graph = self.compile(self.layout.arcs(features))
-        found: dict[tuple[int, ...], int] = {}
+        sizes: dict[tuple[int, ...], int] = {}
         # Rows of a plain table differ in the values of factors only, but for conjunctions with covariates.
         alike = not self._free[0].sample.has_links and features.shape[1] == 2
         for group in [_first_row(self._free[0])] if alike else self._free:
             sums = MissingSums(group, graph.graphs, graph.n_parameters, self.max_cells)
             for batch in sums.too_wide:
                 variables = np.unique(sums.compiled.problem.cell_variable[batch.missing_cells])
-                found[tuple(variables.tolist())] = batch.plan.table_size
-        return [(np.array(variables), size) for variables, size in found.items()]
+                sizes[tuple(variables.tolist())] = batch.plan.table_size
+        return [(np.array(variables), size) for variables, size in sizes.items()]
 
     def _sums(self, graph: CompiledLikelihood) -> tuple[list[MissingSums], list[MissingSums]]:
         if graph.sums is None:
@@ -156,10 +177,10 @@ class LikelihoodEvaluator:
 
     def _compile_rows(self, graph: CompiledLikelihood, groups: Sequence[RowGroup]) -> list[MissingSums]:
         # Features were checked before; given observed cells, the order of elimination may be slightly worse.
-        found = [MissingSums(group, graph.graphs, graph.n_parameters, elimination.MAX_CELLS) for group in groups]
-        if any(sums.too_wide for sums in found):
+        compiled = [MissingSums(group, graph.graphs, graph.n_parameters, elimination.MAX_CELLS) for group in groups]
+        if any(sums.too_wide for sums in compiled):
             raise ValueError("a component of the field is too wide for the exact likelihood")
-        return found
+        return compiled
 
     def _observed_features(self, graph: CompiledLikelihood) -> Array:
         """Return the sums over rows of features all of whose columns are observed, (parameters,)."""
@@ -167,39 +188,62 @@ class LikelihoodEvaluator:
             graph.observed = observed_features(self.layout, graph.arcs, graph.graphs, self._observed)
         return graph.observed
 
-    # -- for the training loop -----------------------------------------------------------------------------------
-
-    def bias_hessian(self) -> Array:
-        """Return the sum over rows of the variances of target columns, (states,)."""
-        return self._bias_hessian
-
-    def arc_hessian(self, graph: CompiledLikelihood) -> None:
-        """Return None: the preconditioner is diagonal."""
-
-    def hessian_cost(self, graph: CompiledLikelihood) -> float:
-        """Return infinity: there is no Hessian."""
-        return np.inf
-
-    def regression_hessians(self, graph: CompiledLikelihood, theta: Array, free: Array) -> list[Any]:
-        """Refuse: the likelihood is no sum of regressions."""
-        raise NotImplementedError
-
-    def moments(self) -> tuple[Array, Array]:
-        """Return the weighted mean and variance of all columns over the rows."""
-        sums, squares = self.source.rows.sum(block_evaluation.sum_beliefs, self.layout)
-        weights = np.repeat(np.maximum(self.total_weights, np.finfo(float).tiny), self.layout.widths)
-        return sums / weights, np.maximum(squares / weights - np.square(sums / weights), 0.0)
-
-    def moments_of(self, conjunctions: Array) -> tuple[Array, Array]:
-        """Return the weighted mean and variance of products of columns over the rows."""
-        weights = np.maximum(self.total_weights, np.finfo(float).tiny)
-        total = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
-        total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
-        return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
-
     def penalty_factors(self, features: Array) -> Array:
-        """Return the factors of l1 for features, (features,)."""
         return likelihood_factors(self.layout, features)
+
+
+class BetheEvaluator(LikelihoodEvaluator):
+    """The Bethe likelihood of dense rows in this process."""
+
+    def __init__(self, dataset: Dataset, engine: Engine, options: BeliefPropagation | None = None) -> None:
+        super().__init__(dataset, engine)
+        self._options = options or BeliefPropagation()
+        schema = self.layout.schemas[0]
+        one_per_edge = schema.n_columns == schema.n_target_columns == len(schema.targets)
+        self._scores_by_rows = dataset.is_single and not dataset.has_missing and one_per_edge
+
+    @property
+    def unconverged(self) -> int:
+        """Number of components of the last evaluation in which belief propagation did not converge."""
+        if self._point is None or self._point[0].sums is None:
+            return 0
+        every = [part for sums in self._point[0].sums for part in sums]
+        return sum(part.unconverged for part in every if isinstance(part, BetheMissingSums))
+
+    def evaluate(self, graph: CompiledLikelihood, theta: Array) -> tuple[float, Array]:
+        """Return loss and gradient without penalties; the loss is infinite where messages do not converge."""
+        loss, gradient = super().evaluate(graph, theta)
+        return (np.inf if self.unconverged else loss), gradient
+
+    def too_wide(self, features: Array) -> list[tuple[Array, int]]:
+        """Return nothing: messages have the size of a variable whatever the graph."""
+        return []
+
+    def gradient_factors(self) -> Any:
+        """Return errors and expectations for complete rows of binary columns, else the gradients of all features.
+
+        There all rows have the same beliefs b. The gradient of a pair that is no feature yet is b_A b_B minus x_A x_B,
+        summed over rows, since no factor has both of its variables. It is the sum of (b_A - x_A) (x_B + b_B) / 2 and
+        the same with A and B exchanged: errors times expectations, so that induction rules can threshold them.
+        """
+        if not self._scores_by_rows:
+            return super().gradient_factors()
+        assert self._point is not None
+        (free,), _ = self._sums(self._point[0])
+        (columns,) = free.expected_columns()  # of the one row without observed cells
+        parts, _ = self.source.rows.map_update(_with_beliefs, columns[:, 0])
+        # The factor is that of `likelihood_factors`.
+        return GradientFactors.of(self.layout, parts, self.total_weights, averaged=True, pair_factor=0.5)
+
+    def _compile_rows(self, graph: CompiledLikelihood, groups: Sequence[RowGroup]) -> list[MissingSums]:
+        return [BetheMissingSums(group, graph.graphs, graph.n_parameters, self._options) for group in groups]
+
+
+def _with_beliefs(part: EvaluatedBlock, beliefs: Array) -> tuple[EvaluatedBlock, None]:
+    """Return a block with errors b - x, times the weights of rows, and the expectations (x + b) / 2."""
+    observed, expected = part.block.beliefs, beliefs[:, None]
+    errors, expectations = (expected - observed) * part.block.weight, 0.5 * (observed + expected)
+    return part._replace(errors=errors, expectations=expectations), None
 
 
 def _first_row(group: RowGroup) -> RowGroup:
@@ -216,10 +260,10 @@ def largest_training_table(free: Sequence[RowGroup]) -> int:
     return int(max(min(MAX_CELLS, MAX_TRAINING_CELLS // max(rows, 1)), 2))
 
 
-def observed_parts(sample: Dataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
+def observed_parts(dataset: Dataset, incomplete: Sequence[RowGroup]) -> list[EvaluatedBlock]:
     """Return blocks whose errors are the values of observed targets, times weights, and 0 for missing cells."""
-    if sample.is_single or not incomplete:
-        blocks = [(t, without_missing(block, sample.layout.schemas[t])) for t, block in sample.blocks()]
+    if dataset.is_single or not incomplete:
+        blocks = [(t, without_missing(block, dataset.layout.schemas[t])) for t, block in dataset.blocks()]
     else:
         blocks = incomplete[0].members
     return [
@@ -252,19 +296,19 @@ def log_base_measure(layout: Layout, table: int, block: Block) -> Array:
     return (coding.log_base[state] * (block.codes >= 0)).sum(axis=0) * block.weight
 
 
-def expected_features_of(sums: MissingSums, found: Sums, graphs: Sequence[Adjacency]) -> Array:
+def expected_features_of(sums: MissingSums, result: Sums, graphs: Sequence[Adjacency]) -> Array:
     """Return the expectations of all features with a missing cell, times weights of rows, (parameters,)."""
-    total = found.features.copy()
-    for (t, block), columns in zip(sums.group.members, found.columns, strict=True):
+    total = result.features.copy()
+    for (t, block), columns in zip(sums.group.members, result.columns, strict=True):
         part = EvaluatedBlock(t, block, columns * block.weight, block.beliefs)
         total += block_evaluation.gradient(part, False, graphs, sums.n_parameters)
     return total
 
 
-def sum_of_variances(layout: Layout, sums: MissingSums, found: Sums) -> Array:
+def sum_of_variances(layout: Layout, sums: MissingSums, result: Sums) -> Array:
     """Return the sums over rows of the variances of the columns of missing cells, (states of all tables,)."""
     total = np.zeros(layout.n_target_columns)
-    for (t, block), columns in zip(sums.group.members, found.columns, strict=True):
+    for (t, block), columns in zip(sums.group.members, result.columns, strict=True):
         start, score = int(layout.target_starts[t]), layout.schemas[t].is_score
         variance = columns * (1.0 - columns)
         variance[score] = 1.0  # scores are standardized

@@ -1,4 +1,4 @@
-"""This module computes the log-likelihood of rows under a field, with the standard error of what was sampled."""
+"""Log-likelihood of rows under a field, with the standard error of what was sampled."""
 
 from __future__ import annotations
 

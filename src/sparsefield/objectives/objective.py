@@ -12,7 +12,8 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset, Layout
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.objectives.em_options import EM
+from sparsefield.kernels.regression_hessians import NewtonSystem
+from sparsefield.objectives.training_rows import EM
 from sparsefield.options import OptionObject
 
 
@@ -53,29 +54,59 @@ class ScoredFactors(Protocol):
 
 
 class Problem(Protocol):
-    """An objective on a dataset, as the training loop uses it; ``graph`` is the result of `compile`."""
+    """An objective on a dataset, as the training loop uses it; ``graph`` is the result of `compile`.
 
-    keeps_errors: bool
-    """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
+    What a subclass does not define is that of an objective without Hessians and conjunctions.
+    """
+
+    layout: Layout
     source: Any
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
-    layout: Layout
+    total_weights: Sequence[float]
+    """The weight of the rows of each table."""
+    keeps_errors: bool = True
+    """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
 
-    @property
-    def total_weights(self) -> Sequence[float]: ...
-    def compile(self, arcs: Arcs) -> Any: ...
-    def evaluate(self, graph: Any, theta: np.ndarray, /) -> tuple[float, np.ndarray]: ...
-    def gradient(self, graph: Any, size: int, /) -> np.ndarray: ...
-    def bias_hessian(self) -> np.ndarray: ...
-    def arc_hessian(self, graph: Any, /) -> np.ndarray | None: ...
-    def moments(self) -> tuple[np.ndarray, np.ndarray]: ...
-    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-    def hessian_cost(self, graph: Any, /) -> float: ...
-    def regression_hessians(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> list[Any]: ...
+    def compile(self, arcs: Arcs) -> Any:
+        """Return arcs in the form that the other methods take."""
+        ...
+
+    def evaluate(self, graph: Any, theta: np.ndarray, /) -> tuple[float, np.ndarray]:
+        """Return loss and gradient without penalties; the methods that follow refer to this point."""
+        ...
+
+    def gradient(self, graph: Any, size: int, /) -> np.ndarray:
+        """Return the gradient of other arcs, with ``size`` parameters."""
+        ...
+
     def gradient_factors(self) -> ScoredFactors:
         """Return the errors of the last evaluation, by which candidates are scored."""
         ...
 
+    def bias_hessian(self) -> np.ndarray:
+        """Return the sum over rows of the variance of each target column, the diagonal of the Hessian for biases."""
+        ...
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted mean and variance of each column over the rows, (columns of all tables,) each."""
+        ...
+
+    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
+        return np.empty(len(conjunctions)), np.empty(len(conjunctions))
+
+    def arc_hessian(self, graph: Any, /) -> np.ndarray | None:
+        """Return the diagonal of the Hessian for the weights of arcs, or None where it would take too long."""
+        return None
+
+    def hessian_cost(self, graph: Any, /) -> float:
+        """Return how many evaluations take as long as `newton_system`; infinite where there is none."""
+        return np.inf
+
+    def newton_system(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> NewtonSystem:
+        """Return the Hessians of all variables' regressions; ``free`` says which biases have no penalty."""
+        raise NotImplementedError
+
     def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
         """Return the factors of l1 for features, (features,)."""
-        ...
+        return self.layout.feature_factors(features)

@@ -22,8 +22,7 @@ from sparsefield.kernels.sparse_conditionals import (
     loss_and_gradient,
     pair_gradients,
 )
-from sparsefield.objectives.curvature import RegressionHessian
-from sparsefield.objectives.objective import PairQuery
+from sparsefield.objectives.objective import PairQuery, Problem
 from sparsefield.objectives.training_rows import TrainingRows
 
 
@@ -93,22 +92,21 @@ class SparseGradientFactors:
         return rule.score_sparse(self, query)
 
 
-class SparseEvaluator:
-    """An evaluator of pseudo-likelihood on a sparse table, without any array of rows x states."""
+class SparseEvaluator(Problem):
+    """Pseudo-likelihood on a sparse table, without any array of rows x states."""
 
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
 
-    def __init__(self, sample: Dataset, engine: Engine) -> None:
-        self.layout = sample.layout
-        self._blocks, self._engine = sample.tables[0].sparse_blocks, engine
-        self._schema: Schema = sample.layout.schemas[0]
-        self.source = TrainingRows(sample.layout, sample.hold_blocks(engine))
-        self.total_weights = sample.total_weights
+    def __init__(self, dataset: Dataset, engine: Engine) -> None:
+        self.layout = dataset.layout
+        self._blocks, self._engine = dataset.tables[0].sparse_blocks, engine
+        self._schema: Schema = dataset.layout.schemas[0]
+        self.source = TrainingRows(dataset.layout, dataset.hold_blocks(engine))
+        self.total_weights = dataset.total_weights
         self._on_weight = self.source.rows.sum(sum_on_weights, self._schema.n_columns)
 
     def compile(self, arcs: Arcs) -> ArcsBySource:
-        """Return arcs in the form that the other methods take."""
         order = np.lexsort((arcs.target, arcs.source))
         return ArcsBySource(
             np.searchsorted(arcs.source[order], np.arange(self._schema.n_columns + 1)),
@@ -122,7 +120,6 @@ class SparseEvaluator:
         )
 
     def evaluate(self, arcs: ArcsBySource, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return loss and gradient without penalties."""
         n, total = self.layout.n_target_columns, self.total_weights[0]
         weights, baseline = theta[arcs.feature], baseline_beliefs(self._schema, theta[:n])
         loss, touched, per_arc, per_state = self.source.rows.sum(evaluate_block, arcs, weights, baseline)
@@ -147,16 +144,7 @@ class SparseEvaluator:
         return gradient
 
     def bias_hessian(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
         return self._last.bias_hessian
-
-    def hessian_cost(self, arcs: ArcsBySource) -> float:
-        """Return infinity: variables are too many for their Hessians."""
-        return np.inf
-
-    def regression_hessians(self, arcs: ArcsBySource, theta: np.ndarray, free: np.ndarray) -> list[RegressionHessian]:
-        """Raise an error, since `hessian_cost` is infinite."""
-        raise NotImplementedError("a sparse table has no Hessians of regressions")
 
     def arc_hessian(self, arcs: ArcsBySource) -> np.ndarray:
         """Return the sum of p (1 - p) at the target of each arc over the rows in which its source is on (arcs,).
@@ -183,22 +171,11 @@ class SparseEvaluator:
         """Return an ascending number for each arc (arcs,)."""
         return self._source(arcs) * np.int64(self.layout.n_target_columns) + arcs.target
 
-    def penalty_factors(self, features: np.ndarray) -> np.ndarray:
-        """Return the factors of l1 for features, (features,)."""
-        return self.layout.feature_factors(features)
-
-    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return nothing of use: a sparse table has no conjunctions."""
-        nothing = np.empty(len(conjunctions))
-        return nothing, nothing
-
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weighted mean and variance of each column, (columns,) each."""
         mean = self._on_weight / max(self.total_weights[0], np.finfo(float).tiny)
         return mean, mean * (1.0 - mean)
 
     def gradient_factors(self) -> SparseGradientFactors:
-        """Return the point of the last evaluation."""
         arcs, weights, baseline, gradient = self._last[:4]
         return SparseGradientFactors(
             self._blocks,

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM, DenseEvaluator
-from sparsefield.objectives.em_options import FINAL_FACTOR
+from sparsefield.objectives.training_rows import FINAL_FACTOR
 from sparsefield.solver.policy import EM_ROUNDS, ROUGH_ROUNDS
 from sparsefield.solver.working_set import WorkingSet
 

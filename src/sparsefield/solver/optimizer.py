@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparsefield.kernels.proximal_newton import newton_step
+from sparsefield.kernels.regression_hessians import NewtonSystem
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import MAX_CHANGE, SUFFICIENT_DECREASE, Point
 from sparsefield.solver.policy import MIN_CONTRACTION
-from sparsefield.solver.proximal_newton import NewtonModel
 from sparsefield.solver.working_set import WorkingSet
+
+MAX_PASSES = 1000
+"""Passes of coordinate descent over the parameters of a Newton model, at most."""
 
 ROUNDING = 1e-13
 """Share of the objective by which a Newton step may raise it: near an optimum, rounding errors are larger than what a
@@ -31,7 +35,7 @@ class Optimizer:
         self.working_set = working_set
         self._stage: tuple[object, ...] = ()
         """Features, rows, and penalty of the counters that follow."""
-        self._model: NewtonModel | None = None
+        self._model: NewtonSystem | None = None
         self._cost: float | None = None
         self._steps, self._gained = 0, 0.0
         """L-BFGS steps since the last Newton model, and by how much they have lowered the objective."""
@@ -49,8 +53,8 @@ class Optimizer:
         fresh = self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0))
         if fresh and cost < np.inf:
             free = working_set.penalty.l1_of(working_set.n_biases) == 0.0
-            hessians = working_set.problem.regression_hessians(working_set.graphs, working_set.theta, free)
-            self._model, self._steps = NewtonModel(len(working_set.theta), hessians), 0
+            self._model = working_set.problem.newton_system(working_set.graphs, working_set.theta, free)
+            self._steps = 0
         if self._model is not None and self._newton_step(tolerance, cost, fresh):
             return True
         self._steps += 1
@@ -85,7 +89,9 @@ class Optimizer:
         before, theta = working_set.point, working_set.theta
         l2, penalty = working_set.penalty.l2_of(len(theta)), working_set.penalty.nonsmooth(len(theta))
         gradient, violation = working_set.loss_gradient + l2 * theta, working_set.violation()
-        step = model.step(theta, gradient, penalty, l2 + MIN_DIAGONAL, MAX_CHANGE, 0.3 * tolerance)
+        step = newton_step(
+            model, theta, gradient, penalty.strengths, l2 + MIN_DIAGONAL, MAX_CHANGE, 0.0, 0.3 * tolerance, MAX_PASSES
+        )
         predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
         self._model = None
         for length in 0.5 ** np.arange(10) if predicted < 0.0 else ():

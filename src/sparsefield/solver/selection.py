@@ -337,7 +337,7 @@ def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResu
         weights, arcs = working_set.theta[working_set.n_biases :], working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        statistics, degrees = state.problem.wald_statistics(arcs, weights, working_set.numbered_edges())
+        statistics, degrees = state.problem.wald_statistics(weights, working_set.numbered_edges())
         supported = statistics * _observed_shares(state, arcs, len(weights)) > degrees * required
         if supported.all():
             break

@@ -1,0 +1,252 @@
+"""Proximal Newton steps: the minimum of a quadratic model of the loss, plus L1, by coordinate descent.
+
+Also whole fits of a field with an L1 penalty to few rows, without the interpreter.
+"""
+
+import numpy as np
+from numba import njit
+
+from sparsefield.kernels.mean_field_sweep import sweep
+
+MAX_CHANGE = 3.0
+"""Change of a parameter in one step of `descend`, at most."""
+
+MIN_CURVATURE = 1e-2
+"""Added to the curvature of each parameter, which bounds the length of steps."""
+
+SUFFICIENT_DECREASE, MAX_HALVINGS = 1e-4, 12
+
+MIN_CONTRACTION = 0.5
+"""Steps converge slowly when one of them leaves more than this share of the violation."""
+
+MODEL_TOLERANCE, MAX_PASSES = 0.03, 200
+"""The quadratic model is minimized up to this share of the violation, in this many passes at most."""
+
+_LARGE = 0.3
+"""A pass changes the parameters whose violation is larger than this share of the largest one: a change costs far more
+than a look, and where parameters depend on each other, most small violations vanish with the large ones."""
+
+_SHARE = 0.9
+"""A pass changes no parameter whose violation is smaller than this share of the tolerance."""
+
+
+@njit(nogil=True, cache=True)
+def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, max_passes, step):
+    """Set ``step`` to a minimizer of gradient . step + step . (H + ridge) step / 2 + L1 of theta + step.
+
+    H is the sum of the blocks of the model, each over its arcs, and the step of an arc is that of its parameter.
+
+    Parameters
+    ----------
+    model : arc_offsets, starts, blocks, parameter_offsets, arcs_of, block_of: see `NewtonSystem`
+    gradient, strengths, ridge, theta : (parameters,)
+    max_change : bound of each entry of the step
+    tolerance : largest violation of optimality at which the descent ends
+    max_passes : number of passes over the parameters at most
+    step : (parameters,), output
+    """
+    size = theta.shape[0]
+    products = np.zeros(model.arc_offsets[-1])
+    diagonal = np.empty(size)
+    for f in range(size):
+        diagonal[f] = ridge[f] + _curvature(model, f)
+        step[f] = 0.0
+    listed = np.empty(size, dtype=np.int64)
+    for _ in range(max_passes):
+        # At one point: what each parameter has when its turn comes says little, since all others move after it.
+        worst, n_listed = 0.0, 0
+        for f in range(size):
+            violation = _violation(_slope(model, f, gradient, ridge, step, products), theta[f] + step[f], strengths[f])
+            if violation > 0.0 and abs(step[f]) < max_change:
+                worst = max(worst, violation)
+            if violation > _SHARE * tolerance:
+                listed[n_listed] = f
+                n_listed += 1
+        if worst <= tolerance:
+            return
+        least = max(_LARGE * worst, _SHARE * tolerance)
+        for k in range(n_listed):
+            f = listed[k]
+            slope, old = _slope(model, f, gradient, ridge, step, products), theta[f] + step[f]
+            if _violation(slope, old, strengths[f]) > least:
+                new = _shrink(old - slope / diagonal[f], strengths[f] / diagonal[f])
+                change = min(max(new - theta[f], -max_change), max_change) - step[f]
+                if change != 0.0:  # otherwise the step has its largest size
+                    step[f] += change
+                    _add_step(model, f, change, products)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _slope(model, f, gradient, ridge, step, products):
+    """Return the derivative of the model for a parameter, without L1."""
+    slope = gradient[f] + ridge[f] * step[f]
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        slope += products[model.arcs_of[j]]
+    return slope
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _violation(slope, value, strength):
+    """Return by how much a parameter violates its optimality condition."""
+    if value > 0.0:
+        return abs(slope + strength)
+    if value < 0.0:
+        return abs(slope - strength)
+    return max(abs(slope) - strength, 0.0)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _shrink(value, threshold):
+    """Return the value, closer to 0 by a threshold."""
+    if value > threshold:
+        return value - threshold
+    if value < -threshold:
+        return value + threshold
+    return 0.0
+
+
+@njit(nogil=True, cache=True)
+def _curvature(model, f):
+    """Return the second derivative of the model for a parameter."""
+    total = 0.0
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        a = model.arcs_of[j]
+        block = model.block_of[a]
+        first, width = model.arc_offsets[block], model.arc_offsets[block + 1] - model.arc_offsets[block]
+        row = model.starts[block] + (a - first) * width
+        for i in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+            b = model.arcs_of[i]
+            if model.block_of[b] == block:
+                total += model.blocks[row + b - first]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _add_step(model, f, change, products):
+    """Add the change of a parameter, times the rows of its arcs, to the products of the blocks with the step."""
+    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+        a = model.arcs_of[j]
+        block = model.block_of[a]
+        first, last = model.arc_offsets[block], model.arc_offsets[block + 1]
+        row = model.starts[block] + (a - first) * (last - first)
+        for b in range(last - first):
+            products[first + b] += change * model.blocks[row + b]
+
+
+@njit(nogil=True, cache=True)
+def largest_violation(theta, gradient, strengths):
+    """Return the largest violation of the optimality conditions of all parameters."""
+    worst = 0.0
+    for f in range(theta.shape[0]):
+        worst = max(worst, _violation(gradient[f], theta[f], strengths[f]))
+    return worst
+
+
+@njit(nogil=True, cache=True)
+def newton_step(system, theta, gradient, strengths, ridge, max_change, share, tolerance, max_passes):
+    """Return the step to the minimum of the model of a `NewtonSystem`, plus L1 and ridge.
+
+    Free biases follow from the weights. No parameter changes by more than ``max_change``. The minimum need not be more
+    exact than ``share`` of the violation of optimality here, or than ``tolerance``.
+    """
+    reduced, start, strong = gradient.copy(), theta.copy(), strengths.copy()
+    for v in range(system.free_offsets.shape[0] - 1):
+        first, last = system.arc_offsets[v], system.arc_offsets[v + 1]
+        left, right = system.free_offsets[v], system.free_offsets[v + 1]
+        for f in range(left, right):
+            bias, at = system.free_biases[f], system.product_starts[v] + (f - left) * (last - first)
+            for j in range(last - first):
+                reduced[system.parameter_of[first + j]] -= gradient[bias] * system.of_weights[at + j]
+            reduced[bias], start[bias], strong[bias] = 0.0, 0.0, np.inf
+    step = np.empty(theta.shape[0])
+    tolerance = max(share * largest_violation(start, reduced, strong), tolerance)
+    minimize(system, reduced, strong, ridge, start, max_change, tolerance, max_passes, step)
+    for v in range(system.free_offsets.shape[0] - 1):
+        first, last = system.arc_offsets[v], system.arc_offsets[v + 1]
+        left, right = system.free_offsets[v], system.free_offsets[v + 1]
+        for f in range(left, right):
+            change, at = 0.0, system.inverse_starts[v] + (f - left) * (right - left)
+            for g in range(left, right):
+                change -= system.of_gradient[at + g - left] * gradient[system.free_biases[g]]
+            at = system.product_starts[v] + (f - left) * (last - first)
+            for j in range(last - first):
+                change -= system.of_weights[at + j] * step[system.parameter_of[first + j]]
+            step[system.free_biases[f]] = min(max(change, -max_change), max_change)
+    return step
+
+
+@njit(nogil=True, cache=True)
+def descend(block, graph, strengths, ridge, theta, gradient, working, system, share, tolerance, max_steps):
+    """Minimize the loss of rows plus L1 and ridge from theta, in place, while steps of a model converge fast.
+
+    Parameters
+    ----------
+    block, graph : rows of one table, and the arcs of all candidates
+    strengths, ridge : (parameters,), of biases and of all candidates; a bias without strength is free
+    theta, gradient : (parameters,); the gradient of loss and ridge is set
+    working, system : candidates, and the Hessians over them, perhaps of other rows that have the same free biases
+    share : weight of the rows as a share of the weight of the rows of the model
+    tolerance : largest violation of optimality, over all candidates, at which the fit ends
+    max_steps : at most
+
+    Returns
+    -------
+    steps : the number of steps
+    converged : whether the violation is small enough; otherwise another model is needed, since steps converge slowly,
+        none lowers the objective, or a candidate outside of the model violates optimality
+    """
+    n_biases = graph.target_offsets[-1]
+    errors, moved = np.empty((n_biases, block.weight.shape[0])), theta.copy()
+    value = penalized_loss(block, graph, theta, strengths, ridge, errors)
+    gradient_of_pairs(block, graph, errors, theta, ridge, gradient)
+    violation = largest_violation(theta, gradient, strengths)
+    chosen = np.concatenate((np.arange(n_biases), n_biases + working))
+    outside = np.ones(theta.shape[0], np.bool_)
+    outside[chosen] = False
+    for number in range(max_steps):
+        if violation <= tolerance:
+            return number, True
+        step = newton_step(
+            system, theta[chosen], gradient[chosen] / share, strengths[chosen] / share,
+            ridge[chosen] / share + MIN_CURVATURE, MAX_CHANGE, MODEL_TOLERANCE, 0.0, MAX_PASSES,
+        )  # fmt: skip
+        change = np.abs(theta[chosen] + step) - np.abs(theta[chosen])
+        predicted = (gradient[chosen] * step + strengths[chosen] * change).sum()  # were the loss linear
+        length, new, lower = 1.0, 0.0, False
+        for _ in range(MAX_HALVINGS):
+            moved[chosen] = theta[chosen] + length * step
+            new = penalized_loss(block, graph, moved, strengths, ridge, errors)
+            lower = new <= value + SUFFICIENT_DECREASE * length * predicted + 1e-13 * abs(value)
+            if lower:
+                break
+            length *= 0.5
+        if not lower:
+            return number, False
+        before, value = violation, new
+        theta[:] = moved
+        gradient_of_pairs(block, graph, errors, theta, ridge, gradient)
+        violation = largest_violation(theta, gradient, strengths)
+        if violation > tolerance and (
+            violation > MIN_CONTRACTION * before
+            or largest_violation(theta[outside], gradient[outside], strengths[outside]) > tolerance
+        ):
+            return number + 1, False
+    return max_steps, violation <= tolerance
+
+
+@njit(nogil=True, cache=True)
+def penalized_loss(block, graph, theta, strengths, ridge, errors):
+    """Return the loss of rows plus the L1 and L2 penalties, and set the errors (target columns, rows)."""
+    loss = sweep(block, graph, theta, False, block.beliefs, errors, np.empty((0, 0)))
+    return loss + (strengths * np.abs(theta) + 0.5 * ridge * theta * theta).sum()
+
+
+@njit(nogil=True, cache=True)
+def gradient_of_pairs(block, graph, errors, theta, ridge, gradient):
+    """Set the gradient of loss and ridge from the errors, by one product of matrices: all pairs are candidates."""
+    products = np.dot(errors, block.beliefs.T)
+    gradient[:] = ridge * theta
+    for state in range(errors.shape[0]):
+        gradient[state] += errors[state].sum()
+        for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
+            gradient[graph.arc_feature[k]] += products[state, graph.arc_source[k]]
