@@ -189,16 +189,3 @@ def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_bi
     assert (filled[seen] == X[seen]).all()
     if field.n_iter_:
         assert field.history_["objective"].is_finite().all()
-
-
-def test_hundreds_of_states_in_a_column_are_fine() -> None:
-    rng = np.random.default_rng(0)
-    many = np.concatenate([np.arange(400), rng.integers(0, 400, 400)])
-    X = np.column_stack([many, many % 3, rng.integers(0, 2, 800)]).astype(float)
-    X[5, 0] = X[6, 1] = np.nan
-    field = MarkovField(l1=2.0, n_jobs=1, kinds={"x0": "nominal"}).fit(X)
-    assert field.converged_
-    assert len(field.states_["x0"]) >= 399
-    filled = field.transform(X)
-    assert not np.isnan(filled).any()
-    assert filled[6, 1] == many[6] % 3

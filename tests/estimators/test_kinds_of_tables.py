@@ -129,12 +129,6 @@ def test_arrays_of_any_dtype_give_the_same_field(reference, name, table) -> None
     assert isinstance(field.edges_, pl.DataFrame)
 
 
-def test_nested_lists_give_the_same_field(reference) -> None:
-    for rows in ([as_objects(row) for row in X], [text(row) for row in X], X.tolist()):
-        field = MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(rows)
-        check_same(field, field.transform(rows), reference)
-
-
 def test_complete_tables_of_whole_numbers_words_truths_and_sparse_ones_agree() -> None:
     table = cells(missing=0.0)[:, :2].astype(int)
     kinds = {
@@ -161,17 +155,6 @@ def explicit_zeros(table: np.ndarray) -> sp.csr_matrix:
     full = sp.csr_matrix(np.ones_like(table))
     full.data[:] = table.ravel()
     return full
-
-
-def test_numpy_words_and_sparse_matrices_come_back_as_they_went_in() -> None:
-    words = np.array([["no", "yes"], ["yes", "yes"], ["no", "no"]])
-    filled = MarkovField(l1=2.0, n_jobs=1).fit(words).transform(words)
-    assert filled.dtype == words.dtype
-    assert np.array_equal(filled, words)
-    matrix = sp.csr_matrix([[0, 1], [1, 1], [0, 0]])
-    back = MarkovField(l1=2.0, n_jobs=1).fit(matrix).transform(matrix)
-    assert isinstance(back, sp.csr_matrix)
-    assert (back != matrix).nnz == 0
 
 
 def test_masked_cells_are_gaps() -> None:

@@ -33,7 +33,6 @@ def test_the_likelihood_of_one_label_is_that_of_a_logistic_regression() -> None:
     model = CRFClassifier(l1=0.5).fit(X, Y[:, 0])
     own = model.predict_proba(X)[np.arange(N_ROWS), Y[:, 0]]
     np.testing.assert_allclose(model.log_likelihood(X, Y[:, 0]), np.log(own), atol=1e-8)
-    np.testing.assert_allclose(model.log_likelihood(X.toarray(), Y[:, 0]), np.log(own), atol=1e-8)
 
 
 def test_probabilities_of_all_combinations_of_labels_sum_to_one(fitted) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from sparsefield import CRFClassifier, Features, MarkovField, Solver
+from sparsefield import CRFClassifier, Features, Solver
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +146,3 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
     np.testing.assert_allclose(coefficients(ours, 6)[0], weights, atol=1e-3)
     np.testing.assert_allclose(ours.field_.biases, intercepts, atol=1e-3)
     assert ours.objective_ == pytest.approx(value, rel=1e-7)
-
-
-def test_markov_field_with_the_same_columns_observed_is_the_same_regression(numbers) -> None:
-    rng = np.random.default_rng(7)
-    y = (rng.random(250) < 1 / (1 + np.exp(0.5 - numbers[:, 0]))).astype(int)
-    options = {"l1": 2.0, "solver__kkt_tol": 1e-5, "solver__tol": 1e-10, "n_jobs": 1}
-    alone = CRFClassifier(l1=2.0).set_params(**options).fit(numbers, y)
-    field = MarkovField(l1=2.0).set_params(**options).fit(np.column_stack([y, numbers]), observed=range(1, 7))
-    assert np.array_equal(alone.field_.weights, field.field_.weights)
-    assert alone.objective_ == field.objective_

@@ -42,20 +42,6 @@ def test_features_name_three_variables_and_states(field) -> None:
     assert {frozenset(pair) for pair in (("x0", "x1"), ("x0", "x2"), ("x1", "x2"))} <= edges
 
 
-def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
-    field.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert again.features.max_order == 3
-    assert again.features.expand == "all"
-    assert again.field_.theta.tobytes() == field.field_.theta.tobytes()
-    assert np.array_equal(again.field_.features, field.field_.features)
-    assert again.features_.equals(field.features_)
-    assert again.score(X) == field.score(X)
-    again.save(tmp_path / "n")
-    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
-    assert again.fit(X).field_.theta.tobytes() == field.field_.theta.tobytes()
-
-
 def test_beliefs_sum_to_one_and_gaps_follow_the_triple(field) -> None:
     asked = X[:40].astype(float)
     asked[:, 2] = np.nan

@@ -66,14 +66,6 @@ def test_a_mean_is_right_where_cells_are_missing_for_reasons_that_are_known() ->
     assert field.marginals()["x1"][1] == pytest.approx(truth, abs=0.02)
 
 
-def test_coins_stay_independent() -> None:
-    """With both criteria, where half of the cells are missing."""
-    coins = hide(np.random.default_rng(3).integers(0, 2, (200, 4)).astype(float), 0.5)
-    for selection in ("heldout", "ebic"):
-        field = MarkovField(l1="auto", selection=selection, random_state=0, n_jobs=1).fit(coins)
-        assert len(field.edges_) <= 2
-
-
 # -- draws -----------------------------------------------------------------------------------------------------------
 
 

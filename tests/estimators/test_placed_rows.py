@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config, regularization_path
-from sparsefield.app.cli import app
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config
 from sparsefield.errors import DataError
 
 pytest.importorskip("distributed")
@@ -107,19 +105,6 @@ def test_l1_is_chosen_on_the_cluster(dask_client) -> None:
     assert_same_optimum(there, here)
 
 
-def test_a_path_of_placed_rows(dask_client) -> None:
-    table = frame(1500, seed=9)
-    here = regularization_path(MarkovField(l1=2.0, selection="ebic"), table, observed=["age"])
-    parts = dd.from_pandas(table, npartitions=3)
-    there = regularization_path(
-        MarkovField(l1=2.0, selection="ebic", solver=Solver(engine=dask_client)), parts, observed=["age"]
-    )
-    np.testing.assert_allclose(there["l1"], here["l1"], rtol=1e-6)
-    # Fits along a path are rough, and EBIC charges for each feature whose weight is nearly zero.
-    np.testing.assert_allclose(there["score"], here["score"], rtol=0.01)
-    np.testing.assert_allclose(there["features"], here["features"], atol=2)
-
-
 def test_a_fit_to_placed_rows_continues_from_its_checkpoint(dask_client, tmp_path) -> None:
     class StopError(Exception):
         pass
@@ -177,17 +162,6 @@ def test_weights_that_do_not_fit_are_refused(dask_client, weight, words) -> None
     rows = da.from_array(np.arange(900).reshape(300, 3) % 2, chunks=(70, 3))
     with pytest.raises(ValueError, match=words):
         MarkovField(l1=2.0, solver=Solver(engine=dask_client)).fit(rows, sample_weight=weight)
-
-
-def test_a_csv_is_read_here_and_sent(dask_client, tmp_path) -> None:
-    data, address = tmp_path / "survey.csv", dask_client.scheduler.address
-    frame(600, seed=7).drop(columns="age").to_csv(data, index=False)
-    files = {}
-    for name, more in {"here": [], "there": ["--cluster", address]}.items():
-        files[name] = tmp_path / f"{name}.safetensors"
-        told = CliRunner().invoke(app, ["fit", str(data), "-o", str(files[name]), "--no-check", *more])
-        assert told.exit_code == 0, told.output
-    assert files["here"].read_bytes() == files["there"].read_bytes()
 
 
 def test_what_cannot_be_done_is_said(dask_client) -> None:

@@ -43,14 +43,6 @@ def test_columns_of_one_name_are_refused() -> None:
         MarkovField(l1=2.0, n_jobs=1).fit(pa.table([pa.array([0, 1]), pa.array([1, 0])], names=["u", "u"]))
 
 
-@pytest.mark.parametrize("far", [[-(2**63) + 5, 2**63 - 7, 12], [2**63 + 1, 2**63 + 2, 2**63 + 5]])
-def test_whole_numbers_may_be_as_large_as_hashes(far) -> None:
-    dtype = np.uint64 if min(far) > 0 else np.int64
-    values = np.array(far, dtype=dtype)[np.arange(30) % 3]
-    field = MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame({"hash": values, "a": np.arange(30) % 2}))
-    assert field.states_["hash"] == sorted(far)
-
-
 @pytest.mark.parametrize("observed", [["nope"], [7], ["x0", "x1", "x2"]])
 def test_observed_columns_that_are_not_there_or_leave_no_target_are_refused(observed) -> None:
     with pytest.raises(DataError, match=r"'nope'|Column 7|Every column"):

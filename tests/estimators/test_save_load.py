@@ -192,13 +192,6 @@ def test_a_truncated_file_is_refused_at_any_length(saved, tmp_path) -> None:
         assert "truncated" in refused(tmp_path / "short")
 
 
-@given(content=st.binary(max_size=400))
-def test_random_bytes_are_refused(tmp_path_factory, content) -> None:
-    path = tmp_path_factory.getbasetemp() / "noise"
-    path.write_bytes(content)
-    refused(path)
-
-
 @given(where=st.floats(0.0, 1.0, exclude_max=True), value=st.integers(0, 255))
 @settings(max_examples=60)
 def test_a_damaged_byte_is_refused_or_does_no_harm(saved, tmp_path_factory, where, value) -> None:
@@ -276,17 +269,6 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
 def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> None:
     rewritten(saved, tmp_path / "odd", **change)
     refused(tmp_path / "odd")
-
-
-def test_the_header_of_a_file_does_not_grow_with_the_columns(tmp_path) -> None:
-    """It is limited to 100 MB, which the schema of many columns exceeds."""
-    rng = np.random.default_rng(0)
-    sizes = []
-    for columns in (3, 300):
-        MarkovField(l1=1e6, n_jobs=1).fit(rng.choice(["no", "yes", "maybe"], (9, columns))).save(tmp_path / "m")
-        assert len(load(tmp_path / "m").states_) == columns
-        sizes.append(int.from_bytes((tmp_path / "m").read_bytes()[:8], "little"))
-    assert max(sizes) < min(sizes) + 100
 
 
 STABILITY = {

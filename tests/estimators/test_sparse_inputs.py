@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -93,18 +92,13 @@ def test_saved_models_are_loaded_with_their_covariates(tmp_path: Path) -> None:
         load(path)
 
 
-def test_a_matrix_of_another_width_is_refused_and_an_array_is_taken() -> None:
+def test_what_is_no_matrix_of_the_same_width_is_refused() -> None:
     X, Y = make_rows()
     model = CRFClassifier(l1=3.0).fit(X, Y)
     with pytest.raises(ValueError, match="X has 7 features, but CRFClassifier is expecting 40 features"):
         model.predict(X[:, :7])
-    np.testing.assert_array_equal(model.predict(X.toarray()), model.predict(X))
-    with pytest.raises(DataError, match="learned from a sparse matrix, and X is a frame of pandas"):
-        model.predict(pd.DataFrame(X.toarray()))
-    odd = X.toarray()
-    odd[3, 2] = np.nan
-    with pytest.raises(DataError, match="missing or infinite value in row 3, column 2"):
-        model.predict(odd)
+    with pytest.raises(DataError, match="learned from a sparse matrix: pass X as a sparse matrix"):
+        model.predict(X.toarray())
 
 
 def test_values_structure_and_labels_are_checked() -> None:

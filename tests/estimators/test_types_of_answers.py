@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from sparsefield import CRFClassifier, MarkovField, load
@@ -82,21 +81,6 @@ def test_drawn_rows_of_pandas_have_its_types(tmp_path) -> None:
         assert drawn["size"].cat.categories.tolist() == [42, 40, 38]
         assert all(type(day) is dt.date for day in drawn["day"])
         assert not drawn.isna().any(axis=None)
-
-
-def test_drawn_rows_of_arrow_and_of_arrays_have_dates() -> None:
-    table = make_table().select("late", "day", "time", "wait", "city")
-    arrow = table.to_arrow()
-    drawn = MarkovField(l1=5.0, random_state=0).fit(arrow).sample(5)
-    assert isinstance(drawn, pa.Table)
-    types = {name: drawn.schema.field(name).type for name in ("day", "time", "wait")}
-    assert types == {"day": pa.date32(), "time": pa.timestamp("ms"), "wait": pa.duration("ms")}
-    assert pa.types.is_dictionary(drawn.schema.field("city").type)
-    days = table["day"].to_numpy().astype("M8[D]").reshape(-1, 1)
-    assert MarkovField(l1=5.0, random_state=0).fit(days).sample(5)["x0"].dtype == pl.Date
-    objects = np.array([[time.replace(tzinfo=ZoneInfo("Asia/Tokyo"))] for time in make_times()], dtype=object)
-    dtype = MarkovField(l1=5.0, random_state=0).fit(objects).sample(5)["x0"].dtype
-    assert dtype == pl.Datetime("us", "Asia/Tokyo")
 
 
 def test_given_values_are_unchanged_in_drawn_rows(field: MarkovField) -> None:
@@ -228,10 +212,3 @@ def test_labels_that_are_numbers_have_a_posterior() -> None:
     np.testing.assert_allclose(found.mean["y"], model.predict(X))
     inside = (y > found.quantile(0.1)["y"]) & (y < found.quantile(0.9)["y"])
     assert 0.72 < inside.mean() < 0.88
-
-
-@pytest.mark.parametrize("labels", [(5, 2**63), (2**53 + 1, 10**30)])
-def test_integers_beyond_63_bits_are_drawn_beside_small_ones(labels) -> None:
-    dtype = pl.UInt64 if labels == (5, 2**63) else pl.Int128
-    table = pl.DataFrame({"a": pl.Series(labels * 8, dtype=dtype), "b": [0, 1] * 8})
-    assert set(MarkovField(l1=1.0).fit(table).sample(40)["a"].to_list()) == set(labels)

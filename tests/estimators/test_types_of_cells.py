@@ -128,14 +128,6 @@ def test_filled_columns_keep_their_type_of_floats() -> None:
     assert filled(polars)["a"].null_count() == 0
 
 
-def test_large_text_of_arrow_stays_large() -> None:
-    words = with_gap([["yes", "no"][k % 2] for k in range(N_ROWS)])
-    table = pa.table({"a": pa.array(words, pa.large_string()), "b": PLACES})
-    answer = filled(table)
-    assert answer.schema == table.schema
-    assert answer["a"].null_count == 0
-
-
 def test_booleans_that_count_as_numbers_are_filled_with_booleans() -> None:
     values = with_gap([k % 2 == 0 for k in range(N_ROWS)])
     objects = np.empty((N_ROWS, 2), dtype=object)
@@ -144,15 +136,6 @@ def test_booleans_that_count_as_numbers_are_filled_with_booleans() -> None:
         answer = MarkovField(l1=5.0, kinds={"x0": "numeric"}).fit(table).transform(table)
         cell = answer[0, 0] if isinstance(answer, np.ndarray) else answer["x0"].to_list()[0]
         assert isinstance(cell, bool)
-
-
-def test_messages_about_targets_do_not_call_them_observed() -> None:
-    values = np.linspace(0.0, 1.0, N_ROWS)
-    values[3] = np.inf
-    with pytest.raises(DataError, match=r"^Column 'a' holds"):
-        kind_of(pd.DataFrame({"a": values}))
-    with pytest.raises(DataError, match="kinds="):
-        learn_schema(as_source(pd.DataFrame({"a": ["x", "y"] * 5})), kinds={"a": "numeric"})
 
 
 def test_summaries_of_cells_use_known_values_only() -> None:

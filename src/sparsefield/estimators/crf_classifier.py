@@ -37,7 +37,6 @@ from sparsefield.estimators.compiled_rows import (
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.labels import (
     as_classes,
-    as_covariates,
     check_classes,
     mean_label_score,
     read_all_labels,
@@ -169,10 +168,10 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if self.penalty == "group" and self.label_penalty != 1.0:
             yield "label_penalty is for penalty='l1', not for penalty='group'."
 
-    def _label_kinds(self, labels: Source, given: Any) -> dict[str, Any]:
+    def _label_kinds(self, labels: Source, kinds: Any) -> dict[str, Any]:
         """Return the kinds of columns: whole numbers in labels are classes, unless something else is said."""
         labeled = {name: "nominal" for name in labels.names if not labels.ordered_categories(name)}
-        kinds = labeled | dict(given) if isinstance(given, Mapping) else labeled
+        kinds = labeled | dict(kinds) if isinstance(kinds, Mapping) else labeled
         if self.single_output_ and labels.kind == "array" and kinds.get(labels.names[0]) == "nominal":
             check_classes(labels.column(labels.names[0]))
         return kinds
@@ -182,11 +181,11 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
         ``known`` are labels that are known already: see `predict`. Such a label has its class with certainty.
         """
-        found = self._probabilities(self._compile_rows(X, known))
+        parts = self._probabilities(self._compile_rows(X, known))
         numbers = [variable.name for variable in self.field_.schema.targets if variable.numeric]
         if numbers:
             raise DataError(f"Label {numbers[0]!r} is a number, which has no classes: use predict or infer.")
-        return found[0] if self.single_output_ else found
+        return parts[0] if self.single_output_ else parts
 
     def infer(self, X: Any, *, known: Any = None) -> Posterior:
         """Return the distribution of the labels of each row given ``X`` and ``known`` labels: see `Posterior`.
@@ -278,8 +277,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if not reset and not self.field_.schema.has_sparse_covariates:
             return super()._read(X)
         if not sp.issparse(X):
-            source = super()._read(X, reset=reset)
-            return source if reset else as_covariates(source)
+            if reset:
+                return super()._read(X, reset=True)
+            raise DataError("The field was learned from a sparse matrix: pass X as a sparse matrix, too.")
         names = () if reset else tuple(self._input_names(self.field_.schema))
         source = read_covariates(X, names=names)
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -295,10 +295,10 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _join_labels(self, source: Source, labels: Source | None) -> _LabelRows:
         schema = self.field_.schema
         if schema.has_sparse_covariates:
-            given = replace(source, names=()) if labels is None else labels  # covariates are many
-            table = compile_table(given, schema.labels, absent_targets=True)
+            columns = replace(source, names=()) if labels is None else labels  # covariates are many
+            table = compile_table(columns, schema.labels, absent_targets=True)
             conditioned = condition_on_covariates(self.field_, SparseMatrix.of(source.native), table)
-            return _LabelRows(given, given.kind, *conditioned)
+            return _LabelRows(columns, columns.kind, *conditioned)
         joined = source if labels is None else JoinedColumns((labels, source))
         dataset = Dataset.single(compile_table(joined, schema, absent_targets=True))
         return _LabelRows(joined, source.kind, self.field_, dataset)

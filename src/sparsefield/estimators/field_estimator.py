@@ -351,19 +351,12 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
 
 def column_names(source: Source, columns: Any) -> list[str]:
-    """Return the distinct names of columns given by name, by position or as a mask; names take precedence."""
-    if columns is None:
-        return []
-    columns = [columns] if isinstance(columns, str) else list(columns)
-    if columns and all(isinstance(column, (bool, np.bool_)) for column in columns):
-        if len(columns) != len(source.names):
-            raise DataError(f"A mask of {len(columns)} columns is given, but there are {len(source.names)} columns.")
-        columns = np.flatnonzero(columns).tolist()
-    names = []
-    for column in columns:
+    """Return the distinct names of columns given by name or by position; names take precedence."""
+    names, columns = [], () if columns is None else columns
+    for column in [columns] if isinstance(columns, str) else columns:
         if column in source.keys:
             names.append(source.names[source.keys.index(column)])
-        elif not isinstance(column, Integral):
+        elif not isinstance(column, Integral) or isinstance(column, bool):
             names.append(str(column))
         elif -len(source.names) <= int(column) < len(source.names):
             names.append(source.names[int(column)])

@@ -186,26 +186,6 @@ def refuse_missing_labels(labels: Source) -> None:
         )
 
 
-def as_covariates(source: Source) -> Source:
-    """Return the rows of an array of numbers as a sparse matrix, for a field that was learned from one."""
-    if source.kind != "array":
-        raise DataError(
-            f"The field was learned from a sparse matrix, and X is a frame of {source.kind}: pass a sparse matrix or "
-            "an array of numbers with the same columns."
-        )
-    try:
-        values = source.native.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"The field was learned from a sparse matrix of numbers, and X has others: {error}.") from None
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise DataError(
-            f"X has a missing or infinite value in row {row}, column {column}; the field was learned from a sparse "
-            "matrix of numbers: replace it."
-        )
-    return replace(source, kind="sparse", native=sp.csr_matrix(values))
-
-
 def mean_label_score(
     schema: Schema, labels: Source, predicted: np.ndarray, sample_weight: np.ndarray | None = None
 ) -> float:

@@ -75,11 +75,11 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
 
     Each further variable gets the clusters of the residuals that the ones before it leave, so that all start different.
     """
-    given = table.schema
+    plain = table.schema
     for name in latent:
-        if name in given.index_of_name:
+        if name in plain.index_of_name:
             raise DataError(f"latent names {name!r}, which is a column of X: choose another name.")
-    varying = [variable for variable in given.targets if variable.width]
+    varying = [variable for variable in plain.targets if variable.width]
     if not varying:
         raise DataError("No column of X varies: there is nothing that a latent variable could explain.")
     sizes = [int(_groups(variable).max()) + 1 for variable in varying]
@@ -92,8 +92,8 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
         if number == 0:
             q = _refine(cells, weight, q, sizes)
         mass = (q * weight[:, None]).T
-        found, before = _smooth(mass @ cells, cells, weight, sizes), _smooth(mass @ expected, cells, weight, sizes)
-        shift = _log_ratios(found, sizes) - _log_ratios(before, sizes)
+        after, before = (_smooth(mass @ values, cells, weight, sizes) for values in (cells, expected))
+        shift = _log_ratios(after, sizes) - _log_ratios(before, sizes)
         share = (mass.sum(axis=1) + 1.0) / (mass.sum() + count)
         base = int(np.argmax(share))
         order = [base, *(k for k in range(count) if k != base)]
@@ -105,7 +105,7 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
         Variable(name, "latent", tuple(range(count)), int(np.argmax(share)), tuple(share.tolist()))
         for (name, count), share in zip(latent.items(), shares, strict=True)
     )
-    schema = Schema((*given.targets, *variables, *given.observed), (*given.order, *latent))
+    schema = Schema((*plain.targets, *variables, *plain.observed), (*plain.order, *latent))
     return schema, _as_start(schema, varying, logits, shifts, sizes)
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -376,9 +376,6 @@ def _as_place(variable: Variable, value: Any, what: str) -> float:
 
 
 def _name(schema: Schema, column: Any, what: str) -> str:
-    """Return the name of a column that is given by name or by position."""
-    if isinstance(column, Integral) and not isinstance(column, bool) and -1 < int(column) < len(schema.order):
-        return schema.order[int(column)]
     if column not in schema.index_of_name:
         raise DataError(f"{what}= names the column {column!r}, which is not there; columns: {_join(schema.order)}.")
     return str(column)

@@ -74,15 +74,12 @@ class RelationalField(FieldEstimator):
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
         each table, and across each link.
-    missing : {"auto", "em", "mean-field", "bp", "exact", "gibbs"}, `EM` or an inference method
-        "em" draws the missing cells of all tables together, in several copies.
-    inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method
-        "mean-field" updates all linked rows in a fixed order until no belief changes by more than 0.001;
-        ``MeanField(tolerance=0.1)`` is the paper's rule.
+    missing, inference
+        "em" draws the missing cells of all tables together. "mean-field" updates all linked rows in a fixed order until
+        no belief changes by more than 0.001; ``MeanField(tolerance=0.1)`` is the paper's rule.
     features : `Features`
         Features of three and more columns are within one row of a table that has a template "within".
     kinds : "auto" or {table: {column: kind}}
-        Kinds are those of `MarkovField`.
 
     Examples
     --------
@@ -191,11 +188,10 @@ class RelationalField(FieldEstimator):
         Numeric columns are left out: see `infer`. The columns of each array follow ``states_[table][column]``.
         """
         dataset = self._compile_densely(data)
-        found = infer_cells(self, dataset).conditionals
-        layout = dataset.layout
+        layout, conditionals = dataset.layout, infer_cells(self, dataset).conditionals
         return {
             name: probabilities(schema, beliefs)
-            for name, schema, beliefs in zip(layout.tables, layout.schemas, found, strict=True)
+            for name, schema, beliefs in zip(layout.tables, layout.schemas, conditionals, strict=True)
         }
 
     def score(self, data: Relational, y: Any = None) -> float:
@@ -275,10 +271,10 @@ class RelationalField(FieldEstimator):
 
     def resolve(self, name: str) -> Any:
         """Return the option object of a parameter; mean field over linked rows has a smaller tolerance by default."""
-        found = super().resolve(name)
-        if name in ("missing", "inference") and found == MeanField() and isinstance(getattr(self, name), str):
+        part = super().resolve(name)
+        if name in ("missing", "inference") and part == MeanField() and isinstance(getattr(self, name), str):
             return MeanField(tolerance=TOLERANCE)
-        return found
+        return part
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()

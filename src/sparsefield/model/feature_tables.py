@@ -75,11 +75,11 @@ def _name_columns(field: Field, rows: list[_Row], kind: str, labels: Sequence[La
         columns[f"table_{letter}"] = [table for table, _, _ in terms]
         columns[f"variable_{letter}"] = [variable for _, variable, _ in terms]
         states[f"state_{letter}"] = [state for _, _, state in terms]
-    made = {**make_label_columns(columns, kind), **make_label_columns(states, kind)}
+    labeled = make_label_columns(columns, kind) | make_label_columns(states, kind)
     parts = ("table", "variable", "state") if _is_relational(field) else ("variable", "state")
     shown = [f"{part}_{letter}" for letter in letters for part in parts]
     shown = ["template", *shown] if _is_relational(field) else shown
-    return {name: made[name] for name in shown}
+    return {name: labeled[name] for name in shown}
 
 
 def _weights(rows: list[_Row]) -> np.ndarray:
@@ -99,10 +99,10 @@ def edge_table(field: Field, kind: str = "polars") -> Frame:
             squares[key] = squares.get(key, 0.0) + row.weight**2
     ranked = sorted(squares.items(), key=lambda item: -item[1])
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
-    made = make_label_columns({name: [key[k] for key, _ in ranked] for k, name in enumerate(names)}, kind)
+    labeled = make_label_columns({name: [key[k] for key, _ in ranked] for k, name in enumerate(names)}, kind)
     shown = names if _is_relational(field) else ("variable_a", "variable_b")
     strengths = np.sqrt([square for _, square in ranked])
-    return make_frame({**{name: made[name] for name in shown}, "strength": strengths}, kind)
+    return make_frame({**{name: labeled[name] for name in shown}, "strength": strengths}, kind)
 
 
 class _Row(NamedTuple):

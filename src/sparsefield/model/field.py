@@ -58,7 +58,7 @@ def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
     for t, schema in enumerate(layout.schemas):
         first, last = int(layout.target_starts[t]), int(layout.target_starts[t + 1])
         offsets = np.searchsorted(target, np.arange(first, last + 1))
-        mine = slice(int(offsets[0]), int(offsets[-1]))
+        own_arcs = slice(int(offsets[0]), int(offsets[-1]))
         widest = int(np.diff(schema.target_offsets).max(initial=1))
         graphs.append(
             Adjacency(
@@ -66,8 +66,8 @@ def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
                 schema.target_offsets,
                 schema.coding,
                 offsets - offsets[0],
-                source[mine] - layout.column_starts[t],
-                feature[mine],
+                source[own_arcs] - layout.column_starts[t],
+                feature[own_arcs],
                 widest,
                 *terms[t],
             )
@@ -86,24 +86,24 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
     target, feature = arcs.target[order], layout.n_target_columns + arcs.feature[order]
     run = _runs(np.column_stack([target, sources[:, 1:]]))
     own = np.column_stack([layout.column_of_target[target], sources])
-    found = []
+    tables = []
     for t in range(len(layout.schemas)):
         first, last = int(layout.target_starts[t]), int(layout.target_starts[t + 1])
         offsets = np.searchsorted(target, np.arange(first, last + 1))
-        mine, start = slice(int(offsets[0]), int(offsets[-1])), layout.column_starts[t]
-        features, place = np.unique(feature[mine], return_index=True)
-        members = own[mine][place]
-        found.append(
+        own_arcs, start = slice(int(offsets[0]), int(offsets[-1])), layout.column_starts[t]
+        features, place = np.unique(feature[own_arcs], return_index=True)
+        members = own[own_arcs][place]
+        tables.append(
             (
                 offsets - offsets[0],
-                np.ascontiguousarray(np.where(sources[mine] >= 0, sources[mine] - start, -1)),
-                feature[mine],
-                run[mine],
+                np.ascontiguousarray(np.where(sources[own_arcs] >= 0, sources[own_arcs] - start, -1)),
+                feature[own_arcs],
+                run[own_arcs],
                 np.ascontiguousarray(np.where(members >= 0, members - start, -1)),
                 features,
             )
         )
-    return found
+    return tables
 
 
 def _no_terms(n_states: int) -> tuple[np.ndarray, ...]:
