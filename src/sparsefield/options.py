@@ -248,7 +248,8 @@ def to_plain(value: Any) -> Any:
         return {key: to_plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(inner) for inner in value]
-    return value.tolist() if hasattr(value, "tolist") else value  # numbers and arrays of numpy
+    as_python = getattr(value, "tolist", None)  # of numbers and arrays of numpy
+    return value if as_python is None else as_python()
 
 
 def from_plain(value: Any, kinds: Iterable[Callable[..., Any]]) -> Any:
