@@ -352,3 +352,19 @@ def test_parameters_are_checked_all_at_once() -> None:
 def test_labels_that_training_did_not_have_are_named(chain) -> None:
     with pytest.raises(DataError, match="Q"):
         chain.log_likelihood(X[:1], [["Q"] * len(X[0])])
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_a_continued_fit_has_the_optimum_of_one_from_scratch(l1) -> None:
+    more_X, more_y = make_sequences(80, seed=5)
+    more_X = [[token | {"new": token["word"][0]} for token in tokens] for tokens in more_X]
+    options = {"l1": l1, "l2": 0.3, "solver": Solver(kkt_tol=1e-5)}
+    first = ChainCRF(**options, warm_start=True).fit(X, Y)
+    again = first.n_iter_, first.fit(X, Y).n_iter_
+    assert again[1] <= 2 < again[0]
+    continued, scratch = first.fit(more_X, more_y), ChainCRF(**options).fit(more_X, more_y)
+    assert continued.objective_ == pytest.approx(scratch.objective_, rel=1e-9)
+    assert continued.attributes_ == scratch.attributes_
+    assert continued.n_features_ == scratch.n_features_
+    other_y = [["other" if label == "V" else label for label in labels] for labels in Y]
+    assert first.fit(X, other_y).objective_ == pytest.approx(ChainCRF(**options).fit(X, other_y).objective_, rel=1e-9)

@@ -43,7 +43,7 @@ from sparsefield.options import (
 )
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
-PARAMETER_RULES = {**RULES, **dict.fromkeys(("fit_intercept", "all_states", "all_transitions"), FLAG)}
+PARAMETER_RULES = {**RULES, **dict.fromkeys(("fit_intercept", "all_states", "all_transitions", "warm_start"), FLAG)}
 PARTS: dict[str, tuple[tuple[type, ...], dict[str | None, OptionObject]]] = {
     "induction": ((Grafting, FullL1), {"grafting": Grafting(), "full": FullL1()}),
     "selection": ((HeldOut, EBIC), {"heldout": HeldOut(folds=1), "ebic": EBIC()}),
@@ -85,6 +85,9 @@ class ChainCRF(BaseEstimator):
         ``Solver(max_iter=1000, kkt_tol=0.01)``: optimizer steps at most, and the largest violation of the optimality
         conditions, as a share of l1 (of one count if l1 is 0), with which a fit has converged. Its ``callbacks`` hear
         of each step, also of the fits that select l1.
+    warm_start : bool
+        Whether `fit` starts from the weights of the fit before, which changes the way to the optimum, not the optimum.
+        Attributes and labels may join or leave.
     n_jobs : int or None
         Threads; None uses all cores. Results are the same for any number.
     random_state : None, int or generator
@@ -123,12 +126,13 @@ class ChainCRF(BaseEstimator):
         induction: Literal["grafting", "full"] | Grafting | FullL1 = "grafting",
         selection: Literal["heldout", "ebic"] | SelectionCriterion = "heldout",
         solver: Solver | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.l1, self.l2, self.fit_intercept = l1, l2, fit_intercept
         self.all_states, self.all_transitions = all_states, all_transitions
-        self.induction, self.selection, self.solver = induction, selection, solver
+        self.induction, self.selection, self.solver, self.warm_start = induction, selection, solver, warm_start
         self.n_jobs, self.random_state = n_jobs, random_state
 
     def fit(self, X: Any, y: Any, *, sequence: str | None = None, sample_weight: Any = None) -> Self:
@@ -157,6 +161,7 @@ class ChainCRF(BaseEstimator):
             (table, tokens), weights = table.select_sequences(counted), weights[counted]
             labels = [labels[t] for t in tokens]
         classes = learn_classes(labels)
+        start = self.model_.renumbered(read.numbers, classes) if self.warm_start and hasattr(self, "model_") else None
         with Threads(self.n_jobs) as engine:
             trainer = ChainTrainer(
                 ChainProblem(table, encode_labels(labels, classes), len(classes), engine, weights),
@@ -169,11 +174,11 @@ class ChainCRF(BaseEstimator):
             )
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
-                l1, path, start = select_l1(trainer, criterion, self._generator())
-                fitted, record = trainer.fit(l1, start)
+                l1, path, near = select_l1(trainer, criterion, self._generator())
+                fitted, record = trainer.fit(l1, start or near)
                 record = replace_fields(record, path=path, criterion=criterion.name)
             else:
-                fitted, record = trainer.fit(float(self.l1))
+                fitted, record = trainer.fit(float(self.l1), start)
         model = ChainModel(tuple(read.numbers), classes, fitted, record)
         self._restore(model, read.kind, sequence, y if isinstance(y, str) else None)
         if not record.converged:

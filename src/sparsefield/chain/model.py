@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -141,6 +142,20 @@ class ChainModel:
         order = np.argsort(-np.abs(weights), kind="stable")
         label, follower = (self.classes[k].tolist() for k in np.divmod(features.steps[order], features.n_labels))
         return {"label": label, "next_label": follower, "weight": weights[order].tolist()}
+
+    def renumbered(self, numbers: Mapping[str, int], classes: np.ndarray) -> ChainWeights:
+        """Return the weights by other numbers of attributes and labels; those that are not there are left out."""
+        features, m = self.weights.features, len(classes)
+        place = {label: k for k, label in enumerate(classes.tolist())}
+        attribute = np.array([numbers.get(name, -1) for name in self.attributes], dtype=np.int64)[features.attributes]
+        label = np.array([place.get(name, -1) for name in self.classes.tolist()], dtype=np.int64)
+        before, after = (label[part] for part in np.divmod(features.steps, features.n_labels))
+        state, intercept = label[features.labels], label[features.intercepts]
+        first = len(numbers) * m
+        keys = np.concatenate([attribute * m + state, first + before * m + after, first + m * m + intercept])
+        there = np.concatenate([(attribute >= 0) & (state >= 0), (before >= 0) & (after >= 0), intercept >= 0])
+        order = np.argsort(keys[there])
+        return ChainWeights(features_of_keys(keys[there][order], len(numbers), m), self.weights.theta[there][order])
 
 
 def learn_classes(labels: list[Any]) -> np.ndarray:
