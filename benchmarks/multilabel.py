@@ -36,8 +36,6 @@ Matrix = Any
 SMALLEST = 1e-12
 """Probabilities below this count as this in log-likelihoods: those of regressions may be 0."""
 
-MAX_CELLS = 2**20
-"""Largest table of the elimination that gives exact probabilities of combinations of labels."""
 
 L1 = (0.025, 0.05, 0.1, 0.2, 0.4)
 """Strengths of the L1 penalty that every method tries."""
@@ -71,7 +69,7 @@ def fit_field(train: LabeledTexts, *, l1: float, label_penalty: float) -> Model:
     model = CRFClassifier(l1=l1, l2=0.0, label_penalty=label_penalty, n_jobs=1).fit(train.X, train.Y)
     return Model(
         {
-            "jointly": lambda X: model.predict(X, decode="joint", max_cells=MAX_CELLS),
+            "jointly": lambda X: model.predict(X, decode="joint"),
             "one by one": model.predict,
         },
         lambda texts: joint_log_likelihood(model, texts),
@@ -136,7 +134,7 @@ def joint_log_likelihood(model: CRFClassifier, texts: LabeledTexts) -> float:
     missing = compile_table(replace(rows, names=()), schema.labels, absent_targets=True)
     field, dataset = condition_on_covariates(model.field_, SparseMatrix.of(texts.X), missing)
     with Threads(1) as engine:
-        found = complete(field, dataset, engine, max_cells=MAX_CELLS)
+        found = complete(field, dataset, engine)
     if not found.exact[0].all():
         raise RuntimeError("labels depend on each other too widely for exact probabilities")
     n = schema.n_target_columns

@@ -136,7 +136,8 @@ def _one_size(entities: int, attributes: int, missing: float, seed: int) -> Row:
 
 
 def _found(field: RelationalField) -> set[Edge]:
-    edges = nw.from_native(field.edges_, eager_only=True)
+    native: Any = field.edges_
+    edges = nw.from_native(native, eager_only=True)
     columns = (edges[name].to_list() for name in ("template", "variable_a", "variable_b"))
     return {edge for edge in zip(*columns, strict=True) if NEIGHBOR_COUNT not in edge}
 

@@ -16,7 +16,6 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.data.table import Block, Table, combine_digests
-from sparsefield.kernels.coded_columns import add_up_neighbors
 
 COLUMNS_AT_A_TIME = 128
 """Columns of a neighbor view that one task of a thread sums."""
@@ -195,6 +194,8 @@ def update_neighbor_sums(
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:
     """Write the sums of the neighbors' beliefs into the blocks, given table by table."""
+    from sparsefield.kernels.coded_columns import add_up_neighbors  # numba is not needed to read a model
+
     layout = dataset.layout
 
     def add_up(task: tuple[int, int]) -> None:

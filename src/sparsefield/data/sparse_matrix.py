@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.errors import DataError
-from sparsefield.kernels.chain_scores import feature_sums, large_sums, padded_width, state_scores
 
 MAX_COLUMNS = 2**31 - 1
 """Columns are numbered with 32 bits."""
@@ -187,10 +186,12 @@ class SparseMatrix:
 
     def logits(self, weights: CovariateWeights, n_states: int, first: int, last: int) -> np.ndarray:
         """Return the sums of covariate x weight of the rows from ``first`` to ``last``, (states, rows)."""
-        width = padded_width(n_states)
+        from sparsefield.kernels import chain_scores  # numba is not needed to read a model
+
+        width = chain_scores.padded_width(n_states)
         sums = np.empty((last - first, width))
         table = self.offsets, self.offsets, self.columns, self.values
-        state_scores(table, (*weights, np.empty(0)), np.zeros(width), first, last, sums.ravel())
+        chain_scores.state_scores(table, (*weights, np.empty(0)), np.zeros(width), first, last, sums.ravel())
         return np.ascontiguousarray(sums[:, :n_states].T)
 
     def pair_sums(
@@ -200,16 +201,20 @@ class SparseMatrix:
 
         ``offsets`` and ``states`` are those of `CovariateWeights`; ``errors`` has a padded row of states per row.
         """
-        feature_sums(self.by_column, offsets, states, errors.ravel(), errors.shape[1], *block, out)
+        from sparsefield.kernels import chain_scores  # numba is not needed to read a model
+
+        chain_scores.feature_sums(self.by_column, offsets, states, errors.ravel(), errors.shape[1], *block, out)
 
     def large_sums(
         self, errors: np.ndarray, n_states: int, threshold: float, block: tuple[int, int]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return column x n_states + state of all pairs whose sum is beyond a threshold, and these sums."""
+        from sparsefield.kernels import chain_scores  # numba is not needed to read a model
+
         room = FEW_PAIRS
         while True:
             keys, sums = np.empty(room, dtype=np.int64), np.empty(room)
-            count = large_sums(self.by_column, errors.ravel(), n_states, threshold, *block, keys, sums)
+            count = chain_scores.large_sums(self.by_column, errors.ravel(), n_states, threshold, *block, keys, sums)
             if count <= room:
                 return keys[:count].copy(), sums[:count].copy()
             room = count

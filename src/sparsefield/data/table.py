@@ -21,7 +21,6 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
 from sparsefield.data.sparse_matrix import SparseMatrix, digest_arrays
 from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning
-from sparsefield.kernels.coded_columns import set_coded_columns
 
 
 class Block(NamedTuple):
@@ -326,6 +325,8 @@ def cut_into_blocks(
     first: int = 0,
 ) -> Iterator[Block]:
     """Yield blocks of ``size`` rows, by default as for a whole table; ``first`` is the number of the first row."""
+    from sparsefield.kernels.coded_columns import set_coded_columns  # numba is not needed to read a model
+
     n_rows = codes.shape[1]
     size = config.block_rows(n_rows) if size is None else size
     # A table without rows has one block too, so that sums over blocks have a shape.

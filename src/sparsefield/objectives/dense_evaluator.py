@@ -52,8 +52,9 @@ class GradientFactors:
         """Return the factors of evaluated blocks."""
         sums, bias_gradient = parts.sum(block_evaluation.sum_factors, layout)
         means = sums / np.maximum(np.repeat(total_weights, layout.widths), np.finfo(float).tiny)
-        by_table = np.split(means, layout.column_starts[1:-1]), np.split(bias_gradient, layout.target_starts[1:-1])
-        return cls(layout, parts, *map(tuple, by_table), total_weights, averaged, pair_factor)
+        by_table = tuple(np.split(means, layout.column_starts[1:-1]))
+        gradients = tuple(np.split(bias_gradient, layout.target_starts[1:-1]))
+        return cls(layout, parts, by_table, gradients, total_weights, averaged, pair_factor)
 
     def propose(self, rule: Any, query: PairQuery) -> Any:
         """Return the pairs that a rule proposes."""
@@ -112,9 +113,9 @@ class DenseProblem(Problem):
         return mean_and_variance(sums, squares, np.repeat(self.total_weights, self.layout.widths))
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        total = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
+        sums, squares = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions).T
         tables = self.layout.table_of_column[conjunctions[:, 0]]
-        return mean_and_variance(*total.T, np.asarray(self.total_weights)[tables])
+        return mean_and_variance(sums, squares, np.asarray(self.total_weights)[tables])
 
     def bias_hessian(self) -> np.ndarray:
         return self._bias_hessian

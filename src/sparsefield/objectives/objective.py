@@ -105,7 +105,7 @@ class Problem(Protocol):
 
     def newton_system(self, graph: Any, theta: np.ndarray, free: np.ndarray, /) -> NewtonSystem:
         """Return the Hessians of all variables' regressions; ``free`` says which biases have no penalty."""
-        raise NotImplementedError
+        raise ValueError(f"{type(self).__name__} has no Newton system; its hessian_cost has to be infinite.")
 
     def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
         """Return the factors of l1 for features, (features,)."""

@@ -201,8 +201,8 @@ class CovariateEvaluator(DenseEvaluator):
         return CovariateGradientFactors(labels, self._covariates, self._errors, self._engine, self.layout)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        sums = self.source.rows.sum(block_evaluation.sum_beliefs, self.label_layout)
-        labels = mean_and_variance(*sums, np.array(self.total_weights))
+        sums, squares = self.source.rows.sum(block_evaluation.sum_beliefs, self.label_layout)
+        labels = mean_and_variance(sums, squares, np.array(self.total_weights))
         covariates = self._covariates.moments(self._row_weights)
         mean, variance = (np.concatenate(pair) for pair in zip(labels, covariates, strict=True))
         return mean, variance

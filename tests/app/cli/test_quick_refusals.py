@@ -78,7 +78,7 @@ def test_refusals_import_neither_numba_nor_sklearn(folder: Path) -> None:
     codes, imported = done.stdout.split("\n")[:2]
     commands = lines.splitlines()
     assert dict(zip(commands, codes.split(), strict=True)) == dict.fromkeys(commands, "2")
-    assert imported == ""
+    assert set(imported.split()) <= {"scipy"}
     errors = done.stderr.splitlines()
     assert len(errors) == len(commands)
     assert all(line.startswith("Error: ") for line in errors)
