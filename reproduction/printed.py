@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
-from sparsefield.estimators.likelihood_training import objective_of_structure
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.model import Field
 from sparsefield.solver import FitCallbacks, FitResult, Path, TrainingOptions, WarmStart
 from sparsefield.solver.fit import batch_size, score
+from sparsefield.solver.likelihood import objective_of_structure
 
 __all__ = ["SEVERAL", "Changes", "End", "PrintedOptions", "PrintedPath", "as_printed"]
 

@@ -259,7 +259,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def _accepts_sparse(self) -> bool:
         """Return whether induction rule and objective can work on a sparse table."""
-        pseudo = self.resolve("objective").name == "pl" and self.refit != "ml"
+        pseudo = self.resolve("objective").is_pseudo_likelihood and self.refit != "ml"
         return self.resolve("induction").supports_sparse and pseudo and self.resolve("features").max_order == 2
 
     def _callbacks(self) -> FitCallbacks:

@@ -24,14 +24,6 @@ from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.likelihood_training import (
-    LikelihoodResult,
-    Reestimation,
-    estimate_by_likelihood,
-    likelihood_contradictions,
-    objective_of_structure,
-    warn_if_wide,
-)
 from sparsefield.estimators.options import PARTS, as_seed
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
@@ -51,6 +43,14 @@ from sparsefield.solver import (
     fingerprint,
     prune_by_wald,
     select_l1,
+)
+from sparsefield.solver.likelihood import (
+    LikelihoodResult,
+    Reestimation,
+    estimate_by_likelihood,
+    likelihood_contradictions,
+    objective_of_structure,
+    warn_if_wide,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -72,20 +72,20 @@ def check_parameters(estimator: FieldEstimator) -> None:
 
 def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each pair of valid parameters that exclude each other."""
-    rule, order, objective = parts["induction"].name, parts["features"].max_order, parts["objective"].name
-    yield from likelihood_contradictions(objective, estimator.refit, parts)
-    if isinstance(parts["missing"], EM) and objective == "cd":
+    rule, order, objective = parts["induction"], parts["features"].max_order, parts["objective"]
+    yield from likelihood_contradictions(estimator.refit, parts)
+    if isinstance(parts["missing"], EM) and not objective.supports_completions:
         yield (
-            f"missing='em' is for objective='pl', not {objective!r}: use missing='mean-field' "
+            f"missing='em' is for objective='pl', not {objective.name!r}: use missing='mean-field' "
             "(--set missing=mean-field)."
         )
-    if isinstance(parts["selection"], EBIC) and objective != "pl":
-        yield f"selection='ebic' is a criterion of objective='pl', not of {objective!r}."
-    if estimator.penalty == "group" and (order > 2 or rule in ("ideal-parent", "cfi-paper")):
-        which = f"max_order={order}" if order > 2 else f"induction={rule!r}"
+    if isinstance(parts["selection"], EBIC) and not objective.is_pseudo_likelihood:
+        yield f"selection='ebic' is a criterion of objective='pl', not of {objective.name!r}."
+    if estimator.penalty == "group" and (order > 2 or not rule.supports_groups):
+        which = f"max_order={order}" if order > 2 else f"induction={rule.name!r}"
         yield f"penalty='group' selects edges, not {which}: use penalty='l1'."
-    if order > 2 and rule not in ("cfi", "grafting"):
-        yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule!r}."
+    if order > 2 and not rule.supports_conjunctions:
+        yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule.name!r}."
 
 
 def refit_l2(estimator: FieldEstimator) -> float:
@@ -373,6 +373,10 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
 
     There are none unless the objective is convex and its optimum is certified: the result would depend on them.
     """
-    if estimator.resolve("objective").name != "pl" or dataset.has_missing or not estimator.resolve("solver").certify:
+    if (
+        not estimator.resolve("objective").is_pseudo_likelihood
+        or dataset.has_missing
+        or not estimator.resolve("solver").certify
+    ):
         return None
     return WarmStart.from_field(selection.path[selection.selected].field)

@@ -20,6 +20,7 @@ class ContrastiveDivergence(CellObjective):
     """
 
     name = "cd"
+    supports_completions = False
     averaged = True
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

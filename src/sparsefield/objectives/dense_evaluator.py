@@ -130,6 +130,8 @@ class DenseEvaluator(DenseProblem):
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
+    missing_cells = "replaced"
+
     def __init__(
         self, dataset: Dataset, objective: CellObjective, engine: Engine, missing: EM | InferenceMethod | None = None
     ) -> None:

@@ -52,6 +52,7 @@ class ExactLikelihood(Objective):
     """
 
     name = "ml"
+    is_likelihood = True
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
         return LikelihoodEvaluator(_dense_tables(dataset), engine)
@@ -67,6 +68,7 @@ class BetheLikelihood(Objective):
     """
 
     name = "bethe"
+    is_likelihood = True
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
         return BetheEvaluator(_dense_tables(dataset), engine)
@@ -105,6 +107,8 @@ class ExactGradients:
 
 class LikelihoodEvaluator(DenseProblem):
     """The exact log-likelihood of dense rows in this process; missing cells are summed out."""
+
+    missing_cells = "summed out"
 
     def __init__(self, dataset: Dataset, engine: Engine) -> None:
         self.layout, self.total_weights = dataset.layout, dataset.total_weights

@@ -22,6 +22,12 @@ class Objective(OptionObject, ABC):
     """A loss over the rows of a dataset; its options are the fields of a dataclass."""
 
     name: ClassVar[str]
+    is_pseudo_likelihood: ClassVar[bool] = False
+    """Whether the loss is convex, and that of one regression per state, of which EBIC is a criterion."""
+    is_likelihood: ClassVar[bool] = False
+    """Whether the loss is that of whole rows, from which missing cells are summed out."""
+    supports_completions: ClassVar[bool] = True
+    """Whether missing cells may be completed by `EM`."""
 
     @abstractmethod
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
@@ -60,6 +66,8 @@ class Problem(Protocol):
     """
 
     layout: Layout
+    missing_cells: str = "refused"
+    """"replaced" between steps, as `sparsefield.solver.missing` does; "summed out" of the loss; or "refused"."""
     source: Any
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
     total_weights: Sequence[float]

@@ -37,6 +37,7 @@ class PseudoLikelihood(CellObjective):
     """
 
     name = "pl"
+    is_pseudo_likelihood = True
     by_regressions = True
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -158,6 +159,8 @@ class CovariateEvaluator(DenseEvaluator):
     The logit of a label state is its bias, its arcs from other labels, and the product of the row's covariates with
     their weights; the gradient of such a weight is the sum over rows of covariate x error.
     """
+
+    missing_cells = "refused"
 
     def __init__(self, dataset: Dataset, engine: Engine) -> None:
         super().__init__(dataset, PseudoLikelihood(), engine)

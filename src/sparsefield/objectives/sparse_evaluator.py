@@ -95,6 +95,7 @@ class SparseGradientFactors:
 class SparseEvaluator(Problem):
     """Pseudo-likelihood on a sparse table, without any array of rows x states."""
 
+    missing_cells = "refused"
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
 

@@ -2,7 +2,7 @@
 
 from sparsefield.solver.checkpoint import SelectionCheckpoint, fingerprint
 from sparsefield.solver.folds import SelectionOptions
-from sparsefield.solver.likelihood_stage import LikelihoodStage, fit_by_likelihood, is_tractable
+from sparsefield.solver.likelihood import LikelihoodStage, fit_by_likelihood, is_tractable
 from sparsefield.solver.path import Path
 from sparsefield.solver.selection import PathSelection, prune_by_wald, select_l1
 from sparsefield.solver.solver_options import EBIC, SELECTIONS, Features, HeldOut, SelectionCriterion, Solver

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM, DenseEvaluator
 from sparsefield.objectives.training_rows import FINAL_FACTOR
@@ -284,10 +285,24 @@ class MonteCarloEM(MissingCells):
         return float(np.sqrt(np.mean((np.square(difference) * working_set.curvature())[used])))
 
 
-def treat_missing(working_set: WorkingSet, missing: EM | InferenceMethod, *, on_path: bool = False) -> MissingCells:
-    """Return how missing cells are treated: by `EM`, or by beliefs of an inference method."""
-    problem = working_set.problem
-    if not problem.source.has_missing or not isinstance(problem, DenseEvaluator):
+def treat_missing(
+    working_set: WorkingSet, missing: EM | InferenceMethod, *, has_missing: bool, on_path: bool = False
+) -> MissingCells:
+    """Return how missing cells are treated: by `EM`, or by beliefs of an inference method, where there are any.
+
+    Raises
+    ------
+    DataError
+        If cells are missing, and the problem can neither replace them nor sum them out.
+    """
+    problem: Any = working_set.problem
+    treatment = getattr(problem, "missing_cells", "refused")
+    if has_missing and treatment == "refused":
+        raise DataError(
+            f"Cells are missing, and {type(problem).__name__} cannot treat them: fill them first (impute), drop their "
+            "rows, or use objective='pl'."
+        )
+    if not has_missing or treatment != "replaced":
         return MissingCells(working_set, on_path=on_path)
     if isinstance(missing, EM):
         return MonteCarloEM(working_set, problem, missing, on_path=on_path)

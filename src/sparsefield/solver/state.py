@@ -166,7 +166,9 @@ class State:
             centered=options.centered,
         )
         self._optimizer = Optimizer(self.working_set)
-        self.missing: MissingCells = treat_missing(self.working_set, missing, on_path=options.rough)
+        self.missing: MissingCells = treat_missing(
+            self.working_set, missing, has_missing=dataset.has_missing, on_path=options.rough
+        )
         self._callbacks = callbacks or FitCallbacks()
         self.fixed = False
         self.records: list[IterationRecord] = []
