@@ -11,8 +11,10 @@ import pytest
 from random_tables import chain, hide
 
 from sparsefield import MarkovField, load
+from sparsefield.errors import DataError
 from sparsefield.estimators import options
 from sparsefield.objectives import OBJECTIVES, PseudoLikelihood
+from sparsefield.objectives.dense_evaluator import DenseEvaluator
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 
@@ -101,3 +103,17 @@ def test_pseudo_likelihood_by_sweeps_is_that_of_its_regressions(example) -> None
     swept, usual = (MarkovField(l1=2.0, objective=kind()).fit(X) for kind in (Swept, PseudoLikelihood))
     assert swept.objective_ == pytest.approx(usual.objective_, rel=1e-6)
     assert np.array_equal(swept.field_.pairs, usual.field_.pairs)
+
+
+def test_missing_cells_that_a_problem_cannot_treat_are_refused(example) -> None:
+    class Complete(DenseEvaluator):
+        missing_cells = "refused"
+
+    class OfCompleteRows(PseudoLikelihood):
+        def make_problem(self, dataset, engine, missing=None):
+            return Complete(dataset, self, engine, missing)
+
+    field = MarkovField(l1=2.0, objective=OfCompleteRows())
+    assert field.fit(example["X"]).objective_ == pytest.approx(MarkovField(l1=2.0).fit(example["X"]).objective_)
+    with pytest.raises(DataError, match="Complete cannot treat them: fill them first"):
+        field.fit(hide(example["X"].astype(float), 0.2, 0))
