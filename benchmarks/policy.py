@@ -29,10 +29,12 @@ from sparsefield.estimators import MarkovField
 Fit = Callable[[], Any]
 
 WITHOUT: dict[str, dict[str, float]] = {
+    "MIN_USEFUL, LARGE_GROWTH": {"LARGE_GROWTH": 1.0},
     "FEW_CANDIDATES": {"FEW_CANDIDATES": 0.0},
     "MAX_IDLE_STEPS": {"MAX_IDLE_STEPS": 1},
     "INNER_TOLERANCE": {"INNER_TOLERANCE": 0.0},
     "MAX_INACTIVE": {"MAX_INACTIVE": np.inf},
+    "MODEL_TOLERANCE": {"MODEL_TOLERANCE": 0.0},
     "MIN_CONTRACTION": {"MIN_CONTRACTION": 1.0},
     "EM_ROUNDS, ROUGH_ROUNDS": {"ROUGH_ROUNDS": 8},
 }

@@ -54,7 +54,9 @@ def test_a_walk_is_what_rows_visit(planted) -> None:
 def test_the_kernels_touch_and_keep_as_many_states(planted) -> None:
     walk = kernels.count_walk(planted.table, planted.arcs, planted.watched)
     sums = np.zeros((len(planted.arcs.target), 2)), np.zeros((len(planted.factors.baseline), 2))
-    passed = [loss_and_gradient(block, planted.arcs, planted.factors.baseline, *sums) for block in planted.table.blocks]
+    passed = [
+        loss_and_gradient(block, planted.arcs, planted.factors.baseline, *sums) for block in planted.table.sparse_blocks
+    ]
     assert sum(touched for _, touched in passed) == walk.touched == planted.factors.touched
     errors = next(case for case in kernels.row_cases(planted) if case.kernel == "residuals")
     assert errors.run() == walk.touched

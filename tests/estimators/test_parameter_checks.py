@@ -107,7 +107,7 @@ def test_options_of_objects_work_or_are_named(name: str, part: type) -> None:
 
 def test_every_option_has_a_rule_or_a_check_of_its_own() -> None:
     options = {option.name for parts in OBJECTS.values() for part in parts for option in fields(part)}
-    assert options - set(RULES) == {"edges", "shift"}
+    assert options - set(RULES) == {"edges"}
 
 
 def test_all_problems_are_told_at_once() -> None:

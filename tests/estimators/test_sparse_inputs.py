@@ -97,8 +97,9 @@ def test_what_is_no_matrix_of_the_same_width_is_refused() -> None:
     model = CRFClassifier(l1=3.0).fit(X, Y)
     with pytest.raises(ValueError, match="X has 7 features, but CRFClassifier is expecting 40 features"):
         model.predict(X[:, :7])
-    with pytest.raises(DataError, match="learned from a sparse matrix: pass X as a sparse matrix"):
-        model.predict(X.toarray())
+    with pytest.raises(DataError, match="learned from a sparse matrix: pass one, or an array of numbers"):
+        model.predict(X.toarray().tolist())
+    np.testing.assert_array_equal(model.predict(X.toarray()), model.predict(X))
 
 
 def test_values_structure_and_labels_are_checked() -> None:

@@ -251,6 +251,8 @@ def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
     The step is small, but arbitrary, for combinations of parameters that are not determined.
     """
+    if not len(hessian):
+        return lambda gradient: gradient
     scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
     scaled = hessian * np.outer(scale, scale)
     scaled.flat[:: len(scaled) + 1] += MIN_CURVATURE

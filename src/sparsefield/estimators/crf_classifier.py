@@ -279,7 +279,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if not sp.issparse(X):
             if reset:
                 return super()._read(X, reset=True)
-            raise DataError("The field was learned from a sparse matrix: pass X as a sparse matrix, too.")
+            if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
+                raise DataError("The field was learned from a sparse matrix: pass one, or an array of numbers.")
+            X = sp.csr_array(X)
         names = () if reset else tuple(self._input_names(self.field_.schema))
         source = read_covariates(X, names=names)
         validate_data(self, X, reset=reset, skip_check_array=True)

@@ -27,7 +27,7 @@ from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.options import PARTS, as_seed
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
-from sparsefield.objectives import EM, BetheEvaluator, DenseEvaluator, LikelihoodEvaluator, Objective
+from sparsefield.objectives import EM, BetheEvaluator, LikelihoodEvaluator, Objective
 from sparsefield.options import problems_of, raise_problems
 from sparsefield.solver import (
     EBIC,
@@ -353,7 +353,7 @@ def _finish(
         options = replace(options, l1=0.0, l2=refit_l2(estimator), kkt_tol=options.allowed_violation)
         # Components that are too wide for the likelihood keep these weights.
         selection = estimator.resolve("selection")
-        if isinstance(selection, EBIC) and isinstance(problem, DenseEvaluator):
+        if isinstance(selection, EBIC) and problem.has_wald_statistics:
             refitted = prune_by_wald(path, options.l2, selection.gamma)
         else:
             refitted = path.refit_without_l1(path.state.working_set.active, options.l2)

@@ -130,7 +130,7 @@ class DenseEvaluator(DenseProblem):
     missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
-    missing_cells = "replaced"
+    missing_cells, has_wald_statistics = "replaced", True
 
     def __init__(
         self, dataset: Dataset, objective: CellObjective, engine: Engine, missing: EM | InferenceMethod | None = None

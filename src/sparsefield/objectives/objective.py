@@ -66,6 +66,8 @@ class Problem(Protocol):
     """
 
     layout: Layout
+    has_wald_statistics: bool = False
+    """Whether there is a method `wald_statistics`, by which EBIC drops weights."""
     missing_cells: str = "refused"
     """"replaced" between steps, as `sparsefield.solver.missing` does; "summed out" of the loss; or "refused"."""
     source: Any

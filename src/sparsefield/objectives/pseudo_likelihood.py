@@ -160,7 +160,7 @@ class CovariateEvaluator(DenseEvaluator):
     their weights; the gradient of such a weight is the sum over rows of covariate x error.
     """
 
-    missing_cells = "refused"
+    missing_cells, has_wald_statistics = "refused", False
 
     def __init__(self, dataset: Dataset, engine: Engine) -> None:
         super().__init__(dataset, PseudoLikelihood(), engine)

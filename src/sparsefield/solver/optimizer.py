@@ -8,7 +8,7 @@ from sparsefield.kernels.proximal_newton import newton_step
 from sparsefield.kernels.regression_hessians import NewtonSystem
 from sparsefield.objectives.curvature import MIN_DIAGONAL
 from sparsefield.solver.owlqn import MAX_CHANGE, SUFFICIENT_DECREASE, Point
-from sparsefield.solver.policy import MIN_CONTRACTION
+from sparsefield.solver.policy import MIN_CONTRACTION, MODEL_TOLERANCE
 from sparsefield.solver.working_set import WorkingSet
 
 MAX_PASSES = 1000
@@ -89,9 +89,8 @@ class Optimizer:
         before, theta = working_set.point, working_set.theta
         l2, penalty = working_set.penalty.l2_of(len(theta)), working_set.penalty.nonsmooth(len(theta))
         gradient, violation = working_set.loss_gradient + l2 * theta, working_set.violation()
-        step = newton_step(
-            model, theta, gradient, penalty.strengths, l2 + MIN_DIAGONAL, MAX_CHANGE, 0.0, 0.3 * tolerance, MAX_PASSES
-        )
+        ridge, exactness = l2 + MIN_DIAGONAL, (MODEL_TOLERANCE, 0.3 * tolerance, MAX_PASSES)
+        step = newton_step(model, theta, gradient, penalty.strengths, ridge, MAX_CHANGE, *exactness)
         predicted = float(gradient @ step) + penalty.value(theta + step) - penalty.value(theta)
         self._model = None
         for length in 0.5 ** np.arange(10) if predicted < 0.0 else ():

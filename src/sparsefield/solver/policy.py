@@ -5,6 +5,10 @@ leaves each of them out in turn; behind a constant stands how much longer fits t
 19 cases and in the worst of them.
 """
 
+MIN_USEFUL, LARGE_GROWTH = 0.9, 3.0
+"""Where at least this share of the features that were added last have a weight, automatic batches are this many times
+as large, since nearly all candidates are needed, and each round costs a scoring: 1.01, at worst 1.17 (factors)."""
+
 FEW_CANDIDATES = 0.02
 """Share of the working set below which candidates are so few that conjunctions join them, and that induction of
 conjunctions ends. Pairs alone: 0.99, at worst 1.2 (20,000 sparse columns)."""
@@ -22,6 +26,10 @@ round makes progress by a smaller violation or, while violators remain, by an ob
 
 MAX_INACTIVE = 0.1
 """Inactive features are dropped when they are more than this share of the working set: 1.06, at worst 1.9 (Nation)."""
+
+MODEL_TOLERANCE = 0.03
+"""A Newton model is minimized up to this share of the violation at its start: 0.98, but 3 for Full-L1 with 45,000
+features (`python -m benchmarks paper --short`)."""
 
 MIN_CONTRACTION = 0.1
 """The first step of a Newton model typically reduces the violation of optimality to this share: 1.01, at worst 1.4

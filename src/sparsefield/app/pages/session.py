@@ -331,12 +331,17 @@ def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _read_range(variable: Variable, text: str) -> Any:
-    """Return the range (low, high) of a text such as "60 to 80", ">= 60" or "<= 3"; other texts as they are."""
-    match = re.fullmatch(r"\s*(?:(.+?)\s+to\s+(.+?)|>=\s*(.+?)|<=\s*(.+?))\s*", text)
+    """Return the range (low, high) of a text such as "60 to 80", ">= 60", "> 60" or "<= 3"; other texts as they are."""
+    match = re.fullmatch(r"\s*(?:(.+?)\s+to\s+(.+?)|>(=?)\s*(.+?)|<(=?)\s*(.+?))\s*", text)
     if match is None or not variable.ordered:
         return text
-    ends = match[1] or match[3], match[2] or match[4]
-    return tuple(None if end is None else read_value(variable, end) for end in ends)
+    ends: list[Any] = [
+        None if end is None else read_value(variable, end) for end in (match[1] or match[4], match[2] or match[6])
+    ]
+    for k, is_strict in enumerate((match[3] == "", match[5] == "")):
+        if is_strict and isinstance(ends[k], (int, float)):
+            ends[k] = float(np.nextafter(ends[k], np.inf if k == 0 else -np.inf))
+    return tuple(ends)
 
 
 def _notes(methods: frozenset[str], lines: Any) -> dict[str, Any]:
