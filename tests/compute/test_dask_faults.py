@@ -104,7 +104,7 @@ def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_
             monkeypatch.setattr(dask_engine, "WORKER_TIMEOUT", 1.5)
 
         with pytest.raises(ClusterError, match=rf"{here.address} .*checkpoint=folder"):
-            fit_on(here.client, COMPLETE, {8: die}, **options)
+            fit_on(here.client, COMPLETE, {6: die}, **options)
     monkeypatch.setattr(dask_engine, "WORKER_TIMEOUT", LIMIT / 2)
     assert (tmp_path / "fit.checkpoint").is_file()
     with processes(1) as here:

@@ -84,7 +84,7 @@ def test_a_fit_that_was_killed_reaches_the_certified_optimum_of_one_that_never_w
     assert continued.n_iter_ > 5 * ((whole.n_iter_ - 1) // 5)  # it went on from what was saved
     # Completions of missing cells are drawn again, and clamped beliefs have several fixed points.
     varying = setting in ("em", "clamped", "latent", "linked")
-    if setting == "latent":  # has many local optima; the continued fit must not end at a worse one
+    if setting in ("latent", "linked"):  # many local optima: the continued fit must not end at a worse one
         assert continued.objective_ <= whole.objective_ * 1.01
     else:
         assert continued.objective_ == pytest.approx(whole.objective_, rel=1e-2 if varying else 1e-5)
@@ -153,7 +153,7 @@ def test_what_a_process_killed_while_it_saved_has_left_goes_with_the_checkpoint(
 
 def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
-    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(12)))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(7)))
     with pytest.raises(Killed):
         field.fit(table())
     assert (tmp_path / CHECKPOINT_NAME).is_file()
@@ -191,7 +191,7 @@ def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
 
 def interrupted(folder: Path) -> MarkovField:
     field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=folder))
-    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(12)))
+    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(7)))
     with pytest.raises(Killed):
         field.fit(table())
     field.set_params(solver__callbacks=None)

@@ -127,7 +127,7 @@ class RefitProblem:
         for v in range(len(block.codes)):
             parameters = designs.parameter[designs.of_variable(v)]
             size = len(parameters) ** 2
-            hessian[np.ix_(parameters, parameters)] += flat[at : at + size].reshape(len(parameters), -1)
+            hessian[np.ix_(parameters, parameters)] += flat[at : at + size].reshape(len(parameters), len(parameters))
             at += size
         return hessian
 
