@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fuzz.judging import unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_step, steps_named
-from sparsefield.app.tables.read import read_table
 from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.read import read_table
 
 PIECES = (
     '"',
