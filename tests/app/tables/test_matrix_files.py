@@ -31,8 +31,8 @@ def test_every_format_that_scipy_saves_is_read(tmp_path, form, compressed) -> No
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("indices", lambda a: np.where(np.arange(len(a)) == 3, 2**29, a), "indices must be < 5"),
-        ("indptr", lambda a: np.where(np.arange(len(a)) == 3, -5, a), "indptr"),
+        ("indices", lambda a: np.where(np.arange(len(a)) == 3, 2**29, a), "damaged structure"),
+        ("indptr", lambda a: np.where(np.arange(len(a)) == 3, -5, a), "damaged structure"),
         ("indptr", lambda a: a[:-1], "damaged"),
         ("shape", lambda a: a * 0 - 1, "damaged"),
         ("shape", lambda a: a[:1], "damaged"),

@@ -82,7 +82,8 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def _start(n_nodes: int, ends: np.ndarray, pull: np.ndarray) -> np.ndarray:
     """Return positions by distances: an axis between two far ends, and one between two ends that are far from both."""
-    graph = sp.coo_array((1.0 / pull, ends.T), shape=(n_nodes, n_nodes))
+    # Older versions of scipy find shortest paths only with indices of 32 bits.
+    graph = sp.coo_array((1.0 / pull, ends.T.astype(np.int32)), shape=(n_nodes, n_nodes))
     distance = shortest_path(graph.tocsr(), directed=False)
     first = int(distance[0].argmax())
     second = int(distance[first].argmax())
