@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Dataset, Layout, Schema, Table, learn_schema
-from sparsefield.data.column_summaries import ColumnTraits
+from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
@@ -39,7 +39,7 @@ def learn_plain_schema(source, *, observed=(), numeric="auto", states=None, samp
         name
         for name in observed
         if (
-            name not in known and ColumnTraits.of(source.column(name)).numeric if numeric == "auto" else name in numeric
+            name not in known and ColumnSummary.of(source, name).traits.numeric if numeric == "auto" else name in numeric
         )
     }
     kinds = {name: "numeric" if name in numbers else "nominal" for name in source.names}

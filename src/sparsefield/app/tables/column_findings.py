@@ -14,7 +14,7 @@ import polars as pl
 
 from sparsefield import config
 from sparsefield.app.tables.values import date_formats, type_columns
-from sparsefield.data.column_summaries import ColumnTraits, find_traits
+from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.frames import Source
 from sparsefield.data.schema import Kind
 from sparsefield.data.schema_learning import is_identifier, kind_of
@@ -206,12 +206,12 @@ def describe_columns(source: Source, frame: pl.DataFrame, decimal: str = ".") ->
     for column in frame.get_columns():
         is_plain = column.dtype == pl.String and source.kind not in ("array", "sparse")
         if is_plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
-            traits = ColumnTraits(column.null_count() == len(column), False, frozenset())  # no look at its cells
+            traits = ColumnTraits(column.null_count() == len(column))  # no look at its cells
         else:
             try:
-                traits = find_traits(source, None, [column.name])[0]
-            except ValueError:  # cells of a type that a fit refuses, such as lists
-                traits = ColumnTraits(False, False, frozenset())
+                traits = ColumnSummary.of(source, column.name).traits
+            except ValueError:  # cells that a fit refuses, such as lists or infinity
+                traits = ColumnTraits(column.dtype.is_float(), column.dtype.is_float())
         yield _Column(column, traits).describe(decimal)
 
 
