@@ -74,14 +74,6 @@ def predict(
             "other, after the columns imputation and row.",
         ),
     ] = None,
-    learn_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--learn-from",
-            metavar="DATA",
-            help="Table of the fit, if DATA has other rows; --imputations needs it to know how uncertain weights are.",
-        ),
-    ] = None,
     reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
@@ -98,27 +90,24 @@ def predict(
     Observed values and columns that the model does not have, such as identifiers, are unchanged. A target column
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
     """
-    for path in (data, learn_from):
-        if path is not None and form_of(path) == "matrix":
-            raise DataError(f"{path}: a sparse 0/1 matrix has no missing values to impute.")
+    if form_of(data) == "matrix":
+        raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
     linked = form_of(data) == "linked"
-    if imputations is None and learn_from is not None:
-        raise DataError("--learn-from is for --imputations: add that, or remove it.")
     if imputations is not None and (linked or proba or fill != "auto"):
         raise DataError("--imputations draws the values of one table: remove --proba and --fill, and pass one table.")
     if linked and not proba:
         check_folder(output)
     else:
         check_table_output(output)
-        refuse_overwriting_inputs([output], [data, model, learn_from])
+        refuse_overwriting_inputs([output], [data, model])
     options = reading.reading()
-    saved = open_model(model, data, learn_from)
+    saved = open_model(model, data)
     able = "can impute linked tables" if linked else "can impute one table"
     saved.require("RelationalField" if linked else "MarkovField", what=able)
     if linked:
         _predict_linked(saved, read_linked(data, options), output, proba, fill, jobs)
     elif imputations is not None:
-        _impute_several_times(saved, data, options, output, imputations, learn_from, seed, jobs)
+        _impute_several_times(saved, data, options, output, imputations, seed, jobs)
     else:
         _predict_table(saved, read_to_fill(data, options, saved), output, proba, fill, jobs)
 
@@ -162,7 +151,6 @@ def _impute_several_times(
     reading: FileFormat,
     output: Path,
     imputations: int,
-    learn_from: Path | None,
     seed: int,
     jobs: int | None,
 ) -> None:
@@ -177,14 +165,13 @@ def _impute_several_times(
         raise DataError(f"{data}: the output has a column {clash[0]!r} of its own: rename that of the table.")
     if not prepared.n_missing:
         raise DataError(f"{data}: there are no missing values to impute.")
-    others = None if learn_from is None else read_to_fill(learn_from, reading, model).table
-    weights = read_weights_for_model(learn_from or data, reading, model)
+    weights = read_weights_for_model(data, reading, model)
     field = model.load(jobs)
     from sparsefield import impute
 
     missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
     with StatusLine(f"Imputing {missing}, {imputations:,} times") as watch:
-        options = {"seed": seed, "learn_from": others, "sample_weight": weights, "progress": watch.show_progress}
+        options = {"seed": seed, "sample_weight": weights, "progress": watch.show_progress}
         drawn: Any = impute(field, prepared.table, imputations, **options).to_frame()
     rows = np.arange(table.height)
     filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.date_formats)
