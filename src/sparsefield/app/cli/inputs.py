@@ -266,8 +266,8 @@ def read_linked(
             "the schema file, such as observed = [...] or ignore = [...] under [tables.NAME], and remove the options."
         )
     parsed = parse_schema_file(data)
-    for name, file_format in parsed.formats.items():
-        note_format(parsed.files[name].path, file_format)
+    for name, source in parsed.sources.items():
+        note_format(parsed.files[name], source.format)
     return parsed
 
 

@@ -177,7 +177,8 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     numeric = [entry.name for entry in entries if not entry.left_out and values[entry.name].dtype.is_numeric()]
     where = _missing_codes(entries)
     others = {code: [values[name] for name in numeric if name not in names] for code, names in where.items()}
-    ambiguous = [code for code, own in others.items() if any(c.is_in(missing_numbers([code])).any() for c in own)]
+    pairs = [(code, number) for code in others for number in missing_numbers([code])]
+    ambiguous = [code for code, number in pairs if any((column == number).any() for column in others[code])]
     return Codebook(entries, values.height, source, frozenset(ambiguous))
 
 
@@ -215,7 +216,7 @@ def _missing_codes(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
 def _say(
     columns: Sequence[ColumnEntry], type: FindingType, verbs: str, rest: str = "", *, option="", is_conditional=False
 ) -> Iterator[Advice]:
-    """Yield one sentence about the columns with a finding, if any, with verbs for one and for several: "is/are constant".
+    """Yield one sentence about the columns with a finding, if any; verbs are for one and for several: "is/are empty".
 
     ``option`` gets their names unless it has a value.
     """
