@@ -29,13 +29,7 @@ CELLS_TO_HOLD_OUT = 10_000_000
 
 MAX_NAMES = 10
 KINDS = ("numeric", "ordinal", "nominal")
-FINDINGS_OF_KIND: tuple[FindingType, ...] = (
-    "identifier",
-    "free text",
-    "dates as text",
-    "numbers as text",
-    "ordered levels",
-)
+FINDINGS_OF_KIND: tuple[FindingType, ...] = ("identifier", "free text", "dates as text", "numbers as text")
 """Findings that an option about the kind of a column answers."""
 
 KEEP = (

@@ -248,7 +248,7 @@ def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator
 
 
 def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    """Yield sentences about numbers, dates, orders and many levels of columns of text."""
+    """Yield sentences about numbers, dates and many levels of columns of text."""
     texts = [entry for entry in columns if not entry.other_texts]
     numbers = [(entry, entry.finding("numbers as text")) for entry in texts]
     plain = [entry for entry, finding in numbers if finding and finding.readable and not finding.values]
@@ -258,14 +258,5 @@ def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     rest = f" dates kept as text{rest}or say whether the day comes first"
     option = "--set read.dates=day-first"
     yield from _say(texts, "dates as text", "has/have", rest, option=option, is_conditional=True)
-    scales: dict[tuple[str, ...], list[str]] = {}
-    for entry in columns:
-        if finding := entry.finding("ordered levels"):
-            scales.setdefault(finding.values, []).append(entry.name)
-    for levels, names in scales.items():
-        have = "has levels that seem" if len(names) == 1 else "have levels that seem"
-        named = [name for name in names if "=" not in name]  # others cannot be named with their levels
-        option = f"--ordinal {shlex.quote('='.join([*named, '<'.join(levels)]))}" if named else ""
-        yield Advice(f"{_quoted(names)} {have} ordered; check the order, lowest first", tuple(names), option)
     texts = [entry for entry in texts if not entry.finding("dates as text")]
     yield from _say(texts, "many levels", "has/have", " many levels", option=f"--top-levels {TOP_LEVELS}")

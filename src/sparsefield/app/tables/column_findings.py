@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,7 +24,6 @@ from sparsefield.errors import count
 
 FindingType = Literal[
     "empty", "identifier", "free text", "dates as text", "numbers as text", "missing codes", "constant", "many levels",
-    "ordered levels",
 ]  # fmt: skip
 """What may be found about a column."""
 
@@ -47,9 +46,8 @@ YEARS = (1500, 2200)
 LARGEST_EXACT = 2**53
 """Larger integers are not numbers that a fit accepts."""
 
-LONG_TEXT, MANY_WORDS, FREE_LEVELS, FREE_SHARE, ROWS_OF_LEVEL = 30, 4, 20, 0.3, 100
-"""Free text has cells of so many characters and words on average, more levels, and at most so many rows for a level; it
-is left out of a fit if it has more levels than this share of its cells."""
+MANY_WORDS = 4
+"""Nearly all different cells with so many words on average are free text."""
 
 ENOUGH = 0.8
 """Smallest share of the levels that are dates or numbers in a column that is said to hold them."""
@@ -76,19 +74,6 @@ TEXT_CODES = [
 ]  # fmt: skip
 """Texts for missing answers, in lower case and without spaces at their ends."""
 
-SCALES = (
-    "strongly disagree|disagree|somewhat disagree|neutral/undecided|somewhat agree|agree|strongly agree",
-    "never|almost never|rarely/seldom|sometimes/occasionally|often/frequently|very often|usually/mostly|always",
-    "not at all|a little/slightly|somewhat/moderately|quite a bit/a lot|very/very much|extremely",
-    "very low|low|medium/moderate/average|high|very high",
-    "very poor/very bad|poor/bad|fair/average/okay|good|very good|excellent",
-    "very dissatisfied|dissatisfied|neutral|satisfied|very satisfied",
-    "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils-teils|stimme eher zu|stimme zu|stimme voll zu",
-    "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils-teils|trifft eher zu|trifft zu|trifft voll zu",
-    "nie|selten|manchmal/gelegentlich|oft/häufig|sehr oft|immer",
-)
-"""Common scales, lowest first; a slash is between words that mean the same, and stands for a hyphen in them."""
-
 
 @dataclass(frozen=True)
 class LevelCount:
@@ -105,7 +90,7 @@ class Finding:
     type: FindingType
     text: str
     values: tuple[str, ...] = ()
-    """The values that it is about: missing codes, texts that are no numbers or dates, or levels in order."""
+    """The values that it is about: missing codes, or texts that are no numbers or dates."""
     readable: bool = False
     """Whether numbers or dates that are kept as text can be read if those values are missing."""
 
@@ -200,7 +185,7 @@ def describe_column(values: pl.Series, source: Source, decimal: str = ".") -> Co
     column = _Column(values, traits)
     role = column.find_role(decimal)
     left_out = column.why_left_out(role)
-    findings = ([role] if role else []) + ([] if left_out else list(column.findings_in_values(role)))
+    findings = ([role] if role else []) + ([] if left_out else list(column.findings_in_values()))
     sizes = len(values), values.null_count(), column.n_distinct
     return ColumnEntry(
         values.name, column.kind, column.reason(), *sizes, *column.describe_values(), tuple(findings), left_out
@@ -274,7 +259,7 @@ class _Column:
         if self.is_text:
             if written := self._dates_or_numbers(decimal):
                 return written
-            if self._is_free_text():
+            if is_unlearnable and self.known.str.count_matches(r"\S+").mean() >= MANY_WORDS:
                 return Finding("free text", f"{values}, long")
         elif self.kind != "numeric":
             is_unlearnable = is_identifier(self.n_distinct, n)
@@ -305,41 +290,24 @@ class _Column:
         text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {shown}" if others else "")
         return Finding(type, text, tuple(others), is_readable)
 
-    def _is_free_text(self) -> bool:
-        if self.n_distinct <= FREE_LEVELS:
-            return False
-        cells = self.known.filter(~_are_text_codes(self.known))
-        n, length = max(len(cells), 1), int(cells.str.len_chars().sum())
-        n_words = int(cells.str.count_matches(r"\S+").sum())
-        return length >= LONG_TEXT * n and n_words >= MANY_WORDS * n and n <= ROWS_OF_LEVEL * cells.n_unique()
-
     def why_left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
         if role is None:
             return ""
-        if role.type == "free text":
-            return "free text" if self.n_distinct > FREE_SHARE * len(self.known) else ""
-        if role.type in ("empty", "identifier"):
-            return "empty" if role.type == "empty" else "an identifier"
+        if role.type in ("empty", "identifier", "free text"):
+            return "an identifier" if role.type == "identifier" else role.type
         return f"{role.type}, nearly all different" if self.is_mostly_different else ""
 
-    def findings_in_values(self, role: Finding | None) -> Iterator[Finding]:
+    def findings_in_values(self) -> Iterator[Finding]:
         """Yield findings about the values of a column that can be learned from."""
-        if role is not None and role.type == "free text":
-            return
         codes = self._missing_codes()
         if codes:
             shown = ", ".join(f"{cut_text(code)} ({count(rows, 'row')})" for code, rows in codes.items())
             yield Finding("missing codes", shown, tuple(codes))
         if self.n_distinct == 1:
             yield Finding("constant", f"only {cut_text(str(self.known[0]))}")
-        if not self.is_text or self.kind != "nominal":
-            return
-        order = find_order([level for level in self.counts["level"].head(MANY_LEVELS) if level not in codes])
-        if self.n_distinct > MANY_LEVELS:
+        if self.is_text and self.kind == "nominal" and self.n_distinct > MANY_LEVELS:
             yield Finding("many levels", f"{self.n_distinct:,}")
-        elif order:
-            yield Finding("ordered levels", f"from {cut_text(order[0])!r} to {cut_text(order[-1])!r}", order)
 
     def _missing_codes(self) -> dict[str, int]:
         """Return {value that may mean a missing one: its number of rows}."""
@@ -389,25 +357,6 @@ def _are_mostly(levels: pl.Series, pattern: str) -> bool:
         if len(part) < 3 or int(part.str.contains(pattern).sum()) < ENOUGH * len(part):
             return False
     return True
-
-
-def find_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Return levels in ascending order if all of them are of one known scale, each of another place; else nothing.
-
-    Examples
-    --------
-    >>> find_order(["Agree", "Disagree", "Strongly agree", "Neutral"])
-    ('Disagree', 'Neutral', 'Agree', 'Strongly agree')
-    >>> find_order(["red", "green", "blue"])
-    ()
-    """
-    words = [" ".join(level.lower().replace("/", "-").split()) for level in levels]
-    for scale in SCALES if len(levels) > 2 else ():
-        place = {word: k for k, same in enumerate(scale.split("|")) for word in same.split("/")}
-        places = [place.get(word, -1) for word in words]
-        if min(places) >= 0 and len(set(places)) == len(levels):
-            return tuple(level for _, level in sorted(zip(places, levels, strict=True)))
-    return ()
 
 
 def cut_text(text: str, longest: int = LABEL_LENGTH) -> str:

@@ -223,8 +223,6 @@ class Source:
     """The column whose values say which rows belong together."""
     top_levels: int | None = None
     """Number of levels of a nominal column of text that were kept."""
-    columns: str | None = None
-    """The path of the file with the names of the columns of a matrix."""
 
     def as_text(self) -> str:
         """Return the record as JSON."""
