@@ -161,13 +161,13 @@ def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = Fal
     """Convert each table of the model to its types, and refuse other values than its states if ``known_states``."""
     from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
 
-    files, tables = parsed.files, parsed.data.tables
-    raw = {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
+    sources, tables = parsed.sources, parsed.data.tables
+    raw = {name: sources[name].cells if name in sources else table for name, table in tables.items()}
     prepared = {}
     for name, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
         if name not in raw:
             raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        file_format = parsed.formats.get(name, PLAIN)
+        file_format = sources[name].format if name in sources else PLAIN
         if known_states:
             refuse_unknown_states(raw[name], schema, file_format, name)
         prepared[name] = prepare_table(raw[name], schema, file_format, name)

@@ -214,7 +214,7 @@ def _linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
     for name in parsed.data.tables:
         if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
             raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
-        suffix = parsed.files[name].path.suffix.lower() if name in parsed.files else ""
+        suffix = parsed.files[name].suffix.lower() if name in parsed.files else ""
         paths[name] = output / f"{name}{'.parquet' if suffix in PARQUET else '.tsv' if suffix == '.tsv' else '.csv'}"
     return paths
 
@@ -222,7 +222,7 @@ def _linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
 def _write_linked(tables: Mapping[str, pl.DataFrame], paths: Mapping[str, Path], parsed: SchemaFile) -> None:
     for name, path in paths.items():
         path.parent.mkdir(exist_ok=True)
-        write_table(tables[name], path, parsed.formats.get(name))
+        write_table(tables[name], path, parsed.sources[name].format if name in parsed.sources else None)
 
 
 @opt.expanded
