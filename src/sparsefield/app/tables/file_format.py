@@ -204,6 +204,17 @@ def encoding_title(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Gain in log-likelihood per held-out cell over column frequencies, and in how many of the columns it is clear."""
+
+    cells: int
+    gain: float
+    error: float
+    better: int
+    columns: int
+
+
+@dataclass(frozen=True)
 class Source:
     """How the table of a fit was read, so that other files are read alike and the fit can be repeated.
 
@@ -223,6 +234,10 @@ class Source:
     """The column whose values say which rows belong together."""
     top_levels: int | None = None
     """Number of levels of a nominal column of text that were kept."""
+    command: str = ""
+    """The command of the fit."""
+    held_out: HeldOut | None = None
+    """How well held-out cells were predicted."""
 
     def as_text(self) -> str:
         """Return the record as JSON."""
