@@ -38,9 +38,8 @@ def learn_plain_schema(source, *, observed=(), numeric="auto", states=None, samp
     numbers = {
         name
         for name in observed
-        if (
-            name not in known and ColumnSummary.of(source, name).traits.numeric if numeric == "auto" else name in numeric
-        )
+        if (numeric != "auto" and name in numeric)
+        or (numeric == "auto" and name not in known and ColumnSummary.of(source, name).traits.numeric)
     }
     kinds = {name: "numeric" if name in numbers else "nominal" for name in source.names}
     schema = learn_schema(

@@ -112,12 +112,11 @@ class ColumnSummary:
             are_objects, (labels, codes) = False, factorize(column)
         else:
             labels, codes, are_objects, column = source.categories(name)
-        rows, column_type = np.flatnonzero(codes >= 0), source.column_type(name)
+        rows, order = np.flatnonzero(codes >= 0), source.order(name)
         codes = codes if len(rows) == len(codes) else codes[rows]
         first_rows = np.zeros(len(labels), dtype=np.int64)
         first_rows[codes[::-1]] = rows[::-1]
         totals = np.bincount(codes, None if weight is None else weight[rows], len(labels)).astype(config.FLOAT)
-        order = column_type.categories if column_type.dtype == "ordered" else ()
         traits, moments, not_numeric = ColumnTraits(not len(rows) and not order, order=order), Moments(), ""
         if column is not None and len(rows) and column.holds_numbers:
             fractions = column.in_days or any(isinstance(label, float) and not label.is_integer() for label in labels)
@@ -129,7 +128,7 @@ class ColumnSummary:
         sampled = traits.numbers and not categorical
         summary = cls(
             name, labels, totals, first_rows, source.n_rows, len(rows), are_objects, traits, moments,
-            not_numeric, column_type, sampled,
+            not_numeric, source.column_type(name), sampled,
         )  # fmt: skip
         return summary._cut()
 
