@@ -13,7 +13,7 @@ from sparsefield.app.cli.console import note
 from sparsefield.app.cli.inputs import InputData, form_of, note_format, read_linked, read_weights
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, Source, source_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
-from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.app.tables.write import refuse_lost_cells, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:
@@ -85,9 +85,22 @@ def read_for_model(data: Path, reading: FileFormat, model: OpenModel) -> SourceT
     return source
 
 
-def read_to_fill(data: Path, reading: FileFormat, model: OpenModel, *, known_states: bool = False) -> TableToFill:
-    """Read a table whose missing values a model fills; refuse other values than its states if ``known_states``."""
+def read_to_fill(
+    data: Path,
+    reading: FileFormat,
+    model: OpenModel,
+    output: Path | None = None,
+    copies: int = 1,
+    *,
+    known_states: bool = False,
+) -> TableToFill:
+    """Read a table whose missing values a model fills; refuse other values than its states if ``known_states``.
+
+    A table is refused if an output that copies its rows so many times cannot hold it.
+    """
     source, schema = read_for_model(data, reading, model), model.field_.schema
+    if output is not None:
+        refuse_lost_cells(source.cells, output, copies)
     from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
 
     if known_states:

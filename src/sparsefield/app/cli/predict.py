@@ -120,7 +120,7 @@ def predict(
     elif imputations is not None:
         _impute_several_times(saved, data, options, output, imputations, learn_from, seed, jobs)
     else:
-        _predict_table(saved, read_to_fill(data, options, saved), output, proba, fill, jobs)
+        _predict_table(saved, read_to_fill(data, options, saved, None if proba else output), output, proba, fill, jobs)
 
 
 def _predict_table(
@@ -170,7 +170,7 @@ def _impute_several_times(
     import numpy as np
     import polars as pl
 
-    prepared = read_to_fill(data, reading, model)
+    prepared = read_to_fill(data, reading, model, output, imputations)
     table = prepared.cells
     clash = [name for name in KEYS if name in table.columns]
     if clash:
@@ -302,7 +302,7 @@ def sample(
 
             drawn = date_columns_as_text(drawn, file_format.date_formats)
     else:
-        drawn, file_format = _draw_missing(saved, given, options, rows, plan, jobs)
+        drawn, file_format = _draw_missing(saved, given, options, output, rows, plan, jobs)
     write_table(drawn, output, file_format)
     each = "" if given is None else f", {rows:,} for each row of {given},"
     chains = f"{count(rows, 'chain')} of {count(burn_in, 'sweep')}" + (" each" if rows > 1 else "")
@@ -321,14 +321,14 @@ def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | No
 
 
 def _draw_missing(
-    model: OpenModel, data: Path, reading: FileFormat, rows: int, plan: dict[str, Any], jobs: int | None
+    model: OpenModel, data: Path, reading: FileFormat, output: Path, rows: int, plan: dict[str, Any], jobs: int | None
 ) -> tuple[pl.DataFrame, FileFormat]:
     """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
     import numpy as np
 
     if form_of(data) != "table":
         raise DataError(f"{data}: the model is of one table with missing values: pass a CSV or Parquet file.")
-    prepared = read_to_fill(data, reading, model, known_states=True)
+    prepared = read_to_fill(data, reading, model, output, rows, known_states=True)
     if not prepared.n_missing:
         note(f"{data}: there are no missing values to sample; the rows are repeated unchanged.")
     field = model.load(jobs)
