@@ -193,7 +193,7 @@ def _read_content(path: Path | str) -> _Content:
                 while part := file.read(2**20):
                     parts.append(part)
                     size += len(part)
-                    refuse_beyond_available(COPIES * size - size, f"{name}: the file, decompressed,")
+                    refuse_beyond_available(COPIES * size, f"{name}: the decompressed file")
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise DataError(
                 f"{name}: this {compression} file is damaged ({_one_line(error)}): copy or download it again."
