@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
-    from sparsefield.analysis.imputation import Imputations, impute
+    from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
     from sparsefield.analysis.label_evaluation import evaluate_labels
-    from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
@@ -108,8 +107,7 @@ _NAMES_OF_MODULE = {
     "app.pages.figure": ("plot_network",),
     "app.pages.page": ("write_report",),
     "app.tables.export": ("to_networkx", "to_pgmpy", "write_uai"),
-    "analysis.imputation": ("Imputations", "impute"),
-    "analysis.pooling": ("PooledEstimates", "pool"),
+    "analysis.imputation": ("Imputations", "PooledEstimates", "impute", "pool"),
     "app.tables.codebook": ("Codebook", "inspect"),
     "chain.crf": ("ChainCRF",),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),

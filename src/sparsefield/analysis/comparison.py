@@ -29,7 +29,6 @@ from sparsefield.analysis.permutation_tests import (
 )
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, Label, Table, as_array, as_source, deduplicate_rows
-from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import rebuild_table
@@ -318,7 +317,7 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     column = as_source(cells.reshape(-1, 1), what="group")
     if column.column("x0").in_days:
         raise DataError(f"{name} has dates or times: write them as text, or take a column of few values.")
-    categories = read_categories(column, "x0")
+    categories = column.categories("x0")
     labels, numbers = tuple(unify_labels([*categories.labels], categories.are_objects)), categories.codes
     missing = np.flatnonzero(numbers < 0)
     if len(missing):

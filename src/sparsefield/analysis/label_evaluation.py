@@ -17,7 +17,6 @@ from sparsefield.analysis.metrics import (
     CellPredictions,
     ColumnEvaluation,
     LabelScores,
-    NumberPredictions,
     evaluate_numbers,
     evaluate_states,
     score_labels,
@@ -152,8 +151,12 @@ def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight:
         column, probabilities = labels.column(variable.name), posterior.state_probabilities(variable.name)
         if variable.numeric:
             answers = [as_numbers(answer.column(variable.name)) for answer in number_answers(posterior)]
-            numbers = NumberPredictions(probabilities, *answers, truth=as_numbers(column), sample_weight=sample_weight)
-            columns.append(evaluate_numbers(variable.name, variable, numbers, variable.center, variable.scale))
+            columns.append(
+                evaluate_numbers(
+                    variable.name, variable, as_numbers(column), probabilities, answers,
+                    visible_mean=variable.center, scale=variable.scale, sample_weight=sample_weight,
+                )
+            )  # fmt: skip
             continue
         values, places = factorize(column)
         known = {state: k for k, state in enumerate(variable.states)}

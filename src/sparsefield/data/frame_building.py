@@ -104,16 +104,6 @@ def _make_integers(name: str, cells: Any, backend: Any) -> Any:
     return nw.to_native(nw.new_series(name, cells, kind, backend=backend))
 
 
-def as_pandas(frame: Any) -> Any:
-    """Return a frame of any library as one of pandas, with the types of its columns; an array is returned as it is."""
-    made = nw.from_native(frame, eager_only=True, pass_through=True)
-    if not isinstance(made, nw.DataFrame) or made.implementation.is_pandas():
-        return frame
-    import pandas as pd
-
-    return pd.DataFrame({name: made[name].to_numpy() for name in made.columns})
-
-
 def with_index_of(source: Any, frame: Any) -> Any:
     """Return a frame of pandas with the index of the table, where that is of pandas too."""
     if isinstance(source, JoinedColumns):

@@ -8,8 +8,8 @@ import pytest
 from surveys import make_linked
 
 from sparsefield import MarkovField
-from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages import session as session_module
+from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages.session import Session
 from sparsefield.errors import DataError
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.colors import to_hex
+from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 
 from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
@@ -18,7 +19,6 @@ from sparsefield.app.pages.figure import plot_network
 from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights
 from sparsefield.app.pages.groups import BLUE, NEUTRAL, ORANGE, find_groups
 from sparsefield.app.pages.network_document import describe_network
-from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.pages.session import Session
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.fill import prepare_table

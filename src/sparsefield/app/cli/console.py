@@ -118,8 +118,10 @@ def show_json(value: Any) -> None:
     """Print a result as JSON, with rows for frames and null for numbers that are not finite."""
     import msgspec
 
-    encoded = msgspec.json.encode(value, enc_hook=lambda part: part.to_dicts() if hasattr(part, "to_dicts") else part.tolist())
-    text = msgspec.json.format(encoded).decode()
+    def rows_or_list(part: Any) -> Any:
+        return part.to_dicts() if hasattr(part, "to_dicts") else part.tolist()
+
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=rows_or_list)).decode()
     print(text, file=sys.stderr if _silence.results_on_stderr else sys.stdout)
 
 

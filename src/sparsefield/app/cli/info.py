@@ -194,7 +194,7 @@ def inspect(
     """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
 
     Findings are suspected codes of missing values such as -99 or "k.A.", identifiers, free text, dates and numbers that
-    are kept as text, constant and empty columns, and levels of text that are many or seem ordered.
+    are kept as text, constant and empty columns, and many levels of text.
     The advice at the end has the options to give to 'fit'; with them, 'inspect' shows the table as 'fit' will see it. A
     kind in parentheses is that of a column that 'fit' leaves out unless an option names it.
 

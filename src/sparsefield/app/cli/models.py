@@ -114,8 +114,9 @@ class ModelTables:
         for name in () if self.parsed is None else self.parsed.data.tables:
             if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
                 raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
-            suffix = self.parsed.files[name].path.suffix.lower() if name in self.parsed.files else ""
-            paths[name] = output / (name + (".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"))
+            suffix = self.parsed.files[name].suffix.lower() if name in self.parsed.files else ""
+            suffix = ".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"
+            paths[name] = output / f"{name}{suffix}"
         refuse_overwriting_inputs(dict.fromkeys([output, *paths.values()]), [self.model.path, *self.inputs])
         return paths
 
@@ -127,9 +128,9 @@ class ModelTables:
                 table, file_format = self.prepared[name], self.prepared[name].format
                 filled = table.fill(found[name], self.model.format.date_formats)
             elif self.parsed is not None:
-                file = self.parsed.files.get(name)
-                filled = self.parsed.data.tables[name] if file is None else file.read(as_text=True)
-                file_format = self.parsed.formats.get(name)
+                source = self.parsed.sources.get(name)
+                filled = self.parsed.data.tables[name] if source is None else source.cells
+                file_format = None if source is None else source.format
             path.parent.mkdir(exist_ok=True)
             write_table(filled, path, file_format)
 
@@ -166,11 +167,9 @@ def read_tables(
     schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
     if linked:
         parsed, source = read_linked(data, reading), None
-        cells = {
-            name: parsed.files[name].read(as_text=True) if name in parsed.files else table
-            for name, table in parsed.data.tables.items()
-        }
-        formats = {name: parsed.formats.get(name, PLAIN) for name in cells}
+        sources = parsed.sources
+        cells = {n: sources[n].cells if n in sources else table for n, table in parsed.data.tables.items()}
+        formats = {name: sources[name].format if name in sources else PLAIN for name in cells}
     else:
         parsed, source = None, read_like(data, reading, model.source, schemas[""].input_names)
         note_format(data, source.format)

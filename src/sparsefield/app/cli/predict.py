@@ -12,7 +12,7 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_folder, check_table_output, deliver, note
 from sparsefield.app.cli.inputs import form_of
 from sparsefield.app.cli.models import ModelTables, OpenModel, open_model, read_tables
-from sparsefield.app.tables.file_format import PLAIN, FileFormat
+from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
@@ -37,7 +37,6 @@ def predict(
     proba: bool = False,
     fill: Annotated[str, typer.Option(metavar="auto|mean|median|mode")] = "auto",
     imputations: Annotated[int | None, typer.Option("--imputations", "-m", min=2, metavar="M")] = None,
-    learn_from: Annotated[Path | None, typer.Option(metavar="DATA")] = None,
     reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
@@ -61,24 +60,21 @@ def predict(
             state of all others.
         imputations: Draw missing values M times, such as 20 (multiple imputation), and write all tables below each
             other, after the columns imputation and row.
-        learn_from: Table of the fit, if DATA has other rows; --imputations needs it to know how uncertain weights are.
     """
     linked = form_of(data) == "linked"
-    if imputations is None and learn_from is not None:
-        raise DataError("--learn-from is for --imputations: add that, or remove it.")
     if imputations is not None and (linked or proba or fill != "auto"):
         raise DataError("--imputations draws the values of one table: remove --proba and --fill, and pass one table.")
     if linked and not proba:
         check_folder(output)
     else:
         check_table_output(output)
-        refuse_overwriting_inputs([output], [data, model, learn_from])
+        refuse_overwriting_inputs([output], [data, model])
     options = reading.reading()
-    saved = open_model(model, data, learn_from)
+    saved = open_model(model, data)
     saved.require("MarkovField", "RelationalField", what="can impute")
     tables = read_tables(saved, data, options)
     if imputations is not None:
-        _impute_several_times(tables, options, output, imputations, learn_from, seed, jobs)
+        _impute_several_times(tables, output, imputations, seed, jobs)
         return
     outputs = {"": output} if proba else tables.outputs(output)
     refuse_overwriting_inputs([output], tables.inputs)
@@ -120,10 +116,8 @@ def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:
 
 def _impute_several_times(
     tables: ModelTables,
-    reading: FileFormat,
     output: Path,
     imputations: int,
-    learn_from: Path | None,
     seed: int,
     jobs: int | None,
 ) -> None:
@@ -138,14 +132,13 @@ def _impute_several_times(
         raise DataError(f"{tables.path}: the output has a column {clash[0]!r} of its own: rename that of the table.")
     if not prepared.n_missing:
         raise DataError(f"{tables.path}: there are no missing values to impute.")
-    learned = tables if learn_from is None else read_tables(model, learn_from, reading)
-    options = {"seed": seed, "learn_from": None if learn_from is None else learned.data}
-    options["sample_weight"] = learned.weights()
+    weights = tables.weights()
     field = model.load(jobs)
     from sparsefield import impute
 
     with StatusLine(f"Imputing {tables.describe()}, {imputations:,} times") as watch:
-        drawn: Any = impute(field, tables.data, imputations, progress=watch.show_progress, **options).to_frame()
+        options = {"seed": seed, "sample_weight": weights, "progress": watch.show_progress}
+        drawn: Any = impute(field, tables.data, imputations, **options).to_frame()
     rows = np.arange(table.height)
     filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.date_formats)
     numbers = np.repeat(np.arange(1, imputations + 1), table.height), np.tile(rows + 1, imputations)

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source
+from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source, list_first
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
 STANDARD_INPUT = "-"
-SHOWN_COLUMNS = 8
 PARQUET = (".parquet", ".pq")
 """Suffixes of Parquet files."""
 
@@ -278,7 +277,7 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
 
 def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> str:
     """Return the sheet or table to read: the wanted one, or the only one."""
-    listed = ", ".join(repr(name) for name in names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    listed = list_first([repr(name) for name in names], 20)
     if wanted is not None and wanted not in names:
         raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
     if not names:
@@ -361,8 +360,7 @@ def polars_errors(path: Path | str) -> Iterator[None]:
 
 def list_columns(columns: Sequence[str]) -> str:
     """Return a short list of column names for a message."""
-    rest = len(columns) - SHOWN_COLUMNS
-    return f"columns: {', '.join(columns[:SHOWN_COLUMNS])}" + (f" and {rest} more" if rest > 0 else "")
+    return f"columns: {list_first(columns, 8)}"
 
 
 def is_parquet(path: Path) -> bool:
