@@ -47,7 +47,7 @@ def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Pat
     done = run("predict", model, people, *QUICK, "-o", out)
     assert done.code == 0, done.err
     assert done.err.count("is read as") == 1
-    assert done.out == f"48 missing values in 80 rows, imputed 3 times.\nWrote {out}.\n"
+    assert done.out == f"48 missing values in 3 columns and 80 rows, imputed 3 times.\nWrote {out}.\n"
     given = pl.read_csv(people, separator=";", infer_schema=False)
     found = pl.read_csv(out, separator=";", infer_schema=False)
     assert found.columns == ["imputation", "row", *given.columns]
