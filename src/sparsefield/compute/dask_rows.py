@@ -22,15 +22,17 @@ from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
-from sparsefield.data.sparse_table import compile_sparse_piece, join_pieces, prefers_sparse
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
     SparseBlock,
     Table,
     combine_digests,
+    compile_sparse_piece,
     cut_into_blocks,
     encode_rows,
+    join_pieces,
+    prefers_sparse,
     warn_unknown_values,
 )
 from sparsefield.errors import DataError
