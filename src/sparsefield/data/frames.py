@@ -235,6 +235,9 @@ def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
             raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
         return _read_array(X, what, may_be_empty)
     refuse_empty(frame.shape, what, may_be_empty)
+    for name in frame.columns:
+        if not is_valid_text(name):
+            raise DataError(f"{what} has a column whose name is no valid Unicode, {name[:40]!r}: rename it.")
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
