@@ -14,8 +14,8 @@ from itertools import combinations, islice
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.coding import ColumnClass
+from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 

@@ -22,15 +22,17 @@ from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
-from sparsefield.data.sparse_table import compile_sparse_piece, join_pieces, prefers_sparse
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
     SparseBlock,
     Table,
     combine_digests,
+    compile_sparse_piece,
     cut_into_blocks,
     encode_rows,
+    join_pieces,
+    prefers_sparse,
     warn_unknown_values,
 )
 from sparsefield.errors import DataError
@@ -147,7 +149,7 @@ def learn_from_partitions(
     sparse : whether a table that is mostly zeros is stored sparsely; its nonzero cells then come to the client
     """
     source = parts.source
-    given = check_roles(source, observed, kinds, states)
+    given, known = check_roles(source, observed, kinds, states)
     ends = np.cumsum(parts.counts).tolist()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the weights
@@ -157,12 +159,12 @@ def learn_from_partitions(
         ]
     rows = list(zip(parts.futures, parts.numbers, weights, strict=True))
 
-    summaries = [engine.submit(_summarize, *part, given, states) for part in rows]
+    summaries = [engine.submit(_summarize, *part, given, known) for part in rows]
     while len(summaries) > 1:
         groups = [summaries[k : k + JOINED_AT_ONCE] for k in range(0, len(summaries), JOINED_AT_ONCE)]
         summaries = [engine.submit(_join_summaries, group) for group in groups]
     (summary,) = engine.gather(summaries)
-    schema = learn_from_summaries(summary, given, observed=observed, states=states, symmetric=symmetric)
+    schema = learn_from_summaries(summary, given, known, observed=observed, symmetric=symmetric)
     plain = schema.with_reference()
     # Decided by the density alone, not by memory: the same rows are stored in the same way on every cluster.
     if sparse and prefers_sparse(plain, source.n_rows, float("inf")):
@@ -217,8 +219,8 @@ def _read_metadata(part: Any, number: int) -> Source:
     return replace(_read(part, number), native=None)
 
 
-def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, states: Any) -> list[ColumnSummary]:
-    return summarize_columns(_read(part, number), weight, given, states)
+def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, known: Any) -> list[ColumnSummary]:
+    return summarize_columns(_read(part, number), weight, given, known)
 
 
 def _join_summaries(parts: Sequence[list[ColumnSummary]]) -> list[ColumnSummary]:

@@ -6,7 +6,7 @@ import os
 import sys
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -39,6 +39,9 @@ from sparsefield.model.model_file import save_field
 from sparsefield.options import to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import FitCallbacks, PathPoint, Solver, WarmStart
+
+FEWEST_ROWS = 2
+"""A fit to fewer rows is refused: one row says nothing about what varies."""
 
 NOT_SAVED = ("n_jobs", "verbose")
 """Parameters that say where and how a fit ran, not what was learned."""
@@ -314,6 +317,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
                 "X.compute()."
             )
         source = as_source(X)
+        if reset and source.n_rows < FEWEST_ROWS:
+            raise DataError(f"X has 1 row: 1 sample(s), while a minimum of {FEWEST_ROWS} is required to learn from.")
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source.keeping_columns() if reset else self._with_learned_names(source)
 
@@ -349,6 +354,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 def column_names(source: Source, columns: Any) -> list[str]:
     """Return the distinct names of columns given by name or by position; names take precedence."""
     names, columns = [], () if columns is None else columns
+    if not isinstance(columns, Iterable):
+        raise DataError(f"observed is {columns!r}; it must be a list of columns.")
     for column in [columns] if isinstance(columns, str) else columns:
         if column in source.keys:
             names.append(source.names[source.keys.index(column)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
 from sparsefield.induction.rules import FixedCandidatesRule

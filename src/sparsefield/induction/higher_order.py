@@ -83,7 +83,8 @@ def score_expansions(
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
-        min_gradients = min_gradients[:, None] * _expansion_factors(item, layout)
+        # Above 0, since 0 times the infinite factor of what is no candidate is undefined.
+        min_gradients = np.maximum(min_gradients, np.finfo(float).tiny)[:, None] * _expansion_factors(item, layout)
         return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows, columns]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, Dataset, Layout
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.inference import elimination
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.completions import rows_of_block

@@ -15,7 +15,7 @@ from sparsefield.app.pages.fit_summary import describe_number, describe_states
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.schema import Variable
 
 MAX_EDGES = 5_000

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -413,10 +414,12 @@ def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: b
     used = set(column.drop_nulls())
     if not used or not used <= labels.keys():
         return column
-    texts, spelled = list(labels.values()), {}
-    for value, text in sorted(labels.items()):
-        shown = f"{value:g}" if isinstance(value, float) else value
-        spelled[value] = text if texts.count(text) == 1 else f"{text} ({shown})"
+    spelled = dict(sorted(labels.items()))
+    while len(set(spelled.values())) < len(spelled):  # again where a label is that of another value with its value
+        counts = Counter(spelled.values())
+        for value, text in spelled.items():
+            shown = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else value
+            spelled[value] = text if counts[text] == 1 else f"{text} ({shown})"
     # Labels of values that are missing by declaration, such as "refused", are no levels.
     levels = [text for value, text in spelled.items() if min(used) <= value <= max(used)]
     cells = [None if value is None else spelled[value] for value in column]
