@@ -98,7 +98,7 @@ def fit_graphical_lasso(X: np.ndarray) -> np.ndarray:
     upper, best = np.triu_indices(p, 1), (np.inf, np.eye(p))
     largest = np.abs(correlations[upper]).max()
     for penalty in largest * np.geomspace(1.0, 0.02, 60):
-        _, precision = graphical_lasso(correlations, penalty, max_iter=500)
+        _, precision = graphical_lasso(correlations, penalty, tol=1e-3, enet_tol=1e-8, max_iter=500)
         edges = np.count_nonzero(np.abs(precision[upper]) > 1e-10)
         likelihood = 0.5 * n * (np.linalg.slogdet(precision)[1] - np.trace(correlations @ precision))
         best = min(
