@@ -339,20 +339,3 @@ def write_codebook(book: Codebook, path: str | os.PathLike[str], *, title: str =
     """Write an HTML page about a table, which works offline, with a small distribution of every column."""
     page = render_page("codebook.html", ("tables.js",), title=title, book=book)
     write_atomically(Path(path), page.encode())
-
-
-def make_article(
-    title: str,
-    lead: Sequence[str],
-    head: Sequence[str],
-    rows: Sequence[Sequence[tuple[str, bool]]],
-    note: str,
-    figures: Sequence[tuple[str, str]],
-) -> str:
-    """Return a page with sentences, one table and pictures: pairs of SVG and caption.
-
-    Cells of the table are pairs of a text and whether it is the best of its column. Pictures are images of their own,
-    since the policy of the page allows no styles within their markup.
-    """
-    drawn = [(base64.b64encode(svg.encode()).decode(), caption) for svg, caption in figures]
-    return render_page("article.html", (), title=title, lead=lead, head=head, rows=rows, note=note, figures=drawn)
