@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
-    from sparsefield.analysis.label_evaluation import evaluate_labels
     from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
@@ -76,7 +75,6 @@ __all__ = [
     "compare",
     "conditional_log_likelihood",
     "confidence_intervals",
-    "evaluate_labels",
     "findings",
     "impute",
     "inspect",
@@ -99,7 +97,6 @@ __all__ = [
 _NAMES_OF_MODULE = {
     "analysis.bootstrap": ("centrality_stability",),
     "analysis.centrality": ("centrality",),
-    "analysis.label_evaluation": ("evaluate_labels",),
     "analysis.predictability": ("conditional_log_likelihood", "predictability"),
     "analysis.stability": ("regularization_path", "stability"),
     "analysis.confidence_intervals": ("confidence_intervals",),

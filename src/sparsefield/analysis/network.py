@@ -144,11 +144,6 @@ class Network:
             found += [f"{table}.{name}" for name in names] if table else names
         return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
 
-    def number(self, name: str, table: str = "") -> int:
-        """Return the node of a variable."""
-        t = self.field.layout.tables.index(table)
-        return int(self.starts[t]) + self.field.layout.schemas[t].index_of_name[name]
-
     def table_of(self, node: int) -> str:
         """Return the table of a node; empty where there is only one table."""
         return self.field.layout.tables[self._table_index(node)]

@@ -342,6 +342,8 @@ def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) ->
             "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
             "objective='pl', and refit=True or False."
         )
+    if not len(field.theta):
+        problems.append("No column of the field varies, so it has no weights whose uncertainty could be estimated.")
     if len(field.theta) > MAX_PARAMETERS:
         problems.append(
             f"The field has {len(field.theta):,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "
