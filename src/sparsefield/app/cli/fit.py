@@ -18,7 +18,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_output, deliver, inform, new_table, note
 from sparsefield.app.cli.info import describe_features, model_content, plain_option
-from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
+from sparsefield.app.cli.inputs import ColumnOptions, InputData, fit_command, read_data
 from sparsefield.app.cli.models import remember_source
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
@@ -100,6 +100,9 @@ def fit(
         words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
         if dataset.book.describe_findings():
             inform(f"{dataset.book.describe_findings()} More: {' '.join(filter(None, words))}")
+        if any(entry.left_out and entry.other_texts for entry in dataset.book.columns):
+            command = fit_command(data, reading, columns, dataset.book, weight=weight, group=group)
+            note(f"Columns of numbers or dates were left out because of other texts. To use them: {command}")
     field = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed)
     if checkpoint is not None:
         field.set_params(solver__checkpoint=checkpoint)
@@ -199,9 +202,10 @@ def _describe_fit(
     yield from describe_features(field.field_, SHOWN_FEATURES)
     yield ""
     yield from _describe_options(field)
-    yield f"Learned {describe_size(field.field_)}; {count(field.n_iter_, 'iteration')}, {seconds:.1f} s."
-    record = field.field_.record
-    yield describe_convergence(field.field_, field.get_params())
+    record, steps = field.field_.record, f"{count(field.n_iter_, 'iteration')}, {seconds:.1f} s"
+    yield f"Learned {describe_size(field.field_)}; {steps}{', converged' if record.converged else ''}."
+    if not record.converged:
+        yield describe_convergence(field.field_, field.get_params())
     if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
         yield READING_HINT
     if checked is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from sparsefield import config
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
-from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, form_of
+from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, fit_command, form_of
 from sparsefield.app.cli.models import OpenModel, open_model
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
@@ -25,7 +24,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.app.tables.read import STANDARD_INPUT, read_source
+from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, count
 from sparsefield.options import as_expression
@@ -89,6 +88,13 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
     yield describe_edges(field)
     if model.source is not None:
         yield describe_source(model.source)
+    if model.source is not None and model.source.held_out is not None:
+        held_out = model.source.held_out
+        yield (
+            f"On {count(held_out.cells, 'held-out cell')}: gain in log-likelihood per cell over column frequencies "
+            f"{held_out.gain:+.3f} ± {held_out.error:.3f}; better in {held_out.better:,} of "
+            f"{count(held_out.columns, 'column')}."
+        )
     if learned:
         yield sentence
         yield f"Options: {_options(field, params)}."
@@ -221,10 +227,7 @@ def inspect(
         from sparsefield.app.pages.page import write_codebook
 
         write_codebook(book, output, title=f"Codebook of {data.name}")
-    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), options.as_words()]
-    roles = [word for option, name in (("--weight", weight), ("--group", group)) if name for word in (option, name)]
-    words += [columns.as_options(), shlex.join(roles), book.options]
-    command = " ".join(word for word in words if word) if book.options and str(data) != STANDARD_INPUT else ""
+    command = fit_command(data, options, columns, book, weight=weight, group=group)
     written = [] if output is None else [output]
     deliver(_describe_book(book, all_columns, command), book.to_dict, as_json=as_json, written=written)
 

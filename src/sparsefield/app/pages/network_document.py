@@ -27,8 +27,8 @@ MAX_FEATURES, MAX_STATES, MAX_BARS = 12, 6, 12
 ALL_COLUMNS = 40
 """Columns up to which those without edges are shown, too."""
 
-MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
-"""Edges that a page shows at first: in proportion to the nodes, within bounds."""
+MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE, WIDE_INITIAL = 16, 200, 1.5, 60
+"""Edges that a page shows at first: in proportion to the nodes, within bounds; and those of a wide network."""
 
 MAX_CONNECTED = 400
 """Columns that the backbone connects; in a wider network, those around the strongest edges."""
@@ -96,7 +96,7 @@ def _choose_part(network: Network) -> tuple[Subgraph, set[int], int]:
     if network.n_variables <= ALL_COLUMNS:
         joined.update(dict.fromkeys(range(network.n_variables)))
     few = int(min(max(INITIAL_PER_NODE * len(joined), MIN_INITIAL), MAX_INITIAL))
-    few = MIN_INITIAL if len(joined) > MAX_CONNECTED else few
+    few = WIDE_INITIAL if len(joined) > MAX_CONNECTED else few
     initial = len(edges) if len(edges) <= 1.25 * few else few
     # Each node is placed by its strongest edge at least, which comes first.
     ends = network.ends[edges]
