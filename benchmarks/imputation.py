@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -177,12 +177,17 @@ def run_repetition(task: Repetition) -> list[Interval]:
         names, pooled = _analyze(source, method, table, shown, task)
         seconds, (low, high) = time.perf_counter() - started, pooled.interval()
         for k, name in enumerate(names):
-            covers, figures = bool(low[k] <= source.truth[name] <= high[k]), (pooled.estimate[k], pooled.standard_error[k])
+            covers, figures = (
+                bool(low[k] <= source.truth[name] <= high[k]),
+                (pooled.estimate[k], pooled.standard_error[k]),
+            )
             found.append(Interval(method, name, *map(float, figures), covers, seconds))
     return found
 
 
-def _analyze(source: Population, method: str, table: Array, shown: Array, task: Repetition) -> tuple[list[str], PooledEstimates]:
+def _analyze(
+    source: Population, method: str, table: Array, shown: Array, task: Repetition
+) -> tuple[list[str], PooledEstimates]:
     """Return the names and pooled estimates of a method; mice gets ordinal columns as numbers: polr is far slower."""
     if method in ("no cell missing", "complete cases"):
         kept = table if method == "no cell missing" else shown[~np.isnan(shown).any(axis=1)]

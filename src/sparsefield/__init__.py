@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.chain.reading import read_conll
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
-    from sparsefield.data.calendar_parts import calendar_parts
+    from sparsefield.data.frame_building import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
@@ -111,7 +111,7 @@ _NAMES_OF_MODULE = {
     "app.tables.codebook": ("Codebook", "inspect"),
     "chain.crf": ("ChainCRF",),
     "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
-    "data.calendar_parts": ("calendar_parts",),
+    "data.frame_building": ("calendar_parts",),
     "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "analysis.comparison": ("GroupComparison", "compare"),
     "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),

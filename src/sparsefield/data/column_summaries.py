@@ -47,24 +47,10 @@ class ColumnTraits(NamedTuple):
 class Moments(NamedTuple):
     """Sums over the cells of a column of numbers."""
 
-    weight: float = 0.0
-    mean: float = 0.0
-    squares: float = 0.0
+    weight: float
+    mean: float
+    squares: float
     """Sum of weight x squared deviation from the mean."""
-
-    @classmethod
-    def of(cls, column: RawColumn, numbers: np.ndarray, weight: Weight) -> Moments:
-        weights = np.ones(len(numbers)) if weight is None else weight[column.present]
-        total = float(weights.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = float((numbers * weights).sum()) / (total or 1.0)
-            squares = float((weights * (numbers - mean) ** 2).sum())
-        if not np.isfinite([mean, squares]).all():
-            raise DataError(
-                f"Column {column.name!r} holds numbers that are too large to be squared and weighted: rescale it, or "
-                "drop it."
-            )
-        return cls(total, mean, squares)
 
     @classmethod
     def join(cls, parts: Sequence[Moments]) -> Moments:
@@ -94,9 +80,8 @@ class ColumnSummary:
     are_objects: bool
     """Whether the values are text or Python objects, as opposed to NumPy numbers or booleans."""
     traits: ColumnTraits
-    moments: Moments
-    not_numeric: str
-    """Why the column cannot be numeric; empty if it can."""
+    moments: Moments | None
+    """Those of all numbers, where ``labels`` are a sample."""
     column_type: ColumnType
     sampled: bool
     """Whether a sample of numbers is enough, since no kind is given by which they are categories."""
@@ -112,24 +97,18 @@ class ColumnSummary:
             are_objects, (labels, codes) = False, factorize(column)
         else:
             labels, codes, are_objects, column = source.categories(name)
-        rows, column_type = np.flatnonzero(codes >= 0), source.column_type(name)
+        rows, order = np.flatnonzero(codes >= 0), source.order(name)
         codes = codes if len(rows) == len(codes) else codes[rows]
         first_rows = np.zeros(len(labels), dtype=np.int64)
         first_rows[codes[::-1]] = rows[::-1]
         totals = np.bincount(codes, None if weight is None else weight[rows], len(labels)).astype(config.FLOAT)
-        order = column_type.categories if column_type.dtype == "ordered" else ()
-        traits, moments, not_numeric = ColumnTraits(not len(rows) and not order, order=order), Moments(), ""
+        traits = ColumnTraits(not len(rows) and not order, order=order)
         if column is not None and len(rows) and column.holds_numbers:
             fractions = column.in_days or any(isinstance(label, float) and not label.is_integer() for label in labels)
             traits = ColumnTraits(True, fractions, len(labels))
-            try:
-                moments = Moments.of(column, as_numbers(column), weight)
-            except DataError as error:
-                not_numeric = str(error)
-        sampled = traits.numbers and not categorical
         summary = cls(
-            name, labels, totals, first_rows, source.n_rows, len(rows), are_objects, traits, moments,
-            not_numeric, column_type, sampled,
+            name, labels, totals, first_rows, source.n_rows, len(rows), are_objects, traits, None,
+            source.column_type(name), traits.numbers and not categorical,
         )  # fmt: skip
         return summary._cut()
 
@@ -174,8 +153,7 @@ class ColumnSummary:
             n_cells=sum(part.n_cells for part in parts),
             are_objects=are_objects,
             traits=traits,
-            moments=Moments.join([part.moments for part in parts]),
-            not_numeric=next((part.not_numeric for part in parts if part.not_numeric), ""),
+            moments=Moments.join([part.find_moments() for part in known]) if any(p.moments for p in parts) else None,
             column_type=ColumnType.join([part.column_type for part in parts]),
             sampled=all(part.sampled for part in parts),
         )._cut()
@@ -185,8 +163,13 @@ class ColumnSummary:
             return self
         hashes = _hash_numbers(np.array(self.labels, dtype=config.FLOAT) + 0.0)
         chosen = np.sort(np.argpartition(hashes, SAMPLED_VALUES)[:SAMPLED_VALUES])
-        labels, totals, first_rows = [self.labels[k] for k in chosen], self.totals[chosen], self.first_rows[chosen]
-        return replace(self, labels=labels, totals=totals, first_rows=first_rows)
+        return replace(
+            self,
+            labels=[self.labels[k] for k in chosen],
+            totals=self.totals[chosen],
+            first_rows=self.first_rows[chosen],
+            moments=self.find_moments(),
+        )
 
     def in_order(self) -> tuple[list[Label], np.ndarray]:
         """Return all labels, sorted and typed as in an unpartitioned column, and their totals."""
@@ -199,10 +182,28 @@ class ColumnSummary:
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the ascending values with a weight, and their totals."""
-        values = np.array(self.labels, dtype=config.FLOAT) + 0.0
+        labels = np.empty(len(self.labels), dtype=object)
+        labels[:] = self.labels
+        values = as_numbers(RawColumn(self.name, labels, np.ones(len(labels), dtype=bool))) + 0.0
         order = np.argsort(values)
         order = order[self.totals[order] > 0.0]
         return values[order], self.totals[order]
+
+    def find_moments(self) -> Moments:
+        """Return the moments of a column of numbers."""
+        if self.moments is not None:
+            return self.moments
+        values, totals = self.numbers()
+        weight = float(totals.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(values @ totals) / (weight or 1.0)
+            squares = float(totals @ (values - mean) ** 2)
+        if not np.isfinite([mean, squares]).all():
+            raise DataError(
+                f"Column {self.name!r} holds numbers that are too large to be squared and weighted: rescale it, or "
+                "drop it."
+            )
+        return Moments(weight, mean, squares)
 
 
 def _hash_numbers(values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow_table
 
 from sparsefield.data.column_types import ColumnType, type_of_array, type_of_series
-from sparsefield.data.labels import Label, RawColumn, factorize, is_missing, is_valid_text, plain_values
+from sparsefield.data.labels import Label, RawColumn, factorize, is_missing, is_valid_text, plain_labels, plain_values
 from sparsefield.data.sparse_matrix import LARGEST_VALUE, as_checked_csr
 from sparsefield.errors import DataError
 
@@ -119,6 +119,12 @@ class Source:
     def _own_names(self) -> list[str]:
         return self.native.columns
 
+    def order(self, name: str) -> tuple[Label, ...]:
+        """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
+        if self.kind in ("array", "sparse") or (found := self._series(name))[1] != nw.Enum:
+            return ()
+        return tuple(plain_labels(name, found[0].cat.get_categories().to_list()))
+
     def column_type(self, name: str) -> ColumnType:
         """Return the type of a column of dates, times or categories, which its labels do not tell."""
         if self.kind == "sparse":
@@ -178,6 +184,9 @@ class JoinedColumns:
 
     def column(self, name: str) -> RawColumn:
         return self._source_of_name[name].column(name)
+
+    def order(self, name: str) -> tuple[Label, ...]:
+        return self._source_of_name[name].order(name)
 
     def column_type(self, name: str) -> ColumnType:
         return self._source_of_name[name].column_type(name)

@@ -120,9 +120,7 @@ def learn_from_summaries(
 
 def make_numeric(role: Role, summary: ColumnSummary, transform: Transform | None = None) -> Variable:
     """Return a numeric variable; without a ``transform`` the skewness and the kurtosis of the values choose one."""
-    moments = summary.moments
-    if summary.not_numeric:
-        raise DataError(summary.not_numeric)
+    moments = summary.find_moments()
     if moments.weight <= 0:
         raise DataError(f"Column {summary.name!r} has no values at all: drop it, or fill in known ones.")
     (values, totals), mean, deviation = summary.numbers(), moments.mean, math.sqrt(moments.squares / moments.weight)

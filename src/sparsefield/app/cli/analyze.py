@@ -337,8 +337,7 @@ def comparison(
         opt.column_option("--group", metavar="COLUMN", help="Column with the group of each row, such as a country."),
     ],
     output: opt.ResultOutput = None,
-    permutations: Annotated[int, typer.Option(min=0)] = 1000,
-    adjust: Literal["max", "fdr", "none"] = "max",
+    permutations: Annotated[int, typer.Option(min=0)] = 500,
     models: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
     drop_missing_groups: bool = False,
     as_json: opt.Json = False,
@@ -354,8 +353,7 @@ def comparison(
     edges that differ most.
 
     Options:
-        permutations: Permutations of each test; 0 tests nothing.
-        adjust: How p-values of edges are adjusted for their number.
+        permutations: Permutations of each test, at most; 0 tests nothing.
         models: Write the model of each group into this folder.
         drop_missing_groups: Leave out rows without a group, which are refused otherwise.
     """
@@ -389,7 +387,6 @@ def comparison(
             dataset.groups.drop_nulls(),
             observed=dataset.observed or None,
             permutations=permutations,
-            adjust=adjust,
             seed=seed,
             progress=meter.show_progress,
             **options,
@@ -399,7 +396,7 @@ def comparison(
     written = [] if models is None else _write_models(result, models)
     import polars as pl
 
-    edges = as_polars(result.edges).with_columns(pl.col("p", "p_adjusted").fill_nan(None))
+    edges = as_polars(result.edges).with_columns(pl.col("difference", "p", "p_adjusted").fill_nan(None))
     files = [str(path) for path in ([] if output is None else [output]) + written]
     deliver(
         _describe_comparison(result),
@@ -446,16 +443,18 @@ def _describe_comparison(result: GroupComparison) -> Iterator[str | Table]:
 
     yield result.summary()
     rows, several = [], len(result.groups) > 2
+    first, second = (f"weight in {name}" for name in (("first", "second") if several else result.groups))
     for edge in rows_of(result.edges):
+        has_sign = edge["difference"] == edge["difference"]
+        form = "{:+.2f}" if has_sign else "norm {:.2f}"
+        difference = form.format(edge["difference"] if has_sign else edge["norm"])
         row = {"groups": name_groups(edge)} if several else {}
-        row["edge"] = f"{edge['variable_a']} - {edge['variable_b']}"
-        row["weights"] = f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}"
-        rows.append({**row, "difference": edge["statistic"], "p": edge["p"], "adjusted": edge["p_adjusted"]})
+        row |= {"edge": f"{edge['variable_a']} - {edge['variable_b']}"}
+        row |= {first: form.format(edge["weight_a"]), second: form.format(edge["weight_b"]), "difference": difference}
+        rows.append({**row, "p": edge["p"], "adjusted": edge["p_adjusted"]})
     if rows:
         yield ""
         yield from frame_table(pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None)), most=SHOWN_EDGES)
-        order = "the two groups" if several else " and ".join(map(str, result.groups))
-        yield f"\nWeights are those of {order}, in this order."
 
 
 def read_communities(communities: str | None) -> dict[str, str | None] | Literal["auto"] | None:

@@ -14,7 +14,7 @@ from sparsefield.app.cli.inputs import form_of
 from sparsefield.app.cli.models import ModelTables, OpenModel, open_model, read_tables
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
+from sparsefield.app.tables.write import is_text_output, refuse_lost_cells, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN
 
@@ -73,6 +73,8 @@ def predict(
     saved = open_model(model, data)
     saved.require("MarkovField", "RelationalField", what="can impute")
     tables = read_tables(saved, data, options)
+    if not (linked or proba):
+        refuse_lost_cells(tables.prepared[""].cells, output, imputations or 1)
     if imputations is not None:
         _impute_several_times(tables, output, imputations, seed, jobs)
         return
@@ -203,6 +205,8 @@ def sample(
         return
     tables = read_tables(saved, given, options, known_states=True)
     outputs = tables.outputs(output)
+    if not saved.linked:
+        refuse_lost_cells(tables.prepared[""].cells, output, rows)
     field = saved.load(jobs)
     if not saved.linked:
         field.kind_ = "polars"  # whatever library had the frame of training

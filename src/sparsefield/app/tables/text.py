@@ -78,7 +78,7 @@ def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame
     if not text.strip():
         raise DataError(f"{name}: the file is empty: give a file with a header and rows.")
     found = find_format(text, replace(options, kind="csv", encoding=encoding))
-    cells = _parse(text if text.endswith(("\n", "\r")) else text + "\n", name, found)
+    cells = _parse(text, name, found)
     table, found = with_types(cells, found)
     return table, cells, found
 
@@ -244,9 +244,10 @@ def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     names = [cell.strip() for cell in first] if header else [f"x{k}" for k in range(len(first))]
     if header:
         check_header(names, name)
+    if '"' not in text and "\n" not in text:
+        text = text.replace("\r", "\n")  # old Macs; between quotes, line ends belong to cells
+    text = text if text.endswith("\n") else text + "\n"
     bare = re.sub('"[^"]*"', "", text) if '"' in text else text
-    if bare is text and "\n" not in text:
-        text = bare = text.replace("\r", "\n")  # old Macs; where there are quotes, line ends in cells are cells
     if len(names) > 1 and bare is text and re.search(r"(?:^|\n)\r?\n", text):
         text = bare = re.sub(r"(?:\r?\n)+", "\n", text)  # blank lines; of a single column they are missing values
     # Rows with more cells than the first are refused by polars, so that the total shows that none has fewer.
