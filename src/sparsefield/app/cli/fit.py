@@ -8,7 +8,6 @@ import shlex
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +52,6 @@ READING_HINT = (
     "--selection ebic --refit yes."
 )
 """What is printed below a field that was selected by held-out cells."""
-
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 MOST_COLUMNS = 50
@@ -107,17 +105,10 @@ def fit(
     if checkpoint is not None:
         field.set_params(solver__checkpoint=checkpoint)
     started = time.perf_counter()
-    with (
-        _client_of(cluster) as client,
-        StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch,
-    ):
-        field.set_params(
-            solver__callbacks=opt.report_to(watch), **({} if client is None else {"solver__engine": client})
-        )
+    with StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch:
+        field.set_params(solver__callbacks=opt.report_to(watch), solver__engine=cluster)
         field.fit(dataset.X, **dataset.roles)
     field.set_params(solver__callbacks=None)
-    if cluster is not None:
-        field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
     remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     field.save(output)
@@ -145,22 +136,6 @@ def fit(
         as_json=as_json,
         written=[output],
     )
-
-
-@contextmanager
-def _client_of(cluster: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster, and print the address of its dashboard; None if the fit runs here."""
-    if cluster is None:
-        yield None
-        return
-    from sparsefield.compute.dask_engine import connect
-
-    with connect(cluster) as client:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        threads = sum(worker["nthreads"] for worker in workers)
-        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
-        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
-        yield client
 
 
 def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> Evaluation | None:
