@@ -248,8 +248,10 @@ class StatusLine:
 
     def on_iteration(self, record: IterationRecord) -> None:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
-        if not (self._values and record.phase == "path"):
+        if record.phase != "path":
             self.update(f"iteration {record.iteration:,}, {record.active:,} features")
+        elif not self._values:
+            self.update(f"l1: value 1 of about {USUAL_VALUES}")
 
     def on_path_point(self, point: PathPoint) -> None:
         """Show how many values of l1 were tried, and about how long the others will take."""

@@ -18,10 +18,9 @@ from sparsefield.app.cli.models import OpenModel, open_model
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
-    describe_number,
     describe_size,
     describe_source,
-    describe_states,
+    describe_variable,
     describe_weights,
 )
 from sparsefield.app.tables.read import read_source
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sparsefield.app.tables.codebook import Codebook
-    from sparsefield.data.schema import Variable
     from sparsefield.model import Field
 
 SHOWN_STATES = 6
@@ -106,7 +104,7 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
             for variable in schema.variables
         ]
         for table, variable in named[:variables]:
-            yield f"  {_describe(variable, table, shares=learned)}"
+            yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
         if len(named) > variables:
             yield f"  ... and {len(named) - variables:,} more (--variables {len(named)} shows all)"
     yield from describe_features(field, features)
@@ -169,15 +167,6 @@ def _options(field: Field, params: Mapping[str, Any]) -> str:
     texts = {name: value if isinstance(value, str) else as_expression(value) for name, value in shown.items()}
     changed = (name for name, value in shown.items() if name in ALWAYS_SHOWN or value != DEFAULTS.get(name))
     return ", ".join(f"{name}={texts[name]}" for name in changed)
-
-
-def _describe(variable: Variable, table: str, *, shares: bool) -> str:
-    role = "" if variable.role == "target" else f"{variable.role}; "
-    if variable.numeric:
-        what = describe_number(variable)
-    else:
-        what = describe_states(variable, SHOWN_STATES, frequencies=shares)
-    return f"{table}{variable.name}: {role}{variable.kind}; {what}"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.pages.cells import DataShares, group_states, state_labels
-from sparsefield.app.pages.fit_summary import describe_number, describe_states
+from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
@@ -258,11 +258,8 @@ def distribution(variable: Variable) -> list[tuple[str, float, str]]:
 def _describe(variable: Variable | None, learned: bool) -> str:
     if variable is None:
         return "number of linked rows"
-    role = {"target": "", "observed": "covariate; ", "latent": "latent variable; "}.get(variable.role, "")
-    if variable.numeric:
-        return f"{role}numeric; {describe_number(variable)}"
     base = f"; reference state {variable.states[variable.reference]}" if variable.has_reference else ""
-    return f"{role}{variable.kind}; {describe_states(variable, MAX_STATES, frequencies=learned)}{base}"
+    return describe_variable(variable, MAX_STATES, frequencies=learned) + base * (not variable.numeric)
 
 
 def round_number(value: float) -> float:
