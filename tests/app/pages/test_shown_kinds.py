@@ -9,14 +9,18 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.colors import to_hex
-from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 
 from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.cells import TableRows, cell_beliefs, group_states
 from sparsefield.app.pages.figure import plot_network
-from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights
+from sparsefield.app.pages.fit_summary import (
+    describe_kinds,
+    describe_states,
+    describe_weights,
+    estimator_expression,
+)
 from sparsefield.app.pages.groups import BLUE, NEUTRAL, ORANGE, find_groups
 from sparsefield.app.pages.network_document import describe_network
 from sparsefield.app.pages.session import Session
@@ -140,31 +144,18 @@ def test_figures_have_a_color_for_edges_without_a_sign(model: MarkovField) -> No
 # -- how to repeat a fit ---------------------------------------------------------------------------------------------
 
 
-def test_lines_that_repeat_the_fit_give_its_kinds(model: MarkovField) -> None:
-    command = as_command(model, training_source(model))
-    assert command is not None
-    assert f"--ordinal 'answer={ORDER}'" in command
-    assert "--seed" not in command
+def test_the_expression_that_repeats_the_fit_gives_its_kinds(model: MarkovField) -> None:
     assert f"kinds={{'answer': '{ORDER}'}}" in estimator_expression(model)
-    listed = MarkovField(l1=50.0, kinds={"answer": ["never", "rarely", "often"], 3: "nominal"}).fit(make_people())
-    assert f"--ordinal 'answer={ORDER}' --nominal works" in (as_command(listed, training_source(listed)) or "")
     ordered = make_people().with_columns(pl.col("answer").cast(pl.Enum(ORDER.split("<"))))  # which a file loses
     found = MarkovField(l1=50.0).fit(ordered)
-    assert f"--ordinal 'answer={ORDER}'" in (as_command(found, training_source(found)) or "")
     assert "kinds={'answer': ['never', 'rarely', 'often']}" in estimator_expression(found)
-    odd = make_people().with_columns(answer=pl.col("answer") + ", I think")
-    kinds = {"answer": [f"{word}, I think" for word in ORDER.split("<")]}
-    unwritable = MarkovField(l1=50.0, kinds=kinds).fit(odd)
-    assert as_command(unwritable, training_source(unwritable)) is None
 
 
-def test_options_that_differ_from_the_defaults_are_in_the_command(people: pl.DataFrame) -> None:
+def test_options_that_differ_from_the_defaults_are_in_the_expression(people: pl.DataFrame) -> None:
     parts = {"induction": CFI(threshold=0.3), "solver": Solver(tol=1e-8), "missing": "mean-field", "refit": True}
-    field = MarkovField(l1=20.0, **parts).fit(people)
-    command = as_command(field, training_source(field, "people.csv"))
-    assert command == (
-        "sparsefield fit people.csv -o model.safetensors --induction cfi --set induction.threshold=0.3 --l1 20.0 "
-        "--set missing=mean-field --refit yes --set solver.tol=1e-08"
+    expression = estimator_expression(MarkovField(l1=20.0, n_jobs=1, **parts).fit(people))
+    assert eval(expression, {"MarkovField": MarkovField, "CFI": CFI, "Solver": Solver}).get_params() == (
+        MarkovField(l1=20.0, **parts).get_params()
     )
 
 

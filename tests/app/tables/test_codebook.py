@@ -48,6 +48,7 @@ def test_what_cannot_be_learned_is_left_out(book: Codebook) -> None:
     assert {entry.name: entry.left_out for entry in book.columns if entry.left_out} == {
         "respondent": "an identifier",
         "remark": "free text",
+        "number": "numbers as text, because of 'k.A.'",
         "name": "an identifier",
         "empty": "empty",
     }
@@ -103,7 +104,7 @@ def test_arrays_and_mixed_cells_are_described() -> None:
 def test_text_shows_the_findings_and_the_advice(book: Codebook) -> None:
     text = str(book)
     assert text.startswith(
-        "120 rows, 16 columns (7 nominal, 1 ordinal, 4 numeric, 4 left out), 7.8% of the cells missing."
+        "120 rows, 16 columns (6 nominal, 1 ordinal, 4 numeric, 5 left out), 7.8% of the cells missing."
     )
     assert "10 columns have findings." in text
     assert re.search(r"^income +numeric +-99 to \d+, median \d+", text, re.MULTILINE)

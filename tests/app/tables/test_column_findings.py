@@ -30,10 +30,31 @@ SQUARES = [k * k for k in range(1, 31)]
         ("n", [str(k) for k in range(12)] * 5, "numbers as text"),
         ("n", [f"{k},5" for k in range(12)] * 5, "numbers as text"),
         ("d", [f"{k + 1}.3.2020" for k in range(12)] * 5, "dates as text"),
+        ("plz", [10115 + 997 * (k % 12) for k in range(60)], "codes"),
+        ("film", [10115 + 97 * k for k in range(60)], "codes"),
+        ("rooms_nr", [1 + k % 12 for k in range(60)], ""),
+        ("income", [1000 * (10 + k % 30) for k in range(60)], ""),
+        ("remark", [f"this is remark number {k % 90}" for k in range(120)], "free text"),
     ],
 )
 def test_columns_are_told_apart(name, values, expected) -> None:
     assert finding(values, name) == expected
+
+
+def test_codes_that_are_named_so_are_in_the_command() -> None:
+    few, many = [10115 + 997 * (k % 12) for k in range(90)], [10115 + 97 * (k % 60) for k in range(90)]
+    films = [10115 + 97 * k for k in range(90)]
+    book = sparsefield.inspect(pl.DataFrame({"plz": few, "school_nr": many, "film": films}))
+    assert book.options == "--id school_nr --nominal plz"
+    assert [str(one) for one in book.advice if one.is_conditional] == ["'film' may be a code, not a number: --id film"]
+
+
+def test_numbers_that_a_missing_code_made_text_are_left_out_unless_they_are_few() -> None:
+    ages = ["k.A.", *(str(20 + k % 50) for k in range(99))]
+    book = sparsefield.inspect(pl.DataFrame({"age": ages, "mark": ["k.A.", "1", "2", "3"] * 25}))
+    assert book.left_out == ("age",)
+    assert book["age"].left_out == "numbers as text, because of 'k.A.'"
+    assert book.options == "--missing k.A."
 
 
 def test_different_numbers_are_kept_unless_they_are_identifiers() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-    from sparsefield import CentralityStability, ConfidenceIntervals, GroupComparison
+    from sparsefield import ConfidenceIntervals, GroupComparison
     from sparsefield.model import Field
 
 SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
@@ -146,9 +146,8 @@ def intervals(
     method: Literal["godambe", "bootstrap"] = "godambe",
     of: Literal["weights", "edges"] = "weights",
     differences: bool = False,
-    centrality: bool = False,
     level: float = 0.95,
-    resamples: AtLeastTwo = None,
+    resamples: Annotated[int, typer.Option(min=2)] = 1000,
     imputations: AtLeastTwo = None,
     drop_incomplete: bool = False,
     as_json: opt.Json = False,
@@ -161,9 +160,7 @@ def intervals(
 
     DATA is the table that the model was learned from. Weights are estimated without L1, with the l2 of the model (at
     least 0.01), and intervals hold for the selected features as if these had been given. --differences compares the
-    strengths of all pairs of edges. --centrality is case dropping, as in R's bootnet: the coefficient is the largest
-    share of rows that can be dropped such that the centrality keeps a correlation of 0.7 with that of all rows, with a
-    probability of 95%.
+    strengths of all pairs of edges.
 
     A table with missing cells is refused without --imputations or --drop-incomplete.
 
@@ -171,28 +168,14 @@ def intervals(
         method: godambe: the sandwich covariance, in a moment; bootstrap: percentiles of resampled rows.
         of: Intervals of single weights, or of edges between two columns.
         differences: Test for all pairs of edges whether one is stronger than the other.
-        centrality: Drop rows, and print how many can be dropped before the centrality of columns changes.
         level: Probability of the intervals, between 0 and 1.
-        resamples: Number of resamples: of a bootstrap, 1000 by default; of --centrality, 100 a share.
+        resamples: Number of resamples of a bootstrap.
         imputations: Impute missing cells this many times, such as 20, and pool the intervals of the imputed tables by
             Rubin's rules; for --method godambe.
         drop_incomplete: Leave out rows with missing cells, which are refused otherwise.
     """
     if imputations is not None and (drop_incomplete or method == "bootstrap"):
         raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
-    if centrality:
-        changed = {
-            "--method": method != "godambe",
-            "--of": of != "weights",
-            "--differences": differences,
-            "--level": level != 0.95,
-            "--imputations": imputations is not None,
-        }
-        unused = [name for name, is_set in changed.items() if is_set]
-        if unused:
-            raise DataError(f"--centrality has no intervals: remove {', '.join(unused)}.")
-    elif resamples is not None and method != "bootstrap":
-        raise DataError("--resamples is for --method bootstrap and --centrality: add one of them, or remove it.")
     check_table_output(output)
     options = reading.reading()
     saved = open_model(model, data)
@@ -200,26 +183,19 @@ def intervals(
     rows = read_rows(saved, data, options, [output])
     weights = rows.weights(weight)
     field = saved.load(jobs)
-    from sparsefield import centrality_stability, confidence_intervals
+    from sparsefield import confidence_intervals
 
     X, y = model_parts(field, rows.data)
-    shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
-    drawn = centrality or method == "bootstrap"
-    with StatusLine("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
-        shared["progress"] = meter.show_progress
-        if centrality:
-            dropped = centrality_stability(field, X, y, n=resamples or 100, **shared)
-            frame, summary = as_polars(dropped.to_frame()), _describe_case_dropping(dropped)
-        else:
-            ways = {"method": method, "level": level, "n": resamples or 1000, "imputations": imputations}
-            result = confidence_intervals(field, X, y, **ways, **shared)
-            frame = as_polars(result.differences() if differences else getattr(result, of))
-            summary = _describe_intervals(result, differences)
-
-    table = frame_table(frame) if frame.height else []
-    lines = "\n".join(summary)
-    parts = [f"{lines}\n", *table] if centrality else [*table, f"\n{lines}" if frame.height else lines]
+    how: dict[str, Any] = {"method": method, "level": level, "n": resamples, "imputations": imputations}
+    title = "Estimating from resampled rows" if method == "bootstrap" else "Estimating weights without L1"
+    with StatusLine(title) as meter:
+        how |= {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
+        result = confidence_intervals(field, X, y, **how, progress=meter.show_progress)
+        frame = as_polars(result.differences() if differences else getattr(result, of))
+        summary = _describe_intervals(result, differences)
+    table, lines = frame_table(frame) if frame.height else [], "\n".join(summary)
     content = {"model": str(model), "rows": frame, "summary": summary}
+    parts = [*table, f"\n{lines}" if frame.height else lines]
     deliver(parts, lambda: content, as_json=as_json, output=output, frame=frame)
 
 
@@ -242,36 +218,15 @@ def _describe_intervals(result: ConfidenceIntervals, differences: bool) -> list[
     what = "Differences of strengths" if differences else "Estimates"
     lines = [f"{what} without L1, with l2 = {result.l2:g}, and {result.level:.0%} intervals from {how}."]
     lines.append("Intervals hold for the selected features; that these were selected with the same rows is left out.")
-    lines += _describe_rows(result)
+    total = result.n_complete + result.n_incomplete
+    if result.imputed is not None:
+        lines.append(
+            f"Missing cells of {result.n_incomplete:,} of {total:,} rows were imputed {len(result.imputed):,} times, "
+            "and estimates were pooled by Rubin's rules."
+        )
+    elif result.n_incomplete:
+        lines.append(f"Estimated from the {result.n_complete:,} complete rows of {total:,}.")
     return [*lines, "P-values are not adjusted for the number of comparisons."] if differences else lines
-
-
-def _describe_rows(result: ConfidenceIntervals | CentralityStability) -> list[str]:
-    """Return how many rows were used, where cells were missing."""
-    total, imputed = result.n_complete + result.n_incomplete, getattr(result, "imputed", None)
-    if imputed is not None:
-        return [
-            f"Missing cells of {result.n_incomplete:,} of {total:,} rows were imputed {len(imputed):,} times, and "
-            "estimates were pooled by Rubin's rules."
-        ]
-    return [f"Estimated from the {result.n_complete:,} complete rows of {total:,}."] if result.n_incomplete else []
-
-
-def _describe_case_dropping(result: CentralityStability) -> list[str]:
-    """Return a sentence for each index of centrality."""
-    lines = _describe_rows(result)
-    for index, share in result.coefficients.items():
-        name = index.replace("_", " ")
-        if share != share:
-            lines.append(
-                f"The stability of the {name} is not defined: it is the same for all columns, or no edge has a sign."
-            )
-        else:
-            lines.append(
-                f"Of the rows, {share:.0%} can be dropped such that the {name} of columns keeps a correlation of 0.7 "
-                "with a probability of 95%."
-            )
-    return lines
 
 
 @app.command()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sparsefield.model import IterationRecord
+    from sparsefield.solver import PathPoint
 
 PAGES = (".html", ".htm")
 FILE_WIDTH = 160
@@ -32,6 +33,9 @@ FILE_WIDTH = 160
 
 FIRST_LINE_SECONDS = 5.0
 """Seconds until the first progress line without a terminal; each interval is twice the previous one."""
+
+USUAL_VALUES = 16
+"""Values of l1 that a search usually tries at most."""
 
 SHOWN_ROWS = 20
 """Rows of a result that are printed; JSON and files have all."""
@@ -225,6 +229,7 @@ class StatusLine:
         self._status: Any = None
         self._next = FIRST_LINE_SECONDS
         self._started = time.perf_counter()
+        self._values: set[float] = set()
 
     def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
@@ -242,8 +247,19 @@ class StatusLine:
             self._status.stop()
 
     def on_iteration(self, record: IterationRecord) -> None:
-        """Show the objective and the number of active features after an iteration."""
-        self.update(f"objective {record.objective:,.2f}, {record.active:,} features")
+        """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
+        if record.phase != "path":
+            self.update(f"iteration {record.iteration:,}, {record.active:,} features")
+        elif not self._values:
+            self.update(f"l1: value 1 of about {USUAL_VALUES}")
+
+    def on_path_point(self, point: PathPoint) -> None:
+        """Show how many values of l1 were tried, and about how long the others will take."""
+        self._values.add(point.l1)
+        done = len(self._values)
+        most = max(USUAL_VALUES, done + 2)
+        left = (time.perf_counter() - self._started) * (most - done) / done
+        self.update(f"l1: value {done} of about {most}, about {left:,.0f} s left")
 
     def show_progress(self, done: int, total: int) -> None:
         """Show that ``done`` of ``total`` units are done, and the time left; 0 begins to count the time."""

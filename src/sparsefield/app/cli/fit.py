@@ -8,7 +8,6 @@ import shlex
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +17,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_output, deliver, inform, new_table, note
 from sparsefield.app.cli.info import describe_features, model_content, plain_option
-from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
+from sparsefield.app.cli.inputs import ColumnOptions, InputData, fit_command, read_data
 from sparsefield.app.cli.models import remember_source
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
@@ -53,7 +52,6 @@ READING_HINT = (
     "--selection ebic --refit yes."
 )
 """What is printed below a field that was selected by held-out cells."""
-
 
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 MOST_COLUMNS = 50
@@ -100,21 +98,17 @@ def fit(
         words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
         if dataset.book.describe_findings():
             inform(f"{dataset.book.describe_findings()} More: {' '.join(filter(None, words))}")
+        if any(entry.left_out and entry.other_texts for entry in dataset.book.columns):
+            command = fit_command(data, reading, columns, dataset.book, weight=weight, group=group)
+            note(f"Columns of numbers or dates were left out because of other texts. To use them: {command}")
     field = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed)
     if checkpoint is not None:
         field.set_params(solver__checkpoint=checkpoint)
     started = time.perf_counter()
-    with (
-        _client_of(cluster) as client,
-        StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch,
-    ):
-        field.set_params(
-            solver__callbacks=opt.report_to(watch), **({} if client is None else {"solver__engine": client})
-        )
+    with StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch:
+        field.set_params(solver__callbacks=opt.report_to(watch), solver__engine=cluster)
         field.fit(dataset.X, **dataset.roles)
     field.set_params(solver__callbacks=None)
-    if cluster is not None:
-        field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
     remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     field.save(output)
@@ -142,22 +136,6 @@ def fit(
         as_json=as_json,
         written=[output],
     )
-
-
-@contextmanager
-def _client_of(cluster: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster, and print the address of its dashboard; None if the fit runs here."""
-    if cluster is None:
-        yield None
-        return
-    from sparsefield.compute.dask_engine import connect
-
-    with connect(cluster) as client:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        threads = sum(worker["nthreads"] for worker in workers)
-        size = f"{count(len(workers), 'worker')} with {count(threads, 'thread')}"
-        note(f"{size}; Dask's dashboard: {client.dashboard_link}")
-        yield client
 
 
 def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> Evaluation | None:
@@ -199,9 +177,10 @@ def _describe_fit(
     yield from describe_features(field.field_, SHOWN_FEATURES)
     yield ""
     yield from _describe_options(field)
-    yield f"Learned {describe_size(field.field_)}; {count(field.n_iter_, 'iteration')}, {seconds:.1f} s."
-    record = field.field_.record
-    yield describe_convergence(field.field_, field.get_params())
+    record, steps = field.field_.record, f"{count(field.n_iter_, 'iteration')}, {seconds:.1f} s"
+    yield f"Learned {describe_size(field.field_)}; {steps}{', converged' if record.converged else ''}."
+    if not record.converged:
+        yield describe_convergence(field.field_, field.get_params())
     if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
         yield READING_HINT
     if checked is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,18 +13,17 @@ import typer
 from sparsefield import config
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
-from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, form_of
+from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, fit_command, form_of
 from sparsefield.app.cli.models import OpenModel, open_model
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
-    describe_number,
     describe_size,
     describe_source,
-    describe_states,
+    describe_variable,
     describe_weights,
 )
-from sparsefield.app.tables.read import STANDARD_INPUT, read_source
+from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, count
 from sparsefield.options import as_expression
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sparsefield.app.tables.codebook import Codebook
-    from sparsefield.data.schema import Variable
     from sparsefield.model import Field
 
 SHOWN_STATES = 6
@@ -89,6 +86,13 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
     yield describe_edges(field)
     if model.source is not None:
         yield describe_source(model.source)
+    if model.source is not None and model.source.held_out is not None:
+        held_out = model.source.held_out
+        yield (
+            f"On {count(held_out.cells, 'held-out cell')}: gain in log-likelihood per cell over column frequencies "
+            f"{held_out.gain:+.3f} ± {held_out.error:.3f}; better in {held_out.better:,} of "
+            f"{count(held_out.columns, 'column')}."
+        )
     if learned:
         yield sentence
         yield f"Options: {_options(field, params)}."
@@ -100,7 +104,7 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
             for variable in schema.variables
         ]
         for table, variable in named[:variables]:
-            yield f"  {_describe(variable, table, shares=learned)}"
+            yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
         if len(named) > variables:
             yield f"  ... and {len(named) - variables:,} more (--variables {len(named)} shows all)"
     yield from describe_features(field, features)
@@ -165,15 +169,6 @@ def _options(field: Field, params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={texts[name]}" for name in changed)
 
 
-def _describe(variable: Variable, table: str, *, shares: bool) -> str:
-    role = "" if variable.role == "target" else f"{variable.role}; "
-    if variable.numeric:
-        what = describe_number(variable)
-    else:
-        what = describe_states(variable, SHOWN_STATES, frequencies=shares)
-    return f"{table}{variable.name}: {role}{variable.kind}; {what}"
-
-
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -221,10 +216,7 @@ def inspect(
         from sparsefield.app.pages.page import write_codebook
 
         write_codebook(book, output, title=f"Codebook of {data.name}")
-    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), options.as_words()]
-    roles = [word for option, name in (("--weight", weight), ("--group", group)) if name for word in (option, name)]
-    words += [columns.as_options(), shlex.join(roles), book.options]
-    command = " ".join(word for word in words if word) if book.options and str(data) != STANDARD_INPUT else ""
+    command = fit_command(data, options, columns, book, weight=weight, group=group)
     written = [] if output is None else [output]
     deliver(_describe_book(book, all_columns, command), book.to_dict, as_json=as_json, written=written)
 

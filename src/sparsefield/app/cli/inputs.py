@@ -14,7 +14,7 @@ import typer
 from sparsefield.app.cli.console import note
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import PLAIN, FileFormat
-from sparsefield.app.tables.read import SourceTable, is_parquet, list_columns, read_source
+from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, is_parquet, list_columns, read_source
 from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ CELLS_TO_HOLD_OUT = 10_000_000
 
 MAX_NAMES = 10
 KINDS = ("numeric", "ordinal", "nominal")
-FINDINGS_OF_KIND: tuple[FindingType, ...] = ("identifier", "free text", "dates as text", "numbers as text")
+FINDINGS_OF_KIND: tuple[FindingType, ...] = ("identifier", "free text", "dates as text", "numbers as text", "codes")
 """Findings that an option about the kind of a column answers."""
 
 KEEP = (
@@ -263,6 +263,17 @@ def read_linked(
     for name, source in parsed.sources.items():
         note_format(parsed.files[name], source.format)
     return parsed
+
+
+def fit_command(
+    data: Path, reading: FileFormat, columns: ColumnOptions, book: Codebook, *, weight: str | None, group: str | None
+) -> str:
+    """Return the fit with the options that are given and those that answer the findings; empty where none does."""
+    if not book.options or str(data) == STANDARD_INPUT:
+        return ""
+    roles = [word for option, name in (("--weight", weight), ("--group", group)) if name for word in (option, name)]
+    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), reading.as_words()]
+    return " ".join(filter(None, [*words, columns.as_options(), shlex.join(roles), book.options]))
 
 
 # -- columns of a table before a fit ---------------------------------------------------------------------------------

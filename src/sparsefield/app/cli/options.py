@@ -379,7 +379,4 @@ def report_to(watch: StatusLine) -> FitCallbacks:
     """Return callbacks that show the progress of a fit."""
     from sparsefield import FitCallbacks
 
-    return FitCallbacks(
-        on_iteration=watch.on_iteration,
-        on_path_point=lambda point: watch.update(f"l1 {point.l1:.3g}, {len(point.field.features):,} features"),
-    )
+    return FitCallbacks(on_iteration=watch.on_iteration, on_path_point=watch.on_path_point)

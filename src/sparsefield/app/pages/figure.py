@@ -246,17 +246,12 @@ def _draw_nodes(ax: Axes, part: Subgraph, places: np.ndarray, circles: _Circles,
 
 
 def text_on(color: str) -> str:
-    """Return the color of text on an area: dark or white, whichever has more contrast as WCAG 2 defines it."""
-    return max((INK, WHITE), key=lambda text: contrast(text, color))
+    """Return the color of text on an area: dark on light ones, white on others."""
+    return INK if luminance(color) > 0.2 else WHITE
 
 
-def contrast(first: str, second: str) -> float:
-    """Return the contrast of two colors, from 1 to 21."""
-    dark, light = sorted(map(_luminance, (first, second)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(color: str) -> float:
+def luminance(color: str) -> float:
+    """Return the relative luminance of a color as WCAG 2 defines it, from 0 to 1."""
     shares = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [(value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4) for value in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

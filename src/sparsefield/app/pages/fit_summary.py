@@ -61,7 +61,7 @@ def source_words(source: Source) -> list[str]:
     """Return the options of the command line for reading the table."""
     words = [word for name in source.identifiers for word in ("--id", name)]
     words += shlex.split(source.format.as_words())
-    for option in ("weight", "group", "top_levels", "columns"):
+    for option in ("weight", "group", "top_levels"):
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     return words
@@ -139,15 +139,18 @@ def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
     return ", ".join(parts)
 
 
-def describe_number(variable: Variable) -> str:
-    """Return mean, standard deviation, levels and scores of a numeric column; two levels have no scores."""
+def describe_variable(variable: Variable, most: int, *, frequencies: bool) -> str:
+    """Return role and kind of a column; mean, levels and scores of a number, else its ``most`` frequent states."""
     from sparsefield.data.column_types import family_of, write_number
 
-    scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""
-    levels = count(len(variable.states), "level")
+    role = {"target": "", "observed": "observed; ", "latent": "latent; "}.get(variable.role, "")
+    if not variable.numeric:
+        return f"{role}{variable.kind}; {describe_states(variable, most, frequencies=frequencies)}"
+    scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""  # two levels have none
     days = " days" if family_of(variable.dtype) else ""
     mean, deviation = write_number(variable.center, dtype=variable.dtype), write_number(variable.scale)
-    return f"mean {mean}, standard deviation {deviation}{days}, {levels}{scores}"
+    levels = count(len(variable.states), "level")
+    return f"{role}{variable.kind}; mean {mean}, standard deviation {deviation}{days}, {levels}{scores}"
 
 
 def describe_states(variable: Variable, most: int, *, frequencies: bool) -> str:
@@ -191,8 +194,8 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
     return (
         f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
-        f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
-        f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
+        f"(worst violation {format_violation(violation, l1)}; the tolerance is {format_violation(allowed, l1)})."
+        f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
     )
 
 
@@ -227,10 +230,8 @@ def _describe_missing(field: Field, params: Mapping[str, Any]) -> str:
     return " Beliefs were put in the place of missing cells, which makes weights too large where much is missing."
 
 
-def format_violation(violation: float, l1: float, *, exact: bool = False) -> str:
+def format_violation(violation: float, l1: float) -> str:
     """Return a violation of the optimality conditions as a share of l1; as a number where l1 is 0.
-
-    A share below 0.001% is printed as such, unless ``exact``.
 
     Examples
     --------
@@ -239,7 +240,7 @@ def format_violation(violation: float, l1: float, *, exact: bool = False) -> str
     >>> format_violation(1e-15, 2.0)
     'less than 0.001% of l1'
     """
-    if not exact and 0.0 <= violation < LEAST_SHARE * l1:
+    if 0.0 <= violation < LEAST_SHARE * l1:
         return f"less than {LEAST_SHARE:.3%} of l1"
     return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"
 

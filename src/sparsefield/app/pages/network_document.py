@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.pages.cells import DataShares, group_states, state_labels
-from sparsefield.app.pages.fit_summary import describe_number, describe_states
+from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
@@ -27,8 +27,8 @@ MAX_FEATURES, MAX_STATES, MAX_BARS = 12, 6, 12
 ALL_COLUMNS = 40
 """Columns up to which those without edges are shown, too."""
 
-MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE = 60, 200, 1.5
-"""Edges that a page shows at first: in proportion to the nodes, within bounds."""
+MIN_INITIAL, MAX_INITIAL, INITIAL_PER_NODE, WIDE_INITIAL = 16, 200, 1.5, 60
+"""Edges that a page shows at first: in proportion to the nodes, within bounds; and those of a wide network."""
 
 MAX_CONNECTED = 400
 """Columns that the backbone connects; in a wider network, those around the strongest edges."""
@@ -96,7 +96,7 @@ def _choose_part(network: Network) -> tuple[Subgraph, set[int], int]:
     if network.n_variables <= ALL_COLUMNS:
         joined.update(dict.fromkeys(range(network.n_variables)))
     few = int(min(max(INITIAL_PER_NODE * len(joined), MIN_INITIAL), MAX_INITIAL))
-    few = MIN_INITIAL if len(joined) > MAX_CONNECTED else few
+    few = WIDE_INITIAL if len(joined) > MAX_CONNECTED else few
     initial = len(edges) if len(edges) <= 1.25 * few else few
     # Each node is placed by its strongest edge at least, which comes first.
     ends = network.ends[edges]
@@ -258,11 +258,8 @@ def distribution(variable: Variable) -> list[tuple[str, float, str]]:
 def _describe(variable: Variable | None, learned: bool) -> str:
     if variable is None:
         return "number of linked rows"
-    role = {"target": "", "observed": "covariate; ", "latent": "latent variable; "}.get(variable.role, "")
-    if variable.numeric:
-        return f"{role}numeric; {describe_number(variable)}"
     base = f"; reference state {variable.states[variable.reference]}" if variable.has_reference else ""
-    return f"{role}{variable.kind}; {describe_states(variable, MAX_STATES, frequencies=learned)}{base}"
+    return describe_variable(variable, MAX_STATES, frequencies=learned) + base * (not variable.numeric)
 
 
 def round_number(value: float) -> float:

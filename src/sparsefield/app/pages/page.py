@@ -42,7 +42,7 @@ from sparsefield.app.pages.fit_summary import (
 from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.tables.codebook import Codebook
-from sparsefield.app.tables.file_format import source_of
+from sparsefield.app.tables.file_format import HeldOut, source_of
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator
@@ -57,7 +57,10 @@ MAX_FEATURES, MAX_COLUMNS = 200, 400
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
 
-_FIGURE = re.compile(r"(\d[\d.,]*%|-?\d[\d.,]*(?= on average| overall)|(?<=rank correlation )\S+(?=\)))")
+FIGURE = re.compile(
+    r"(\d[\d.,]*%|\d[\d.]*(?= of \d+ (?:on average|overall))|(?<! of )(?<![\d.,-])-?\d[\d.,]*(?= on average| overall)"
+    r"|(?<=rank correlation )\S+(?=\)))"
+)
 """Shares, means and correlations of a sentence."""
 
 
@@ -113,10 +116,11 @@ def make_page(
     return render_page(
         "page.html",
         ("network.js", "panel.js", "tables.js"),
-        document | {"title": title, "server": server, "findings": lines},
+        document | {"title": title, "server": server},
         title=title,
+        served=server is not None,
         size=_size(network, scored),
-        findings=[_FIGURE.split(line) for line in lines],
+        findings=[FIGURE.split(line) for line in lines],
         warning=warning,
         columns=None if scored is None else _columns(network, scored),
         quality=None if scored is None or not scored.scores else _quality(field, scored),
@@ -189,10 +193,13 @@ def _size(network: Network, scored: ScoredRows | None) -> dict[str, Any]:
         size["missing"] = sum(int(np.count_nonzero(~values)) for values in known)
         size["cells"] = sum(map(len, known))
     if scored is not None and scored.scores:
-        size["gain"] = pool_gains(scored.scores)
-        size["better"] = count_clear_gains(scored.scores)[0]
-        size["scored"] = len(scored.scores)
-        size["where"] = "training rows" if _are_training_rows(field, scored) else "these rows"
+        where = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
+        gain, better = pool_gains(scored.scores), count_clear_gains(scored.scores)[0]
+        size["gain"] = HeldOut(0, gain.value, gain.error, better, len(scored.scores))
+        size["where"] = where
+    known = source_of(field.record.source)
+    if known is not None and known.held_out is not None and (scored is None or _are_training_rows(field, scored)):
+        size |= {"gain": known.held_out, "where": "held-out value"}
     return size
 
 
@@ -249,7 +256,8 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     elif _are_training_rows(field, scored):
         source += (
             ", as many as the field was learned from, so they are probably the training rows: the scores show how well "
-            "the field fits them, not how well it predicts new ones. For that, run “sparsefield evaluate”."
+            "the field fits them, not how well it predicts new ones. For that, see the gain of held-out values at the "
+            "top, or run “sparsefield evaluate”."
         )
     else:
         learned = f"{field.record.n_rows:,}"

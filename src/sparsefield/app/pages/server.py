@@ -37,8 +37,8 @@ REFUSED = "Refused: open the complete address that 'sparsefield explore' printed
 class Guard:
     """ASGI middleware that passes on only requests whose path begins with the token, from this machine's own page.
 
-    The Host header must name this machine, which prevents DNS rebinding, and an Origin must be that host. Bodies are
-    read here, so that no larger one than `MAX_BODY` gets into memory.
+    The Host header must name this machine, which prevents DNS rebinding, and an Origin must be that host. Bodies need a
+    length, which the server holds them to, so that no larger one than `MAX_BODY` gets into memory.
     """
 
     def __init__(self, app: Any, token: str, port: Callable[[], int]) -> None:
@@ -54,21 +54,8 @@ class Guard:
         if problem is not None:
             await PlainTextResponse(problem[1], problem[0], headers=HEADERS)(scope, receive, send)
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-            if len(body) > MAX_BODY:
-                await PlainTextResponse("The request is too large.\n", 413, headers=HEADERS)(scope, receive, send)
-                return
-
-        async def read() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
         inner = {**scope, "path": scope["path"][1 + len(self._token) :], "raw_path": b""}
-        await self.app(inner, read, send)
+        await self.app(inner, receive, send)
 
     def _problem(self, scope: Any, headers: dict[str, str]) -> tuple[int, str] | None:
         """Return the status and the text of a refusal; None for a request that is in order."""
@@ -83,6 +70,8 @@ class Guard:
         if scope["method"] == "POST" and headers.get("content-type") != "application/json":
             return 415, "Questions are JSON.\n"
         length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers:
+            return 411, "The request has no length.\n"
         if not length.isdecimal() or int(length) > MAX_BODY:
             return 413, "The request is too large.\n"
         return None

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sparsefield.app.tables.column_findings import ColumnEntry, FindingType, cut_text, describe_column
+from sparsefield.app.tables.column_findings import (
+    CODE_NAME,
+    MANY_LEVELS,
+    ColumnEntry,
+    FindingType,
+    cut_text,
+    describe_column,
+)
 from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
@@ -92,7 +99,7 @@ class Codebook:
         leave_out = [piece for words in LEAVE_OUT for piece in _say(self.columns, *words, option="--id")]
         gone = {name for piece in leave_out for name in piece.columns}
         rest = [entry for entry in self.columns if entry.name not in gone]
-        return [*leave_out, *_missing(rest, self.values), *_texts(rest)]
+        return [*leave_out, *_codes(rest), *_missing(rest, self.values), *_texts(rest)]
 
     @property
     def options(self) -> str:
@@ -228,6 +235,18 @@ def _say(
 
 def _quoted(names: Sequence[str], most: int = 5) -> str:
     return list_first([repr(name) for name in names], most)
+
+
+def _codes(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
+    """Yield sentences about whole numbers that are codes; those that are not named so may be numbers."""
+    named = [entry for entry in columns if CODE_NAME.search(entry.name)]
+    many = [entry for entry in named if entry.n_distinct > MANY_LEVELS]
+    say = "looks like a code, not a number/look like codes, not numbers"
+    yield from _say(many, "codes", say, option="--id")
+    yield from _say([entry for entry in named if entry not in many], "codes", say, option="--nominal")
+    others = [entry for entry in columns if entry not in named]
+    say = "may be a code, not a number/may be codes, not numbers"
+    yield from _say(others, "codes", say, option="--id", is_conditional=True)
 
 
 def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator[Advice]:

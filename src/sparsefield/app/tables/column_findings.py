@@ -22,7 +22,8 @@ from sparsefield.data.schema_learning import is_identifier, kind_of
 from sparsefield.errors import count
 
 FindingType = Literal[
-    "empty", "identifier", "free text", "dates as text", "numbers as text", "missing codes", "constant", "many levels",
+    "empty", "identifier", "free text", "dates as text", "numbers as text", "codes", "missing codes",
+    "constant", "many levels",
 ]  # fmt: skip
 """What may be found about a column."""
 
@@ -40,6 +41,9 @@ IDENTIFIER_NAME = re.compile(
     r"|^$|^[Uu]nnamed|[a-z]I[dD]$"
 )
 """Names that identifiers have: respondent, customer_id, PassengerId; that of a pandas index is empty in a CSV."""
+
+CODE_NAME = re.compile(r"(?i:(?:^|[\W_])(?:plz|zip|zipcode|postcode|postal|code|nr|id)(?:[\W_]|$))")
+"""Names of whole numbers that are codes: plz, zip_code, school_nr."""
 
 YEARS = (1500, 2200)
 LARGEST_EXACT = 2**53
@@ -186,7 +190,8 @@ def describe_column(values: pl.Series, source: Source, decimal: str = ".") -> Co
     column = _Column(values, traits)
     role = column.find_role(decimal)
     left_out = column.why_left_out(role)
-    findings = ([role] if role else []) + ([] if left_out else list(column.findings_in_values()))
+    is_lost = left_out and not role.values if role else False
+    findings = ([role] if role else []) + ([] if is_lost else list(column.findings_in_values()))
     sizes = len(values), values.null_count(), column.n_distinct
     return ColumnEntry(
         values.name, column.kind, column.reason(), *sizes, *column.describe_values(), tuple(findings), left_out
@@ -260,7 +265,8 @@ class _Column:
         if self.is_text:
             if written := self._dates_or_numbers(decimal):
                 return written
-            if is_unlearnable and self.known.str.count_matches(r"\S+").mean() >= MANY_WORDS:
+            many = is_unlearnable or (self.n_distinct > MANY_LEVELS and 2 * self.n_distinct > n)
+            if many and self.known.str.count_matches(r"\S+").mean() >= MANY_WORDS:
                 return Finding("free text", f"{values}, long")
         elif self.kind != "numeric":
             is_unlearnable = is_identifier(self.n_distinct, n)
@@ -270,6 +276,12 @@ class _Column:
             years = low >= YEARS[0] and high <= YEARS[1]
             is_named = IDENTIFIER_NAME.search(self.values.name) is not None
             is_unlearnable = is_named or (consecutive and not years) or high > LARGEST_EXACT
+        if not is_unlearnable and self.kind == "numeric" and self.values.dtype.is_integer():
+            low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
+            years, digits = low >= YEARS[0] and high <= YEARS[1], len(str(high))
+            is_code = CODE_NAME.search(self.values.name) or self.is_mostly_different
+            if is_code and not years and low >= 10 ** (digits - 1) > 10:
+                return Finding("codes", f"{self.n_distinct:,} different whole numbers of {digits} digits")
         return Finding("identifier", values) if is_unlearnable else None
 
     def _dates_or_numbers(self, decimal: str) -> Finding | None:
@@ -297,6 +309,8 @@ class _Column:
             return ""
         if role.type in ("empty", "identifier", "free text"):
             return "an identifier" if role.type == "identifier" else role.type
+        if role.readable and role.values and self.n_distinct > config.NUMERIC_STATES:
+            return f"{role.type}, because of {list_first([repr(cut_text(text)) for text in role.values], SHOWN_LEVELS)}"
         return f"{role.type}, nearly all different" if self.is_mostly_different else ""
 
     def findings_in_values(self) -> Iterator[Finding]:

@@ -58,8 +58,8 @@
     );
   }
 
-  function edgeBlock(e, from) {
-    const bar = pixels(
+  const strengthBar = (e) =>
+    pixels(
       make("span", {
         class: "strength fill " + ["minus", "neutral", "plus"][data.sign[e] + 1],
         title: `strength ${data.s[e]}`,
@@ -67,6 +67,15 @@
       "width",
       `${Math.max(2, (72 * data.s[e]) / net.largest)}px`,
     );
+  const edgeLine = (_, e) =>
+    make(
+      "div",
+      { class: "row" },
+      button(`${data.names[data.a[e]]} \u2013 ${data.names[data.b[e]]}`, () => net.chooseEdge(e), "plain go"),
+      strengthBar(e),
+    );
+
+  function edgeBlock(e, from) {
     const head = make(
       "div",
       { class: "head" },
@@ -78,7 +87,7 @@
         "plain small",
         `The pair ${data.names[data.a[e]]} and ${data.names[data.b[e]]}`,
       ),
-      bar,
+      strengthBar(e),
     );
     return make(
       "div",
@@ -210,33 +219,20 @@
     const members = net.byWeight.filter((k) => title === null || data.group[k] === net.state.group);
     return [
       title ? make("h3", {}, title) : null,
-      ...(title
-        ? []
-        : [
-            make("p", {}, data.findings[0] ?? ""),
-            make("ul", { class: "plainlist" }, ...data.findings.slice(1, 4).map((line) => make("li", {}, line))),
-          ]),
+      ...(title || !data.s.length ? [] : [make("h4", {}, "Strongest edges"), ...data.s.slice(0, 12).map(edgeLine)]),
       make("h4", {}, title ? "Its columns, strongest first" : "Columns with the strongest edges"),
-      make("div", { class: "chips" }, ...members.slice(0, title ? 100 : 14).map(goTo)),
+      make("div", { class: "chips" }, ...members.slice(0, title ? 100 : 10).map(goTo)),
       make(
         "p",
         { class: "soft" },
         "Click a column or an edge. Drag to move, scroll or pinch to zoom; the arrow keys go from column to column." +
-          (data.alone ? ` ${data.alone.toLocaleString("en")} columns are not in the picture.` : ""),
+          (data.alone ? ` ${data.alone.toLocaleString("en")} columns are not in the picture.` : "") +
+          (server ? "" : " \u201csparsefield explore MODEL DATA\u201d serves this page with questions and rows."),
       ),
     ];
   }
 
   // -- what if ---------------------------------------------------------------------------------------------------------
-
-  const needsServer = (what) => [
-    make("h3", {}, what),
-    make(
-      "p",
-      { class: "absent" },
-      "This needs the model: open this page with \u201csparsefield explore MODEL DATA\u201d.",
-    ),
-  ];
 
   async function ask(name, body) {
     const own = ++turn;
@@ -314,7 +310,6 @@
   }
 
   function evidenceView() {
-    if (!server) return needsServer("What if");
     if (server.linked && !server.tables.length)
       return [make("p", { class: "absent" }, "Linked tables have no row to set values of: open the page with data.")];
     const columns = Object.keys(server.columns)
@@ -541,7 +536,6 @@
   }
 
   function rowsView() {
-    if (!server) return needsServer("Rows");
     if (!server.tables.length)
       return [
         make("p", { class: "absent" }, "No data: open the page with \u201csparsefield explore MODEL DATA\u201d."),
@@ -719,7 +713,7 @@
     );
     changes.signs = Object.fromEntries(["1", "0", "-1"].map((sign) => [sign, !parts.getAll("hide").includes(sign)]));
     for (const box of document.querySelectorAll("[data-sign]")) box.checked = changes.signs[box.dataset.sign];
-    if (["evidence", "rows"].includes(parts.get("tab"))) question.tab = parts.get("tab");
+    if (server && ["evidence", "rows"].includes(parts.get("tab"))) question.tab = parts.get("tab");
     if (server) {
       if (server.methods.some(([method]) => method === parts.get("inference")))
         question.method = parts.get("inference");

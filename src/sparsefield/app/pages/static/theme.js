@@ -14,7 +14,7 @@
   const apply = () => {
     const dark = (chosen ?? (system.matches ? "dark" : "light")) === "dark";
     root.dataset.theme = dark ? "dark" : "light";
-    button.textContent = dark ? "\u2600 Light" : "\u263e Dark";
+    button.textContent = dark ? "\u2600" : "\u263e";
     button.setAttribute("aria-label", dark ? "Switch to light colors" : "Switch to dark colors");
     dispatchEvent(new Event("themechange"));
   };
