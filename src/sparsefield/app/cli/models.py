@@ -118,7 +118,7 @@ def read_rows(model: OpenModel, data: Path, reading: FileFormat, outputs: Sequen
     refuse_overwriting_inputs(outputs, [model.path, data, *(() if parsed is None else parsed.inputs)])
     if parsed is not None:
         return prepare_linked(model.field_, parsed).data
-    if form == "matrix":
+    if form == "matrix" and (model.field_.schema.is_binary or not data.is_dir()):
         from sparsefield.app.tables.matrix_files import read_matrix, read_sparse
 
         return read_sparse(data, columns=names)[0] if data.is_dir() else read_matrix(data)

@@ -99,7 +99,7 @@ def predict(
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
     """
     for path in (data, learn_from):
-        if path is not None and form_of(path) == "matrix":
+        if path is not None and form_of(path) == "matrix" and not path.is_dir():
             raise DataError(f"{path}: a sparse 0/1 matrix has no missing values to impute.")
     linked = form_of(data) == "linked"
     if imputations is None and learn_from is not None:
@@ -326,7 +326,7 @@ def _draw_missing(
     """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
     import numpy as np
 
-    if form_of(data) != "table":
+    if form_of(data) == "linked" or data.suffix.lower() == ".npz":
         raise DataError(f"{data}: the model is of one table with missing values: pass a CSV or Parquet file.")
     prepared = read_to_fill(data, reading, model, output, rows, known_states=True)
     if not prepared.n_missing:

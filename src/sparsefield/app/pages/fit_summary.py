@@ -57,7 +57,7 @@ def source_words(source: Source) -> list[str]:
     """Return the options of the command line for reading the table."""
     words = [word for name in source.identifiers for word in ("--id", name)]
     words += shlex.split(source.format.as_words())
-    for option in ("weight", "group", "top_levels", "columns"):
+    for option in ("weight", "group", "top_levels"):
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     return words
