@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -74,6 +74,8 @@ class Problem(Protocol):
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
     total_weights: Sequence[float]
     """The weight of the rows of each table."""
+    memory: int = 10
+    """Steps that the optimizer remembers."""
     keeps_errors: bool = True
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
 
@@ -104,6 +106,10 @@ class Problem(Protocol):
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
         return np.empty(len(conjunctions)), np.empty(len(conjunctions))
+
+    def preconditioner(self, graph: Any, l2: np.ndarray, /) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return a function that multiplies a gradient by an inverse Hessian; None for that of the Hessians below."""
+        return None
 
     def arc_hessian(self, graph: Any, /) -> np.ndarray | None:
         """Return the diagonal of the Hessian for the weights of arcs, or None where it would take too long."""
