@@ -23,6 +23,7 @@ MIN_BATCH = 512
 PATH_LENGTH, PATIENCE = 8, 2
 """Values of l1 at most, each a factor of the root of 10 apart, and how many without an improvement end the path."""
 PATH_KKT_TOLERANCE = 0.1
+"""Tolerance of fits that are scored on held-out sequences; EBIC counts features, so that its fits are exact."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,9 @@ class ChainTrainer:
         weights = np.zeros(len(keys))
         if start is not None:
             known = np.isin(start.features.keys, candidates)
-            started = start.features.keys[known]
-            keys = np.union1d(keys, started)
+            keys = np.union1d(keys, start.features.keys[known])
             weights = np.zeros(len(keys))
-            weights[np.searchsorted(keys, started)] = start.theta[known]
+            weights[np.searchsorted(keys, start.features.keys[known])] = start.theta[known]
         limits = {"kkt_tol": solver.kkt_tol, "max_iter": solver.max_iter, "tol": 0.0, "min_batch": MIN_BATCH}
         state = State(problem, TrainingOptions(l1=l1, l2=self.l2, centered=False, **limits), solver.callbacks)
         begin(state, rule, WarmStart(np.empty(0), problem.pairs_of(keys), weights))
@@ -79,10 +79,10 @@ def select_l1(
     `HeldOut` scores by the log-likelihood of held-out sequences per token, pooled over folds; `EBIC` by minus half of
     the criterion per token. Both weigh sequences.
     """
-    solver = replace(trainer.solver, kkt_tol=max(trainer.solver.kkt_tol, PATH_KKT_TOLERANCE))
-    trainer, problem = replace(trainer, solver=solver), trainer.problem
-    folds = [(trainer, problem)]
+    problem, folds = trainer.problem, [(trainer, trainer.problem)]
     if isinstance(criterion, HeldOut):
+        solver = replace(trainer.solver, kkt_tol=max(trainer.solver.kkt_tol, PATH_KKT_TOLERANCE))
+        trainer = replace(trainer, solver=solver)
         parts = _divide(problem.table.n_sequences, criterion, rng)
         rest = [np.setdiff1d(np.arange(problem.table.n_sequences), part) for part in parts]
         training = [replace(trainer, problem=problem.select_sequences(part)) for part in rest]

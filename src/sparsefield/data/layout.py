@@ -138,11 +138,6 @@ class Layout:
         return sum(len(schema.targets) for schema in self.schemas)
 
     @property
-    def unseen(self) -> Array:
-        """Which target states have no example in the training data, (states,)."""
-        return np.concatenate([np.empty(0, dtype=bool), *(schema.unseen for schema in self.schemas)])
-
-    @property
     def has_latent(self) -> bool:
         """Whether any table has latent variables."""
         return any(len(schema.latent) for schema in self.schemas)

@@ -74,10 +74,13 @@ class Problem(Protocol):
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
     total_weights: Sequence[float]
     """The weight of the rows of each table."""
-    memory: int = 10
-    """Steps that the optimizer remembers."""
     keeps_errors: bool = True
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
+
+    @property
+    def memory(self) -> int:
+        """How many steps the optimizer remembers."""
+        return 10
 
     def compile(self, arcs: Arcs) -> Any:
         """Return arcs in the form that the other methods take."""

@@ -41,7 +41,8 @@ class WorkingSet:
     def __init__(self, problem: Problem, options: TrainingOptions, protected_pairs: np.ndarray | None = None) -> None:
         self.problem, self.layout, self._options = problem, problem.layout, options
         # The weight of a state without an example would diverge to minus infinity without a penalty.
-        self.penalty = Penalty(options.l1, options.l2, self.layout.unseen | options.penalize_biases)
+        unseen = np.concatenate([np.empty(0, dtype=bool), *(schema.unseen for schema in self.layout.schemas)])
+        self.penalty = Penalty(options.l1, options.l2, unseen | options.penalize_biases)
         self.grouped = options.penalty == "group"
         """Whether the features of an edge are penalized by their norm."""
         self.n_biases = self.layout.n_target_columns
