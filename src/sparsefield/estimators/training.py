@@ -46,7 +46,6 @@ from sparsefield.solver import (
 )
 from sparsefield.solver.likelihood import (
     LikelihoodResult,
-    Reestimation,
     estimate_by_likelihood,
     likelihood_contradictions,
     objective_of_structure,
@@ -364,8 +363,9 @@ def _finish(
     if isinstance(problem, LikelihoodEvaluator):
         return LikelihoodResult(result, LikelihoodRecord(problem.max_cells, "ml"))
     selected_by = "cd" if objective == "cd" else "pl"
-    how = Reestimation(replace(options, certify=True), selected_by, refit=bool(estimator.refit))
-    return estimate_by_likelihood(dataset, result, how, engine, estimator._callbacks())
+    options, refit = replace(options, certify=True), bool(estimator.refit)
+    callbacks = estimator._callbacks()
+    return estimate_by_likelihood(dataset, result, options, engine, callbacks, selected_by=selected_by, refit=refit)
 
 
 def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: PathSelection) -> WarmStart | None:
