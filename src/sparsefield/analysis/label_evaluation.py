@@ -27,7 +27,7 @@ from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier
 from sparsefield.estimators.compiled_rows import check_weights
-from sparsefield.estimators.labels import read_all_labels
+from sparsefield.estimators.crf_classifier import read_all_labels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

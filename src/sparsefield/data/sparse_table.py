@@ -6,7 +6,6 @@ A cell is nonzero if it has another state than the reference state.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,11 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import BYTES_OF_COLUMN, as_checked_csr
-from sparsefield.data.table import SparseBlock, Table, dense_bytes, encode_column
+from sparsefield.data.table import Table, dense_bytes, encode_column
 from sparsefield.errors import UnknownStateWarning
 
 MANY_COLUMNS = 2_000_000
 """Number of columns of a matrix from which its memory is estimated before it is read."""
-
-
-def join_pieces(pieces: Sequence[SparseBlock]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets, columns and weights, as in `SparseBlock`, of consecutive pieces of rows."""
-    counts = np.concatenate([np.diff(piece.offsets) for piece in pieces])
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    return offsets, np.concatenate([piece.columns for piece in pieces]), np.concatenate([p.weight for p in pieces])
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> Table | None:
@@ -42,12 +34,10 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     return make_sparse_table(schema, matrix.indptr, matrix.indices, weight)
 
 
-def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Return whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
+def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int) -> bool:
+    """Return whether sparse storage is faster, or the only one that fits into the memory of this machine."""
     cells = n_rows * schema.n_columns
-    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > (
-        machine_memory() if memory is None else memory
-    )
+    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
 
 
 def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Table | None:
@@ -60,24 +50,14 @@ def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Table 
     return Table.of_cells(schema, *cells, weight)
 
 
-def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
-
-    ``memory`` is by default that of this machine.
-    """
+def prefers_sparse(schema: Schema, n_rows: int) -> bool:
+    """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states."""
     if any(not variable.has_reference for part in (schema.targets, schema.observed) for variable in part):
         return False
     n_nonzero = n_rows * sum(
         1.0 - v.frequencies[v.reference] for part in (schema.targets, schema.observed) for v in part
     )
-    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows, memory)
-
-
-def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | None = None) -> SparseBlock | None:
-    """Encode a partition of a table; None if a cell is missing."""
-    cells = read_nonzero_cells(source, schema)
-    weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
-    return None if cells is None else SparseBlock(0, *cells, weight)
+    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows)
 
 
 def read_nonzero_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
