@@ -12,6 +12,7 @@ from benchmarks import (
     cores,
     coverage,
     denoising,
+    density,
     dependent,
     files,
     fill,
@@ -45,7 +46,7 @@ for module in (
     peers, scale, paper, products, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
-    files, policy,
+    files, policy, density,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

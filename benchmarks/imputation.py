@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from benchmarks.measure import Report
 from benchmarks.mice import has_mice
 from benchmarks.mixed_peers import draw_with_mice
 from sparsefield import MarkovField, impute, pool
-from sparsefield.analysis.pooling import PooledEstimates
+from sparsefield.analysis.imputation import PooledEstimates
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_mixed
 
@@ -174,13 +174,21 @@ def run_repetition(task: Repetition) -> list[Interval]:
     found = []
     for method in task.methods:
         started = time.perf_counter()
-        pooled = _analyze(source, method, table, shown, task)
-        found += list(_intervals(pooled, source.truth, method, time.perf_counter() - started))
+        names, pooled = _analyze(source, method, table, shown, task)
+        seconds, (low, high) = time.perf_counter() - started, pooled.interval()
+        for k, name in enumerate(names):
+            covers, figures = (
+                bool(low[k] <= source.truth[name] <= high[k]),
+                (pooled.estimate[k], pooled.standard_error[k]),
+            )
+            found.append(Interval(method, name, *map(float, figures), covers, seconds))
     return found
 
 
-def _analyze(source: Population, method: str, table: Array, shown: Array, task: Repetition) -> PooledEstimates:
-    """Return the pooled estimates of a method; mice gets ordinal columns as numbers: polr is far slower."""
+def _analyze(
+    source: Population, method: str, table: Array, shown: Array, task: Repetition
+) -> tuple[list[str], PooledEstimates]:
+    """Return the names and pooled estimates of a method; mice gets ordinal columns as numbers: polr is far slower."""
     if method in ("no cell missing", "complete cases"):
         kept = table if method == "no cell missing" else shown[~np.isnan(shown).any(axis=1)]
         completed = [kept, kept]  # twice, since Rubin's rules for equal tables are the usual ones
@@ -192,7 +200,7 @@ def _analyze(source: Population, method: str, table: Array, shown: Array, task: 
     results = [source.analyze(np.asarray(one)) for one in completed]
     degrees = len(completed[0]) - len(source.kinds)
     values, variances = ([list(result[k].values()) for result in results] for k in (0, 1))
-    return replace(pool(values, np.sqrt(variances), complete_df=degrees), names=tuple(results[0][0]))
+    return list(results[0][0]), pool(values, np.sqrt(variances), complete_df=degrees)
 
 
 def _impute(source: Population, shown: Array, task: Repetition) -> Any:
@@ -200,13 +208,6 @@ def _impute(source: Population, shown: Array, task: Repetition) -> Any:
         warnings.simplefilter("ignore")
         field = MarkovField(l1=source.l1, kinds=dict(enumerate(source.kinds)), n_jobs=1).fit(shown)
     return impute(field, shown, task.imputations, seed=task.number)
-
-
-def _intervals(pooled: PooledEstimates, truth: dict[str, float], method: str, seconds: float) -> Iterator[Interval]:
-    low, high = pooled.interval()
-    for k, name in enumerate(pooled.names):
-        covers = bool(low[k] <= truth[name] <= high[k])
-        yield Interval(method, name, float(pooled.estimate[k]), float(pooled.standard_error[k]), covers, seconds)
 
 
 # -- the benchmark --------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import numpy as np
 
 from reproduction.printed import End, PrintedOptions, as_printed, at_end
 from reproduction.recovery import compare_edges, strengths_of
-from sparsefield.analysis.hold_out import TargetCells, score_predictions, split_cells
+from sparsefield.analysis.hold_out import TargetCells, split_cells
+from sparsefield.analysis.metrics import score
 
 __all__ = ["records_as_printed"]
 
@@ -70,5 +71,5 @@ def _score(cells: TargetCells, estimator: Any, incomplete: Any, held_out: list[n
     started = time.process_time()
     parts = zip(cells.tables, cells.infer(estimator, incomplete), held_out, strict=True)
     found = [ours for table, posterior, mask in parts for _, ours, _ in table.predictions(posterior, mask)]
-    scores = {name: value for name, value in score_predictions(found).items() if name in KEPT}
-    return {**scores, "predicting_seconds": time.process_time() - started}
+    scores = score(found)
+    return {**{name: getattr(scores, name) for name in KEPT}, "predicting_seconds": time.process_time() - started}

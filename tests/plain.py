@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Dataset, Layout, Schema, Table, learn_schema
-from sparsefield.data.column_summaries import ColumnTraits
+from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
@@ -34,14 +34,10 @@ def learn_plain_schema(source, *, observed=(), numeric="auto", states=None, samp
     """
     if getattr(source, "kind", "") == "sparse" and not states:
         return learn_schema(source, observed=observed, sample_weight=sample_weight)
-    known = set(states or {})
-    numbers = {
-        name
-        for name in observed
-        if (
-            name not in known and ColumnTraits.of(source.column(name)).numeric if numeric == "auto" else name in numeric
-        )
-    }
+    if numeric == "auto":
+        unknown = [name for name in observed if name not in (states or {})]
+        numeric = [name for name in unknown if ColumnSummary.of(source, name).traits.numeric]
+    numbers = {name for name in observed if name in numeric}
     kinds = {name: "numeric" if name in numbers else "nominal" for name in source.names}
     schema = learn_schema(
         source, observed=observed, kinds=kinds, states=states, symmetric=False, sample_weight=sample_weight

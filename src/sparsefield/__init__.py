@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
-    from sparsefield.analysis.imputation import Imputations, impute
+    from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
     from sparsefield.analysis.label_evaluation import evaluate_labels
-    from sparsefield.analysis.pooling import PooledEstimates, pool
     from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.chain.reading import read_conll
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
-    from sparsefield.data.calendar_parts import calendar_parts
+    from sparsefield.data.frame_building import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
@@ -100,9 +99,8 @@ _NAMES_OF_MODULE = {
     "analysis.centrality": "centrality",
     "analysis.comparison": "GroupComparison compare",
     "analysis.confidence_intervals": "confidence_intervals",
-    "analysis.imputation": "Imputations impute",
+    "analysis.imputation": "Imputations PooledEstimates impute pool",
     "analysis.label_evaluation": "evaluate_labels",
-    "analysis.pooling": "PooledEstimates pool",
     "analysis.predictability": "conditional_log_likelihood predictability",
     "analysis.stability": "regularization_path stability",
     "app.pages.figure": "plot_network",
@@ -115,7 +113,7 @@ _NAMES_OF_MODULE = {
     "chain.crf": "ChainCRF",
     "chain.reading": "read_conll",
     "data": "ForeignKey OffsetLink Relational Template",
-    "data.calendar_parts": "calendar_parts",
+    "data.frame_building": "calendar_parts",
     "estimators": "CRFClassifier MarkovField RelationalField load",
     "induction": "CFI FixedGraph FullL1 Grafting IdealParent PaperCFI",
     "inference": "AIS AutomaticInference BeliefPropagation ExactInference Gibbs MeanField",

@@ -38,10 +38,6 @@ class WideComponentWarning(UserWarning):
     """The exact likelihood is too expensive for some columns, which keep the weights of the pseudo-likelihood."""
 
 
-class LeftOutWarning(UserWarning):
-    """Rows of a list of baskets were left out, because a cell was missing."""
-
-
 class SelectionWarning(UserWarning):
     """The score still rises at the smallest l1 that was tried: the data support a smaller one."""
 

@@ -42,7 +42,7 @@ def test_the_lower_of_two_ordered_states_points_down() -> None:
 
 def test_features_that_disagree_and_middle_levels_have_no_sign() -> None:
     variable = _ordinal("a", (0.2, 0.2, 0.2, 0.2, 0.2))
-    covariance, spread, _ = column_directions(Schema((variable,), ("a",))).T
+    covariance, spread, *_ = column_directions(Schema((variable,), ("a",))).T
     lowest, middle, highest = 1, 3, 5  # after the score
     for pairs, weights, sign in [
         ([(highest, highest)], [1.0], 1),

@@ -14,7 +14,6 @@ from sparsefield.analysis.hold_out import evaluate
 from sparsefield.analysis.metrics import (
     UNKNOWN,
     CellPredictions,
-    NumberPredictions,
     evaluate_numbers,
     evaluate_states,
     score,
@@ -60,7 +59,7 @@ def test_columns_of_states_have_weighted_means(kind) -> None:
             (*(np.repeat(part, weight, axis=0) for part in (found, truth, base, truth)), None),
         )
     )
-    for name in ("loss", "baseline_loss", "error", "baseline_error", "calibration_error", "gain_deviation", "weight"):
+    for name in ("loss", "baseline_loss", "error", "baseline_error", "calibration_error", "weight"):
         assert same(getattr(one, name), getattr(two, name)), name
     # Repeated rows would be taken for independent ones; weights are not, whatever their unit is.
     assert one.cells == 40
@@ -74,17 +73,15 @@ def test_numbers_have_weighted_means() -> None:
     assert variable.name == "heat"
     rng = np.random.default_rng(3)
     truth = frame["heat"].to_numpy()
-    parts = (
-        rng.dirichlet(np.ones(len(variable.states)), 60),
-        truth + 1.0,
-        truth - 0.5,
-        truth + rng.normal(size=60),
-        truth,
-    )
-    one = evaluate_numbers("heat", variable, NumberPredictions(*parts, weight.astype(float)), 20.0, 2.0)
-    again = (np.repeat(part, weight, axis=0) for part in parts)
-    two = evaluate_numbers("heat", variable, NumberPredictions(*again), 20.0, 2.0)
-    for name in ("loss", "baseline_loss", "error", "baseline_error", "coverage", "gain_deviation"):
+    probabilities = rng.dirichlet(np.ones(len(variable.states)), 60)
+    answers = [truth + 1.0, truth - 0.5, truth + rng.normal(size=60)]
+    both = {"visible_mean": 20.0, "scale": 2.0}
+    one = evaluate_numbers("heat", variable, truth, probabilities, answers, sample_weight=weight.astype(float), **both)
+    rows = np.repeat(np.arange(60), weight)
+    again = [answer[rows] for answer in answers]
+    two = evaluate_numbers("heat", variable, truth[rows], probabilities[rows], again, **both)
+    assert same(one.gain.value, two.gain.value)
+    for name in ("loss", "baseline_loss", "error", "baseline_error", "coverage"):
         assert same(getattr(one, name), getattr(two, name)), name
 
 

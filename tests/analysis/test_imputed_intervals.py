@@ -33,7 +33,8 @@ def field(table: pl.DataFrame) -> MarkovField:
 
 def test_intervals_are_pooled_as_those_of_each_imputed_table(table: pl.DataFrame, field: MarkovField) -> None:
     found = confidence_intervals(field, table, imputations=4, level=0.9, seed=3)
-    expected = pool([confidence_intervals(field, each).weights for each in impute(field, table, 4, seed=3)])
+    each = [confidence_intervals(field, completed).weights for completed in impute(field, table, 4, seed=3)]
+    expected = pool(*([frame[name].to_numpy() for frame in each] for name in ("estimate", "standard_error")))
     low, high = expected.interval(0.9)
     values = {"estimate": expected.estimate, "standard_error": expected.standard_error, "low": low, "high": high}
     for name, expected_values in values.items():

@@ -10,8 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score, hamming_loss, log_loss
 
 from sparsefield import CRFClassifier, evaluate_labels
-from sparsefield.analysis.label_evaluation import cross_validate_labels
-from sparsefield.errors import DataError, UnknownStateWarning
+from sparsefield.errors import DataError
 
 
 def make_labels(n_rows: int = 240) -> tuple[np.ndarray, np.ndarray]:
@@ -62,20 +61,3 @@ def test_numeric_labels_have_columns_and_no_label_scores() -> None:
     found = evaluate_labels(CRFClassifier(l1=1.0, kinds={"size": "numeric"}).fit(X, y), X, y)
     assert np.isnan(found.joint.subset_accuracy)
     assert found.columns[0].error < 0.5 * found.columns[0].baseline_error
-
-
-@pytest.mark.filterwarnings(f"ignore::{UnknownStateWarning.__module__}.UnknownStateWarning")
-def test_cross_validation_holds_out_every_row_once() -> None:
-    X, Y = make_labels()
-    heard: list = []
-    options = {"folds": 3, "progress": heard.append}
-    found = cross_validate_labels(pd.DataFrame(X).add_prefix("x"), Y, CRFClassifier(l1=2.0), **options)
-    assert sum(fold.rows for fold in found.folds) == 240
-    assert heard == list(found.folds)
-    assert found.columns[0].cells == 240
-    assert 0.5 < found.spread("joint", "subset_accuracy").mean < 1.0
-    weighted = cross_validate_labels(X, Y, CRFClassifier(l1=2.0), folds=3, sample_weight=np.ones(240))
-    assert weighted.spread("marginal", "micro_f1").mean == pytest.approx(found.spread("marginal", "micro_f1").mean)
-    assert set(found.as_dict()) == {"summary", "columns", "folds"}
-    with pytest.raises(ValueError, match="folds must be from 2 to the number of rows, 240; got 1"):
-        cross_validate_labels(X, Y, CRFClassifier(l1=2.0), folds=1)

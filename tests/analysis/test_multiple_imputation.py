@@ -161,15 +161,11 @@ def test_a_dependence_that_the_field_lacks_is_kept_unless_the_graph_was_given() 
     assert slopes[1] < 0.75
 
 
-def test_new_rows_are_imputed_with_the_uncertainty_of_the_rows_of_the_fit(
-    field: MarkovField, table: pd.DataFrame
-) -> None:
-    new = table[:3]
-    with pytest.raises(DataError, match="learn_from="):
-        impute(field, new, 2)
-    found = impute(field, new, 2, iterations=1, learn_from=table)
-    assert len(found[0]) == 3
-    assert not found[0].isna().any(axis=None)
+def test_new_rows_are_imputed_below_those_of_the_fit(field: MarkovField, table: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="with new rows below it"):
+        impute(field, table[:3], 2)
+    found = impute(field, pd.concat([table, table[:3]]), 2, iterations=1)
+    assert not found[0][-3:].isna().any(axis=None)
 
 
 def test_columns_are_found_by_name_and_others_stay_as_they_are(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import false_discovery_control
 
 from sparsefield import compare
 from sparsefield.analysis.permutation_tests import (
     CandidateEdges,
-    PermutationResult,
     adjust_by_maximum,
-    adjust_p_values,
     match_missing,
 )
 
-EDGES = CandidateEdges(np.array([[0, 1], [0, 2]]), np.array([0, 0, 1]), 3)
+EDGES = CandidateEdges(
+    np.array([[0, 1], [0, 2]]),
+    np.array([0, 0, 1]),
+    3,
+    linear=np.array([False, True]),
+    slopes=np.array([1.0, 0.0, -1.0]),
+)
 
 
 def test_statistics_are_norms_of_differences_and_differences_of_norms() -> None:
@@ -26,23 +30,9 @@ def test_statistics_are_norms_of_differences_and_differences_of_norms() -> None:
     np.testing.assert_allclose(found, [2.0, 4.0, 4.0, 2.0, 2.0, 2.0, 0.0])
 
 
-def test_of_several_groups_the_two_most_different_ones_count() -> None:
-    weights = np.array([[0.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, 5.0, 0.0]])
-    found = EDGES.statistics(weights)
-    np.testing.assert_allclose(found[:4], [4.0, 5.0, 5.0, 1.0])
-
-
-def test_p_values_are_adjusted_over_all_pairs_of_groups_for_edges_and_for_nodes() -> None:
-    rng = np.random.default_rng(0)
-    tests = [PermutationResult((0, k), 2, np.full(7, 1.0 / k), rng.random((99, 7)).astype("f4"), 0) for k in (1, 2, 3)]
-    p = np.array([test.p_values for test in tests])
-    np.testing.assert_array_equal(adjust_p_values(tests, "none"), p)
-    for part in (slice(2, 4), slice(4, 7)):
-        expected = false_discovery_control(p[:, part].ravel()).reshape(3, -1)
-        np.testing.assert_allclose(np.array(adjust_p_values(tests, "fdr"))[:, part], expected)
-    largest = np.array(adjust_p_values(tests, "max"))
-    np.testing.assert_array_equal(largest[:, :2], p[:, :2])
-    assert (largest[:, 2:] >= p[:, 2:]).all()
+def test_the_strength_of_a_linear_edge_is_that_of_its_scores() -> None:
+    edges = replace(EDGES, linear=np.array([True, False]))
+    np.testing.assert_allclose(edges.strengths(np.array([-3.0, 4.0, 1.0])), [3.0, 1.0])
 
 
 def test_a_clear_difference_has_the_smallest_p_among_many_edges() -> None:

@@ -6,14 +6,12 @@ import json
 import subprocess
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import stats
 
 from benchmarks.r_scripts import has_packages
 from sparsefield import pool
-from sparsefield.analysis.pooling import pooled_wald_test
+from sparsefield.analysis.imputation import pooled_wald_test
 
 ESTIMATES, ERRORS = [1.0, 2.0, 3.0, 2.0], [0.5, 0.6, 0.5, 0.4]
 
@@ -47,20 +45,6 @@ def test_equal_estimates_have_the_interval_of_one_complete_table() -> None:
     assert pooled.degrees_of_freedom == pytest.approx([48.1] * 3, abs=0.1)
 
 
-@pytest.mark.parametrize("library", [pl, pd])
-def test_one_frame_for_each_imputation_says_the_same_as_arrays(library) -> None:
-    values, errors = [[1.0, 2.0], [1.5, 2.5]], [[0.1, 0.2], [0.1, 0.3]]
-    frames = [
-        library.DataFrame({"name": ["a", "b"], "estimate": value, "standard_error": error, "other": ["", ""]})
-        for value, error in zip(values, errors, strict=True)
-    ]
-    pooled, expected = pool(frames, complete_df=9), pool(values, errors, complete_df=9)
-    assert (pooled.names, expected.names) == (("a", "b"), ("x0", "x1"))
-    assert isinstance(pooled.to_frame(), library.DataFrame)
-    for column in ("estimate", "standard_error", "degrees_of_freedom", "p_value"):
-        assert pooled.to_frame()[column].to_list() == expected.to_frame()[column].to_list()
-
-
 def test_several_weights_are_tested_by_the_statistic_of_li_raghunathan_and_rubin() -> None:
     m, k, within = 6, 3, np.array([[1.0, 0.2, 0.0], [0.2, 2.0, 0.1], [0.0, 0.1, 0.5]])
     estimates = np.random.default_rng(0).normal(1.0, 0.5, (m, k))
@@ -80,9 +64,7 @@ def test_several_weights_are_tested_by_the_statistic_of_li_raghunathan_and_rubin
         (lambda: pool([1.0, 2.0], [0.1, 0.1, 0.1]), "shape"),
         (lambda: pool([1.0, 2.0], [0.1, 0.1], complete_df=0), "complete_df"),
         (lambda: pool([1.0, 2.0], [0.1, 0.1]).interval(95), "level"),
-        (lambda: pool([1.0, 2.0]), "a sequence of frames"),
         (lambda: pool(3.0, 0.1), "a number or a row for each imputation"),
-        (lambda: pool([pl.DataFrame({"estimate": [1.0]})] * 2), "Frame 0 has no column 'standard_error'. Frame 1"),
     ],
 )
 def test_bad_estimates_are_refused(call, message: str) -> None:

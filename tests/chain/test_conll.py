@@ -30,6 +30,12 @@ def test_sentences_documents_and_comments_are_told_apart(tmp_path) -> None:
     assert read_conll(path).columns == ("0", "1", "2")
 
 
+def test_lines_with_a_sign_and_no_tab_are_comments(tmp_path) -> None:
+    path = tmp_path / "train.conllu"
+    path.write_text("#newdoc id=3\n#sent_id=1\n1\t#\tSYM\n#\tone\ttwo\n")
+    assert read_conll(path).sentences == [[("1", "#", "SYM"), ("#", "one", "two")]]
+
+
 def test_lines_with_other_numbers_of_columns_are_named(tmp_path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("a b\nc\n\nd e f\n")

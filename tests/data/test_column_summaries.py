@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
 from sparsefield.data import Schema, as_source, column_summaries, learn_schema
-from sparsefield.data.column_summaries import join_summaries
-from sparsefield.data.schema_learning import learn_from_parts
+from sparsefield.data.column_summaries import ColumnSummary
+from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
 from sparsefield.errors import DataError
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -26,17 +26,19 @@ KINDS = {
 }
 
 
-def learn_parted(parts, weight=None, **roles) -> Schema:
+def learn_parted(parts, weight=None, observed=(), kinds="auto", states=None) -> Schema:
     """As `learn_schema`, with two joins on the way to one."""
     sources = [as_source(part, may_be_empty=True) for part in parts]
     weighed = weight or [None] * len(parts)
+    given = check_roles(sources[0], observed, kinds, states)
+    parted = [summarize_columns(source, w, given, states) for source, w in zip(sources, weighed, strict=True)]
+    half = len(parted) // 2
 
-    def summarize(function, *arguments):
-        found = [function(source, w, *arguments) for source, w in zip(sources, weighed, strict=True)]
-        half = len(found) // 2
-        return join_summaries([join_summaries(some) for some in (found[:half], found[half:]) if some])
+    def join(parts):
+        return [ColumnSummary.join(column) for column in zip(*parts, strict=True)]
 
-    return learn_from_parts(sources[0].names, summarize, **roles)
+    joined = join([join(some) for some in (parted[:half], parted[half:]) if some])
+    return learn_from_summaries(joined, given, observed=observed, states=states)
 
 
 def rounded(schema: Schema) -> str:

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from sparsefield import MarkovField
 from sparsefield.data import Schema, Variable, as_source, compile_table, learn_schema
-from sparsefield.data.column_summaries import join_summaries
-from sparsefield.data.schema_learning import given_kinds, learn_from_parts
+from sparsefield.data.column_summaries import ColumnSummary
+from sparsefield.data.schema_learning import given_kinds, learn_from_summaries, summarize_columns
 from sparsefield.errors import DataError
 
 WORDS = ["often", "never", "rarely", "never"]
@@ -195,12 +195,11 @@ def test_rows_of_labels_that_orders_lack_are_counted_over_all_partitions() -> No
     blocks[10] = blocks[10].with_columns(a=pl.Series(["lo"] * 7 + ["mid"] * 3), b=pl.Series(["x"] * 9 + ["y"]))
     for parts in (blocks, [pl.concat(blocks)]):
         sources = [as_source(part) for part in parts]
-
-        def summarize(function, *arguments, sources=sources):
-            return join_summaries([function(source, None, *arguments) for source in sources])
-
+        given = given_kinds({"a": "lo<hi", "b": ["x"]}, ("a", "b"))
+        columns = zip(*(summarize_columns(source, None, given) for source in sources), strict=True)
+        summaries = [ColumnSummary.join(column) for column in columns]
         with pytest.raises(DataError, match=r"'a' holds 'mid' \(row 107\).*'b' holds 'y' \(row 109\)"):
-            learn_from_parts(("a", "b"), summarize, kinds={"a": "lo<hi", "b": ["x"]})
+            learn_from_summaries(summaries, given)
 
 
 def test_all_problems_with_kinds_are_told_at_once() -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield.data import as_source, learn_schema
-from sparsefield.data.column_summaries import LabelSummary
+from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.errors import DataError
 
 
@@ -46,8 +46,8 @@ def test_equal_cells_of_several_types_are_one_state(cells, states) -> None:
 def test_partitions_have_the_states_of_the_whole_column(cells) -> None:
     expected = learn_schema(as_source(column([*cells, *cells]))).variables[0]
     for order in permutations(cells):
-        parts = [LabelSummary.of(as_source(column([cell])), None, "x0") for cell in order]
-        assert sorted(types_of(LabelSummary.join(parts).in_order()[0]), key=repr) == sorted(
+        parts = [ColumnSummary.of(as_source(column([cell])), "x0") for cell in order]
+        assert sorted(types_of(ColumnSummary.join(parts).in_order()[0]), key=repr) == sorted(
             types_of(expected.states), key=repr
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.kernels.elementary import exp_below, exp_minus_abs
+from sparsefield.kernels.elementary import exp_below_in_place, exp_minus_abs
 
 
 def exp(x: np.ndarray) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_the_exponential_of_large_arguments_is_negligible() -> None:
 def test_exponentials_relative_to_a_maximum() -> None:
     z = np.array([-3.0, 0.0, 2.0, -1e6])
     top = np.array([0.0, 1.0, 2.0, 5.0])
-    out = np.empty(4)
-    exp_below(z, top, out)
+    out = z.copy()
+    exp_below_in_place(out, top)
     np.testing.assert_allclose(out[:3], np.exp(z - top)[:3], rtol=1e-14, atol=0)
     assert 0 <= out[3] < 1e-300

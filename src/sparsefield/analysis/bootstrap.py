@@ -327,22 +327,16 @@ def centrality_stability(
 
 
 def centrality_indices(field: Field, weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from weights (draws, features) to `INDICES`, (indices, draws, columns).
+    """Return the function from weights (draws, features) to `INDICES`, (indices, draws, columns), as in `centrality`.
 
-    A signed weight has the sign that the edge has with ``weights``, or the other one if weights point away from these.
+    A norm has the sign that the edge has with ``weights``, or the other one if weights point away from these.
     """
     pairs, higher = np.split(weights, [len(field.weights)])
     network = Network(replace(field, weights=pairs, conjunction_weights=higher))
-    directions, signs = network.directions().T, network.signs
     edge = np.repeat(np.arange(len(network.ends)), 2)
     shape = len(network.ends), network.n_variables
     ends = sp.csr_array((np.ones(len(edge)), (edge, network.ends.ravel())), shape=shape)
-
-    def indices(drawn: np.ndarray) -> np.ndarray:
-        strengths = np.sqrt(np.square(drawn) @ (directions != 0.0).astype(float))
-        return np.stack([strengths @ ends, (signs * np.sign(drawn @ directions) * strengths) @ ends])
-
-    return indices
+    return lambda drawn: np.stack([part @ ends for part in network.weigh(drawn)])
 
 
 def correlate(values: np.ndarray, reference: np.ndarray) -> np.ndarray:

@@ -51,8 +51,7 @@ MEASURES = (
 class Centrality:
     """How central the columns of a network are; all arrays are (columns,).
 
-    An edge has a strength, the norm of its weights, and a sign, 1, -1, or 0 where states have no order; see `Edge`. The
-    distance of two adjacent columns is 1 / strength. Edges of a column with itself, over links, do not count.
+    Strengths and signs of edges are those of `centrality`. Edges of a column with itself, over links, do not count.
     """
 
     names: tuple[str, ...]
@@ -90,12 +89,13 @@ class Centrality:
         }
 
 
-def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
+def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None, *, linear: bool = True) -> Frame:
     """Return how central each column is in the network.
 
-    The strength of an edge is the norm of its weights, as in ``edges_``; its sign is that of weights between scores
-    and binary columns, while states of other nominal columns have no order, and their edges no sign. The distance
-    of two adjacent columns is 1 / strength.
+    The strength of an edge between ordinal, numeric and binary columns is the absolute weight of its linear part, in
+    which features of single levels do not count, and its sign that of this weight. The strength of other edges is the
+    norm of their weights, as in ``edges_``, and where states have no order they have no sign. The distance of two
+    adjacent columns is 1 / strength.
 
     Parameters
     ----------
@@ -105,14 +105,15 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     communities : {column: community}, "auto" or None
         For bridge centrality: a community for every column, None for a column in none; or "auto", which finds
         communities by greedy modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
+    linear : whether strengths are those of linear parts; False takes the norms of all weights of each edge
 
     Returns
     -------
     frame
         A row for each column, in the order of the input: column (for linked tables "table.column"); community, if
         there are any; degree, the number of adjacent columns; unsigned_edges, the number of those without a sign;
-        strength, the sum of the strengths of the edges; expected_influence, that of sign times strength, NaN where
-        no edge has a sign; closeness; betweenness; and with communities ``bridge_strength`` and
+        strength, the sum of the strengths of the edges; expected_influence, that of signed weights, NaN where no
+        edge has a sign; closeness; betweenness; and with communities ``bridge_strength`` and
         ``bridge_expected_influence``, which count edges between different communities only. Paths in connected
         components of more than 2,000 columns begin at up to 1,000 of them, so that closeness and betweenness are
         estimates there, with a warning.
@@ -127,7 +128,7 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     (['x0', 'x1', 'x2'], [1, 0, 1])
     """
     check_is_fitted(field)
-    found = find_centrality(Network(field.field_), communities, n_jobs=field.n_jobs)
+    found = find_centrality(Network(field.field_), communities, linear=linear, n_jobs=field.n_jobs)
     if found.sampled:
         warnings.warn(
             f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
@@ -146,9 +147,15 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
 
 
 def find_centrality(
-    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
+    network: Network,
+    communities: Communities = None,
+    *,
+    linear: bool = True,
+    paths: bool = True,
+    n_jobs: int | None = 1,
+    seed: int = 0,
 ) -> Centrality:
-    """Return how central the columns of a network are; ``communities`` as in `centrality`.
+    """Return how central the columns of a network are; ``communities`` and ``linear`` as in `centrality`.
 
     Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns; ``seed``
     is that of the columns at which paths begin in a large network.
@@ -167,13 +174,17 @@ def find_centrality(
         for name in schema.order
     ]
     inner = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < n).all(axis=1)
-    ends, strengths, signs = network.ends[inner], network.strengths[inner], network.signs[inner]
+    ends = network.ends[inner]
+    has_sign = (network.signs != 0) | network.linear if linear else network.signs != 0
+    weights = network.weights if linear else network.strengths * np.where(has_sign, network.signs, 1)
+    weights, has_sign = weights[inner], has_sign[inner]
+    strengths = np.abs(weights)
     adjacent = np.unique(np.sort(ends, axis=1), axis=0)
     measures = {
         "degree": np.bincount(adjacent.ravel(), minlength=n),
         "strength": sum_by_node(ends, strengths, n),
-        "expected_influence": _expected_influence(ends, strengths, signs, n),
-        "unsigned_edges": sum_by_node(ends, (signs == 0).astype(float), n).astype(np.int64),
+        "expected_influence": _expected_influence(ends, weights, has_sign, n),
+        "unsigned_edges": sum_by_node(ends, (~has_sign).astype(float), n).astype(np.int64),
     }
     named, sampled = None, False
     if communities is not None:
@@ -181,9 +192,10 @@ def find_centrality(
         # A column without a community is in one of its own.
         own = [(k, name) if name is None else name for k, name in enumerate(named)]
         between = np.array([own[a] != own[b] for a, b in ends.tolist()], dtype=bool)
-        parts = ends[between], strengths[between]
-        measures["bridge_strength"] = sum_by_node(*parts, n)
-        measures["bridge_expected_influence"] = _expected_influence(*parts, signs[between], n)
+        measures["bridge_strength"] = sum_by_node(ends[between], strengths[between], n)
+        measures["bridge_expected_influence"] = _expected_influence(
+            ends[between], weights[between], has_sign[between], n
+        )
     if paths:
         measures["closeness"], measures["betweenness"], sampled = _sum_paths(ends, strengths, n, n_jobs, seed)
     return Centrality(
@@ -194,10 +206,10 @@ def find_centrality(
     )
 
 
-def _expected_influence(ends: Array, strengths: Array, signs: Array, n: int) -> Array:
-    """Return (columns,) the sums of sign x strength; NaN for a column with edges, but none with a sign."""
-    signed, all_edges = sum_by_node(ends, np.abs(signs), n), sum_by_node(ends, np.ones(len(ends)), n)
-    return np.where((signed == 0) & (all_edges > 0), np.nan, sum_by_node(ends, signs * strengths, n))
+def _expected_influence(ends: Array, weights: Array, has_sign: Array, n: int) -> Array:
+    """Return (columns,) the sums of signed weights; NaN for a column with edges, but none with a sign."""
+    signed, all_edges = sum_by_node(ends, has_sign, n), sum_by_node(ends, np.ones(len(ends)), n)
+    return np.where((signed == 0) & (all_edges > 0), np.nan, sum_by_node(ends, has_sign * weights, n))
 
 
 def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:
@@ -230,6 +242,7 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
 
 def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: int) -> tuple[Array, Array, bool]:
     """Return closeness and betweenness (columns,), and whether paths of a large component were sampled."""
+    ends, strengths = ends[strengths > 0.0], strengths[strengths > 0.0]
     order = np.lexsort((-strengths, *np.sort(ends, axis=1).T))
     sorted_ends = np.sort(ends, axis=1)[order]
     first = np.ones(len(ends), dtype=bool)  # of parallel edges the shortest
@@ -241,11 +254,10 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: 
     sizes = np.bincount(component, minlength=1)
     sources = _draw_sources(component, sizes, seed)
     arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data
-    together = np.zeros(n, dtype=np.int64)  # no path is between communities
-    total = np.zeros((4, n))
+    total = np.zeros((2, n))
     with Threads(n_jobs) as engine:
         parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
-        for part in engine.stream(lambda some: sum_over_paths(*arrays, some, together), parts):
+        for part in engine.stream(lambda some: sum_over_paths(*arrays, some), parts):
             total += part
     drawn, reachable = np.bincount(component[sources], minlength=len(sizes))[component], sizes[component] - 1
     used = np.maximum(drawn - np.isin(np.arange(n), sources), 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,20 +16,12 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
-from sparsefield.analysis.bootstrap import Progress, count_from
+from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.group_refits import SubsetProblem, complete_once
-from sparsefield.analysis.network import Network, sum_by_node
-from sparsefield.analysis.permutation_tests import (
-    Adjustment,
-    CandidateEdges,
-    PermutationResult,
-    adjust_p_values,
-    match_missing,
-    permutation_test,
-)
+from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
+from sparsefield.analysis.permutation_tests import PairTest, adjust_p_values, match_missing, run_tests
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, Label, Table, as_array, as_source, deduplicate_rows
-from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import rebuild_table
@@ -49,9 +41,10 @@ OBSERVED_PRECISION = 20.0
 to be above or below the observed ones."""
 
 LEVEL, LISTED_EDGES = 0.05, 8
-"""Level of significance at which an edge counts as different, and number of edges that a sentence names, at most."""
+"""Level of significance at which networks count as different, and number of edges that a sentence names, at most."""
 
-ADJUSTED = {"max": ", adjusted by the largest statistic", "fdr": ", adjusted for false discoveries", "none": ""}
+FEW_ROWS = 5
+"""Rows for each column below which a group is called small."""
 
 TESTS = {
     "global strength": "global strength (sum of the strengths of all edges)",
@@ -70,17 +63,19 @@ ALLOWED = {
 }
 """{parameter of `MarkovField`: (its value in a comparison, what a comparison has)}."""
 
-TEST_COLUMNS = "group_a", "group_b", "test", "statistic", "p"
+TEST_COLUMNS = "group_a", "group_b", "test", "difference", "p", "p_adjusted"
 EDGE_COLUMNS = (
-    "group_a", "group_b", "variable_a", "variable_b", "weight_a", "weight_b", "difference", "statistic", "p",
-    "p_adjusted",
+    "group_a", "group_b", "variable_a", "variable_b", "weight_a", "weight_b", "difference", "norm", "p", "p_adjusted",
 )  # fmt: skip
-NODE_COLUMNS = "group_a", "group_b", "variable", "strength_a", "strength_b", "statistic", "p", "p_adjusted"
+NODE_COLUMNS = "group_a", "group_b", "variable", "strength_a", "strength_b", "difference", "p", "p_adjusted"
 
 
 @dataclass(frozen=True)
 class GroupComparison:
     """The fields of groups of rows, how they differ, and tests of these differences.
+
+    P-values are adjusted by the largest statistic of each permutation (Westfall and Young), over all edges, nodes or
+    tests of all pairs of groups.
 
     Attributes
     ----------
@@ -93,15 +88,16 @@ class GroupComparison:
         Fitted to all rows without the group column. The l1 of a group is that of this field times the square root of
         the group's share of the rows.
     tests : frame
-        group_a, group_b ("" and "" for the test of all groups), test, statistic, p.
+        For each pair of groups: group_a, group_b, test, difference, p, p_adjusted.
     edges : frame
         For each pair of groups and each edge that has a weight: group_a, group_b, variable_a, variable_b; weight_a and
-        weight_b, the strength of the edge with its sign; difference, signed where it has a direction; statistic, p and
-        p_adjusted of its test. Smallest p first, over all pairs of groups.
+        weight_b, the weights of the edge as in `centrality`; difference, weight_a minus weight_b, NaN where edges have
+        no sign, so that weights are norms; norm, that of the differences of all its weights, which is tested; p and
+        p_adjusted. Smallest p first, over all pairs of groups.
     nodes : frame
         For each pair of groups and each column, its strength centrality in both, and the test of its difference.
     permutations : int
-    adjustment : "max", "fdr" or "none"
+        Number of permutations that were drawn.
     hidden_cells : int
         Observed cells that fits of groups and tests did not use, so that all groups have the same missing cells.
     """
@@ -114,25 +110,29 @@ class GroupComparison:
     edges: Frame
     nodes: Frame
     permutations: int
-    adjustment: Adjustment
     hidden_cells: int
 
     def __repr__(self) -> str:
         return f"<GroupComparison of {', '.join(map(str, self.groups))}: summary(), tests, edges, nodes, fields>"
 
     def summary(self) -> str:
-        """Return the result in a few lines of text."""
-        sizes = ", ".join(f"{label} ({n:,} rows)" for label, n in zip(self.groups, self.sizes, strict=True))
+        """Return the result in a few lines of text, the verdict first."""
+        named = list(zip(self.groups, self.sizes, self.fields.values(), strict=True))
         fits = [
-            f"{label} with l1 = {field.field_.record.l1:.3g} has {count(len(Network(field.field_).ends), 'edge')}"
-            for label, field in self.fields.items()
+            f"{label} ({n:,} rows) with l1 = {field.field_.record.l1:.3g} has "
+            f"{count(len(Network(field.field_).ends), 'edge')}"
+            for label, n, field in named
         ]
-        lines = [
-            f"{count(len(self.groups), 'group')}: {sizes}.",
-            f"Each group is fitted by itself: {', '.join(fits)} (l1 = {self.pooled.l1_:.3g} for all rows).",
-        ]
+        lines = [f"Each group is fitted by itself: {', '.join(fits)} (l1 = {self.pooled.l1_:.3g} for all rows)."]
+        n_columns = self.pooled.field_.schema.n_variables
+        small = [f"{label} ({n:,} rows)" for label, n, _ in named if n < FEW_ROWS * n_columns]
+        if small:
+            lines.append(
+                f"Few rows for {count(n_columns, 'column')}: {', '.join(small)}. Only large differences can be found, "
+                "so that none was found says little."
+            )
         if not self.permutations:
-            return "\n".join([*lines, "Nothing was tested, since there are no permutations."])
+            return "\n".join(["Nothing was tested, since there are no permutations.", *lines])
         if self.hidden_cells:
             lines.append(
                 "The groups have different missing cells, and a fit to fewer cells has weaker edges: the fits of "
@@ -141,27 +141,34 @@ class GroupComparison:
             )
         for row in rows_of(self.tests):
             groups = f"{name_groups(row)}, " if len(self.groups) > 2 else ""
-            lines.append(f"{groups}{TESTS[row['test']]}: difference {row['statistic']:.3g}, p = {row['p']:.3g}.")
-        return "\n".join([*lines, self._describe_edges()])
+            lines.append(f"{groups}{TESTS[row['test']]}: difference {row['difference']:.3g}, p = {row['p']:.3g}.")
+        return "\n".join([self._verdict(), *lines])
 
-    def _describe_edges(self) -> str:
-        """Return a sentence about the number of edges that differ by their own tests, and which these are."""
-        at = f"p <= {LEVEL:g}{ADJUSTED[self.adjustment]}"
+    def _verdict(self) -> str:
+        """Return whether the networks differ, and which edges do by their own tests."""
+        drawn = count(self.permutations, "permutation")
         if 1 / (1 + self.permutations) > LEVEL:
             return (
-                f"No edge can differ ({at}): with {count(self.permutations, 'permutation')} the smallest possible "
-                f"p-value is {1 / (1 + self.permutations):.3g}. Take at least {ceil(1 / LEVEL) - 1:,} permutations."
+                f"No difference can be found: with {drawn} the smallest possible p-value is "
+                f"{1 / (1 + self.permutations):.3g}. Take at least {ceil(1 / LEVEL) - 1:,} permutations."
             )
         differing = [row for row in rows_of(self.edges) if row["p_adjusted"] <= LEVEL]
+        tests = [row for row in rows_of(self.tests) if row["p_adjusted"] <= LEVEL]
+        if not differing and not tests:
+            return f"No difference was found (p > {LEVEL:g}, {drawn})."
+        several = len(self.groups) > 2
         if not differing:
-            return f"No edge differs ({at})."
+            found = [f"{row['test']}" + f" of {name_groups(row)}" * several for row in tests]
+            return f"The networks differ in {', '.join(found)} (p <= {LEVEL:g}, {drawn}), but in no single edge."
         names = [
-            f"{row['variable_a']} - {row['variable_b']}" + f" ({name_groups(row)})" * (len(self.groups) > 2)
+            f"{row['variable_a']} - {row['variable_b']}" + f" ({name_groups(row)})" * several
             for row in differing[:LISTED_EDGES]
         ]
         more = f" and {len(differing) - LISTED_EDGES:,} more" if len(differing) > LISTED_EDGES else ""
-        verb = "differs" if len(differing) == 1 else "differ"
-        return f"{count(len(differing), 'edge')} {verb} ({at}): {', '.join(names)}{more}."
+        return (
+            f"The networks differ in {count(len(differing), 'edge')} (p <= {LEVEL:g}, adjusted for their number, "
+            f"{drawn}): {', '.join(names)}{more}."
+        )
 
 
 def compare(
@@ -169,8 +176,7 @@ def compare(
     group: Any,
     *,
     observed: Sequence[str | int] | str | None = None,
-    permutations: int = 1000,
-    adjust: Adjustment = "max",
+    permutations: int = 500,
     seed: int = 0,
     progress: Progress | None = None,
     **options: Any,
@@ -187,10 +193,8 @@ def compare(
         The group of each row.
     observed : columns, by name or position, that are conditioned on
     permutations : int
-        Number of permutations of each test; 0 tests nothing.
-    adjust : {"max", "fdr", "none"}
-        How p-values of edges and nodes are adjusted for their number, over all pairs of groups: by the largest
-        statistic of each permutation (Westfall and Young), or by the false discovery rate (Benjamini and Hochberg).
+        Number of permutations of each test, at most; 0 tests nothing. Tests end earlier where nothing can become
+        significant.
     seed : int
         Seed of everything random.
     progress : function that is called with the number of permutations that are done and their total number
@@ -219,8 +223,6 @@ def compare(
         for name, value in (("permutations", permutations), ("seed", seed))
         if not isinstance(value, Integral) or value < 0
     ]
-    if adjust not in get_args(Adjustment):
-        problems.append(f"adjust must be one of {', '.join(map(repr, get_args(Adjustment)))}; got {adjust!r}.")
     if "sample_weight" in options:
         problems.append("A comparison of groups counts each row once: leave sample_weight out.")
     raise_problems(problems)
@@ -247,16 +249,10 @@ def compare(
         # The noise in a gradient grows with the square root of the number of rows.
         l1 = [estimator.l1_ * float(np.sqrt(rows.mean())) for rows in chosen]
         fits = [problem.fit(rows, l1[k], start, None, OBSERVED_PRECISION) for k, rows in enumerate(chosen)]
-        compared = [*combinations(range(n_groups), 2), *([tuple(range(n_groups))] if n_groups > 2 else [])]
-        results, total = [], permutations * len(compared)
-        if progress is not None and total:
-            progress(0, total)  # the time before was that of the fit of all rows
-        for k, groups in enumerate(compared):
-            shown = count_from(progress, k * permutations, total)
-            results.append(
-                permutation_test(groups, problem, numbers, l1, fits, start, int(permutations), (seed, k), engine, shown)
-            )
-    unconverged = sum(result.unconverged for result in results) + sum(not fit.converged for fit in fits)
+        pairs = combinations(range(n_groups), 2)
+        tests = [PairTest(groups, problem, numbers, l1, fits, start) for groups in pairs]
+        run_tests(tests, int(permutations), seed, engine, progress)
+    unconverged = sum(test.unconverged for test in tests) + sum(not fit.converged for fit in fits)
     if unconverged:
         warnings.warn(
             f"{count(unconverged, 'fit')} of groups stopped before convergence. Raise l1 or l2.",
@@ -275,15 +271,13 @@ def compare(
             mc_error=None if tested.has_missing else 0.0,
         )
         fields[label] = copy_with_field(estimator, problem.field_of(fit, record), l1=penalty)
-    learned = [each.field_ for each in fields.values()]
     return GroupComparison(
         groups=labels,
         sizes=tuple(int(rows.sum()) for rows in chosen),
         fields=fields,
         pooled=estimator,
-        **_result_frames(labels, learned, problem.pairs, results, adjust, estimator.kind_),
-        permutations=int(permutations),
-        adjustment=adjust,
+        **_result_frames(labels, [each.field_ for each in fields.values()], tests, estimator.kind_),
+        permutations=len(tests[0].drawn),
         hidden_cells=int((tested.codes() < 0).sum() - (table.codes() < 0).sum()),
     )
 
@@ -318,7 +312,7 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     column = as_source(cells.reshape(-1, 1), what="group")
     if column.column("x0").in_days:
         raise DataError(f"{name} has dates or times: write them as text, or take a column of few values.")
-    categories = read_categories(column, "x0")
+    categories = column.categories("x0")
     labels, numbers = tuple(unify_labels([*categories.labels], categories.are_objects)), categories.codes
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
@@ -356,64 +350,48 @@ def rows_of(frame: Any) -> list[dict[str, Any]]:
 
 
 def name_groups(row: Mapping[str, Any]) -> str:
-    """Return the two groups of a row of `tests`, `edges` or `nodes`, or that it is about all."""
-    return "all groups" if (row["group_a"], row["group_b"]) == ("", "") else f"{row['group_a']} and {row['group_b']}"
+    """Return the two groups of a row of `tests`, `edges` or `nodes`."""
+    return f"{row['group_a']} and {row['group_b']}"
 
 
 def _result_frames(
-    labels: Sequence[Label],
-    fields: Sequence[Field],
-    candidates: np.ndarray,
-    results: Sequence[PermutationResult],
-    adjustment: Adjustment,
-    kind: str,
+    labels: Sequence[Label], fields: Sequence[Field], tests: Sequence[PairTest], kind: str
 ) -> dict[str, Frame]:
     """Return the frames of tests of whole networks, and of edges and nodes of all pairs of groups."""
-    schema = fields[0].schema
-    ends, names = CandidateEdges.of(schema, candidates).ends, [variable.name for variable in schema.variables]
-    pairs = [result for result in results if len(result.groups) == 2]
-    tests, edges, nodes = [], [], []
-    for result in results:
-        groups = [str(labels[group]) for group in result.groups] if len(result.groups) == 2 else ["", ""]
-        figures = zip(TESTS, result.observed.tolist(), result.p_values.tolist(), strict=False)
-        tests += [[*groups, test, statistic, p] for test, statistic, p in figures]
-    for result, adjusted in zip(pairs, adjust_p_values(pairs, adjustment), strict=True):
-        groups = [str(labels[group]) for group in result.groups]
-        a, b = (fields[group] for group in result.groups)
-        weights = [_signed_strengths(field, ends) for field in (a, b, _subtract(a, b))]
-        values = np.column_stack([result.observed, result.p_values, adjusted])
-        rows = np.column_stack([*weights, values[result.edges]])
-        for k in np.flatnonzero(rows[:, :4].any(axis=1)).tolist():
+    names, candidates = [variable.name for variable in fields[0].schema.variables], tests[0].edges
+    ends, whole, edges, nodes = candidates.ends, [], [], []
+    has_sign = variable_slopes(fields[0].schema)[ends].min(axis=1) > 0
+    networks = [_edge_weights(field, ends) for field in fields]
+    for test, adjusted in zip(tests, adjust_p_values(tests), strict=True):
+        groups, (a, b) = [str(labels[group]) for group in test.groups], (networks[group] for group in test.groups)
+        values = np.column_stack([test.observed, test.p_values, adjusted])
+        whole += [[*groups, name, *row] for name, row in zip(TESTS, values[: len(TESTS)].tolist(), strict=True)]
+        of_edges, of_nodes = np.split(values[len(TESTS) :], [len(ends)])
+        rows = np.column_stack([a, b, np.where(has_sign, a - b, np.nan), of_edges])
+        for k in np.flatnonzero((a != 0.0) | (b != 0.0) | (of_edges[:, 0] > 0.0)).tolist():
             edges.append([*groups, *(names[end] for end in ends[k].tolist()), *rows[k].tolist()])
-        strengths = [sum_by_node(ends, np.abs(weights[k]), len(names)) for k in (0, 1)]
-        rows = np.column_stack([*strengths, values[result.nodes]])
+        one, two = (sum_by_node(ends, np.abs(part), len(names)) for part in (a, b))
+        rows = np.column_stack([one, two, one - two, of_nodes[:, 1:]])
         nodes += [[*groups, name, *row] for name, row in zip(names, rows.tolist(), strict=True)]
     return {
-        "tests": make_frame({name: [row[k] for row in tests] for k, name in enumerate(TEST_COLUMNS)}, kind),
+        "tests": make_frame({name: [row[k] for row in whole] for k, name in enumerate(TEST_COLUMNS)}, kind),
         "edges": make_frame(_sorted_columns(EDGE_COLUMNS, edges), kind),
         "nodes": make_frame(_sorted_columns(NODE_COLUMNS, nodes), kind),
     }
 
 
-def _subtract(a: Field, b: Field) -> Field:
-    """Return a field over the same columns whose weights are those of one field minus those of another."""
-    pairs, place = np.unique(np.concatenate([a.pairs, b.pairs]), axis=0, return_inverse=True)
-    weights = np.bincount(place.ravel(), np.concatenate([a.weights, -b.weights]), len(pairs))
-    return Field(a.layout, a.biases - b.biases, pairs[weights != 0.0], weights[weights != 0.0])
-
-
-def _signed_strengths(field: Field, ends: np.ndarray) -> np.ndarray:
-    """Return sign x strength of edges between variables (edges, 2); the strength where states have no order."""
+def _edge_weights(field: Field, ends: np.ndarray) -> np.ndarray:
+    """Return the weights of edges between variables, (edges, 2), as in `Network`; 0 for those that it lacks."""
     network = Network(field)
-    signed = np.where(network.signs == 0, 1, network.signs) * network.strengths
-    strengths = {(min(a, b), max(a, b)): w for (a, b), w in zip(network.ends.tolist(), signed.tolist(), strict=True)}
-    return np.array([strengths.get((a, b), 0.0) for a, b in ends.tolist()])
+    pairs = zip(network.ends.tolist(), network.weights.tolist(), strict=True)
+    weights = {(min(a, b), max(a, b)): weight for (a, b), weight in pairs}
+    return np.array([weights.get((a, b), 0.0) for a, b in ends.tolist()])
 
 
 def _sorted_columns(names: Sequence[str], rows: list[list[Any]]) -> dict[str, list[Any]]:
-    """Return columns of rows that end with statistic, p and adjusted p, the smallest p first and NaN last."""
+    """Return columns of rows that end with a difference, p and adjusted p, the smallest p first and NaN last."""
     if not rows:
         return {name: [] for name in names}
-    statistic, p, adjusted = np.array([row[-3:] for row in rows]).T
-    order = np.lexsort((-statistic, adjusted, p)).tolist()
+    difference, p, adjusted = np.array([row[-3:] for row in rows]).T
+    order = np.lexsort((-np.abs(difference), adjusted, p)).tolist()
     return {name: [rows[k][position] for k in order] for position, name in enumerate(names)}

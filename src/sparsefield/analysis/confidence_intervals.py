@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.bootstrap import Progress, Resampling, resampled_rows
 from sparsefield.analysis.feature_sentences import name_features
-from sparsefield.analysis.imputation import impute
+from sparsefield.analysis.imputation import PooledEstimates, impute, pool, pooled_wald_test
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.pooling import PooledEstimates, pool, pooled_wald_test
 from sparsefield.analysis.refit import (
     Estimate,
     RefitProblem,

@@ -22,8 +22,8 @@ from sparsefield.kernels.row_draws import row_keys
 from sparsefield.model import Adjacency, Field, FitRecord, compile_adjacency
 from sparsefield.objectives.curvature import SampledRows, newton_system
 
-COPIES = 8
-"""Completions of a row with missing cells."""
+COPIES, FEWEST_COPIES, GROWTH = 8, 2, 3
+"""Completions of a row with missing cells, at most and at least, and by which factor they may multiply all rows."""
 
 SWEEPS = 20
 """Gibbs sweeps before they are drawn."""
@@ -58,7 +58,7 @@ class CompletedRowSet:
 
 
 def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
-    """Return the rows of a table, with `COPIES` draws in the place of each row that has missing cells.
+    """Return the rows of a table, with some draws in the place of each row that has missing cells.
 
     Missing cells are not predicted. All draws come from one field, which knows no groups, so that under the hypothesis
     that groups are alike, also in their missing cells, the labels of the completed rows can be permuted like those of
@@ -71,9 +71,10 @@ def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
     keys = row_keys(seed, 0, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
     before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
     rows = np.flatnonzero(incomplete)
-    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, COPIES, SWEEPS, keys, before)
     complete = np.flatnonzero(~incomplete)
-    owner = np.concatenate([complete, np.repeat(drawn.rows, COPIES)])
+    copies = int(np.clip((GROWTH * table.n_rows - len(complete)) // len(rows), FEWEST_COPIES, COPIES))
+    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, copies, SWEEPS, keys, before)
+    owner = np.concatenate([complete, np.repeat(drawn.rows, copies)])
     rows = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])
     return CompletedRowSet(rows, owner, table.n_rows)
 

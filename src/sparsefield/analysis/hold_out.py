@@ -23,8 +23,6 @@ from sparsefield.analysis.metrics import (
     CellPredictions,
     ColumnEvaluation,
     Gain,
-    NumberPredictions,
-    Scores,
     evaluate_numbers,
     evaluate_states,
     pool_gains,
@@ -316,15 +314,16 @@ class _TargetTable:
             numbers = np.full(self.source.n_rows, np.nan)
             numbers[column.present] = as_numbers(column)
             visible = np.flatnonzero(column.present & ~held_out[:, v])
-            visible_mean = float(np.average(numbers[visible], weights=self.weights_of(visible)))
-            predictions = NumberPredictions(
+            yield evaluate_numbers(
+                self.full_name(variable.name),
+                fitted.variables[fitted.index_of_name[variable.name]],
+                numbers[rows],
                 posterior.state_probabilities(variable.name)[rows],
-                *(as_numbers(answer.column(variable.name))[rows] for answer in answers),
-                truth=numbers[rows],
+                [as_numbers(answer.column(variable.name))[rows] for answer in answers],
+                visible_mean=float(np.average(numbers[visible], weights=self.weights_of(visible))),
+                scale=variable.scale,
                 sample_weight=self.weights_of(rows),
             )
-            of_fold = fitted.variables[fitted.index_of_name[variable.name]]
-            yield evaluate_numbers(self.full_name(variable.name), of_fold, predictions, visible_mean, variable.scale)
 
 
 @dataclass(frozen=True)
@@ -443,7 +442,7 @@ def _run_fold(
             pairs.append(pair)
             columns.append(evaluate_states(table.full_name(variable.name), variable.kind, *pair))
         columns += table.evaluate_numbers(posterior, fitted, mask)
-    ours, baseline = (score_predictions([pair[k] for pair in pairs]) for k in (0, 1))
+    ours, baseline = (asdict(score([pair[k] for pair in pairs])) for k in (0, 1))
     numbers = [column for column in columns if column.kind == "numeric"]
     record = field.field_.record
     fold = Fold(
@@ -466,13 +465,6 @@ def _run_fold(
 def number_answers(posterior: Any) -> list[Source]:
     """Return the means of the numbers of a posterior, and the lower and upper ends of their central intervals."""
     return [as_source(f) for f in (posterior.mean, *(posterior.quantile(0.5 + k * INTERVAL / 2) for k in (-1, 1)))]
-
-
-def score_predictions(predictions: Sequence[CellPredictions]) -> dict[str, float]:
-    """Return the scores of cells with states; NaN if all held-out cells are numbers."""
-    if not sum(len(column.truth) for column in predictions):
-        return {field.name: np.nan for field in fields(Scores)}
-    return asdict(score(predictions))
 
 
 def _first_iteration(estimator: Any, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:

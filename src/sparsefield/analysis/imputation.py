@@ -1,4 +1,4 @@
-"""Multiple imputation of the missing cells of one table by a fitted field.
+"""Multiple imputation of the missing cells of one table by a fitted field, and Rubin's rules for what is made of it.
 
 Each imputation is a chain that alternates two steps (data augmentation, Tanner and Wong 1987): missing cells are drawn
 from the field, and its weights are estimated from the completed rows under the weights of a Bayesian bootstrap. That is
@@ -14,6 +14,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from scipy.stats import f, t
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize, newton_solver
@@ -22,7 +23,7 @@ from sparsefield.data import Block, Label, Schema, Source, Table, compile_table,
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.frame_building import Frame, fill_cells
 from sparsefield.data.labels import is_missing
-from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
+from sparsefield.data.table import join_blocks, missing_cells
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.estimators.answers import labels_of_codes
@@ -31,6 +32,7 @@ from sparsefield.estimators.training import refit_l2
 from sparsefield.induction import FixedGraph
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Field
+from sparsefield.objectives.curvature import wald_test
 from sparsefield.options import raise_problems
 
 IMPUTATIONS, ITERATIONS = 20, 10
@@ -60,6 +62,9 @@ below the uncertainty that they are drawn from. And steps with the Hessian of al
 
 NAMES = ("imputation", "row")
 """The first columns of the long form."""
+
+MIN_SHARE = 1e-4
+"""The share of variance due to missing values counts as at least this: degrees of freedom stay finite, as in mice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +131,6 @@ def impute(
     *,
     seed: int = 0,
     iterations: int = ITERATIONS,
-    learn_from: Any = None,
     sample_weight: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imputations:
@@ -143,15 +147,14 @@ def impute(
     Parameters
     ----------
     field : fitted `MarkovField`
-    X : table with missing cells, usually that of `fit`
-        A frame may have further columns, which stay as they are, and another order of columns.
+    X : the table of `fit`, also with new rows below
+        The uncertainty of the weights is that of these rows. A frame may have further columns, which stay as they
+        are, and another order of columns.
     m : number of imputations, at least 2
     seed : seed of all draws; the result does not depend on the number of threads
     iterations : how often weights and cells are drawn in turn, for each imputation
         More are necessary only where most of the information about some columns is missing.
-    learn_from : the table of `fit`, if ``X`` has other rows
-        The uncertainty of the weights is that of these rows; None takes the rows of ``X``.
-    sample_weight : (rows,) weights of ``learn_from`` or ``X``, if the fit had some
+    sample_weight : (rows,) weights, if the fit had some
     progress : function that is called with the number of iterations done and their total number
 
     Returns
@@ -184,10 +187,16 @@ def impute(
     cells = _missing_cells(table)
     if not cells:
         raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
-    rows = _rows_to_learn_from(field, table, learn_from, sample_weight)
-    drawn_from = _field_to_draw_from(field, rows.n_rows)
+    if table.n_rows < (learned := field.field_.record.n_rows):
+        raise DataError(
+            f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, which determine how "
+            "uncertain its weights are: pass the table of the fit, with new rows below it."
+        )
+    block, weight = join_blocks(table.blocks), check_weights(sample_weight, table.n_rows)
+    block = block if weight is None else block._replace(weight=weight)
+    drawn_from = _field_to_draw_from(field, table.n_rows)
     with Threads(field.n_jobs) as engine:
-        chains = _Chains(drawn_from, join_blocks(rows.blocks), refit_l2(field), int(seed))
+        chains = _Chains(drawn_from, block, refit_l2(field), int(seed))
         total = iterations * (WARM_UP + 1)
         for done in range(WARM_UP * iterations):
             chains.warm_up()
@@ -198,7 +207,7 @@ def impute(
             engine.map(chains.advance, range(1, m + 1))
             if progress is not None:
                 progress(done + 1, total)
-        codes = engine.map(lambda number: chains.finish(number)[:, -table.n_rows :], range(1, m + 1))
+        codes = engine.map(chains.finish, range(1, m + 1))
     return Imputations(X, learned_source(field, X), _label_cells(table.schema, cells, codes, int(seed)), int(m))
 
 
@@ -225,30 +234,6 @@ def _field_to_draw_from(field: MarkovField, n_rows: int) -> Field:
             "fewer columns, or a larger l1."
         )
     return known
-
-
-def _rows_to_learn_from(field: MarkovField, table: Table, learn_from: Any, sample_weight: Any) -> Table:
-    """Return the rows that determine the uncertainty of the weights, followed by those to impute.
-
-    The latter have weight 0, unless both are the same.
-    """
-    learned, schema = field.field_.record.n_rows, table.schema
-    if learn_from is None and table.n_rows < learned:
-        raise DataError(
-            f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, which determine how "
-            "uncertain its weights are: pass the table of the fit as learn_from= (--learn-from)."
-        )
-    others = table if learn_from is None else compile_table(read_by_name(field, learn_from), schema)
-    weight = check_weights(sample_weight, others.n_rows)
-    if weight is None:
-        weight = np.ones(others.n_rows)
-    codes, covariates = others.codes(), others.covariates()
-    if learn_from is not None:
-        codes, covariates = (
-            np.concatenate(parts, axis=1) for parts in ((codes, table.codes()), (covariates, table.covariates()))
-        )
-        weight = np.concatenate([weight, np.zeros(table.n_rows)])
-    return Table(schema, tuple(cut_into_blocks(schema, codes, covariates, weight, schema.n_columns)), codes.shape[1])
 
 
 def _missing_cells(table: Table) -> dict[int, np.ndarray]:
@@ -382,3 +367,101 @@ class _Chains:
         variable = np.repeat(np.arange(len(codes)), np.diff(self._offsets))
         codes[variable, self._rows[self._missing_rows]] = chain.drawn[:, 0]
         return codes
+
+
+# -- Rubin's rules ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PooledEstimates:
+    """Estimates that were pooled over imputations by Rubin's rules; arrays have one entry for each estimate.
+
+    Attributes
+    ----------
+    estimate : mean of the estimates over the imputations
+    standard_error : square root of the mean variance within imputations plus (1 + 1/m) times that between them
+    degrees_of_freedom : those of Student's t, of Barnard and Rubin (1999) where the complete data have finitely many
+    """
+
+    estimate: np.ndarray
+    standard_error: np.ndarray
+    degrees_of_freedom: np.ndarray
+
+    @property
+    def p_value(self) -> np.ndarray:
+        """(estimates,): two-sided p-value of Student's t that the estimate is 0."""
+        errors = np.maximum(self.standard_error, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            return 2.0 * t.sf(np.abs(self.estimate) / errors, self.degrees_of_freedom)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and upper ends of the confidence intervals, (estimates,) each."""
+        if not 0.0 < level < 1.0:
+            raise DataError(f"level must be between 0 and 1, got {level!r}.")
+        reach = t.ppf(0.5 + 0.5 * level, self.degrees_of_freedom) * self.standard_error
+        return self.estimate - reach, self.estimate + reach
+
+
+def pool(estimates: Any, standard_errors: Any, *, complete_df: float = np.inf) -> PooledEstimates:
+    """Pool the estimates of several imputed tables by Rubin's rules.
+
+    Parameters
+    ----------
+    estimates, standard_errors : (imputations,) or (imputations, estimates)
+    complete_df : degrees of freedom of the analysis of a complete table
+        Rows less coefficients, for a regression. With infinitely many, intervals are too narrow in small tables.
+
+    Examples
+    --------
+    >>> from sparsefield import pool
+    >>> pooled = pool([10.2, 9.8, 10.4], [0.5, 0.52, 0.49], complete_df=98)
+    >>> pooled.estimate.round(3).tolist(), pooled.standard_error.round(3).tolist()
+    ([10.133], [0.615])
+    """
+    values, errors = (np.asarray(part, dtype=float) for part in (estimates, standard_errors))
+    problems = []
+    if values.ndim not in (1, 2) or values.shape != errors.shape:
+        problems.append(
+            f"estimates have the shape {values.shape} (imputations, estimates), but standard_errors {errors.shape}: "
+            "both need a number or a row for each imputation."
+        )
+    elif len(values) < 2:
+        problems.append("Rubin's rules need the estimates of at least 2 imputations.")
+    if not np.isfinite(values).all() or not np.isfinite(errors).all() or (errors < 0.0).any():
+        problems.append("Estimates and standard errors must be finite numbers, and standard errors not negative.")
+    if not complete_df > 0.0:
+        problems.append(f"complete_df must be positive, got {complete_df!r}.")
+    raise_problems(problems)
+    values, errors, m = values.reshape(len(values), -1), errors.reshape(len(errors), -1), len(values)
+    between = (1.0 + 1.0 / m) * values.var(axis=0, ddof=1)
+    total = np.square(errors).mean(axis=0) + between
+    share = np.divide(between, total, out=np.zeros(len(total)), where=total > 0.0)
+    share = np.maximum(share, MIN_SHARE)  # mice's lambda
+    df = (m - 1) / np.square(share)
+    if np.isfinite(complete_df):
+        observed = (complete_df + 1.0) / (complete_df + 3.0) * complete_df * (1.0 - share)
+        df = df * observed / (df + observed)
+    return PooledEstimates(values.mean(axis=0), np.sqrt(total), df)
+
+
+def pooled_wald_test(estimates: np.ndarray, within: np.ndarray) -> float:
+    """Return the p-value of the test that several weights are 0: D1 of Li, Raghunathan and Rubin (1991).
+
+    The variance between imputations is taken as proportional to that within them: few imputations do not determine its
+    own covariance matrix.
+
+    Parameters
+    ----------
+    estimates : (imputations, weights)
+    within : (weights, weights), mean covariance of the estimates from one table
+    """
+    mean, m = estimates.mean(axis=0), len(estimates)
+    statistic, k = wald_test(mean, within)
+    spread = sum(wald_test(row - mean, within)[0] for row in estimates) / (m - 1)
+    increase = max((1.0 + 1.0 / m) * spread / k, np.finfo(float).eps)
+    free = k * (m - 1)
+    if free > 4.0:
+        degrees = 4.0 + (free - 4.0) * (1.0 + (1.0 - 2.0 / free) / increase) ** 2
+    else:
+        degrees = 0.5 * free * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2
+    return float(f.sf(statistic / (k * (1.0 + increase)), k, degrees))

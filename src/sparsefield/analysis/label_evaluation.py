@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import KFold
-from sklearn.utils import _safe_indexing
 
-from sparsefield.analysis.hold_out import Spread, number_answers
+from sparsefield.analysis.hold_out import number_answers
 from sparsefield.analysis.metrics import (
     UNKNOWN,
     CellPredictions,
     ColumnEvaluation,
     LabelScores,
-    NumberPredictions,
     evaluate_numbers,
     evaluate_states,
     score_labels,
 )
-from sparsefield.data import Variable, as_source
+from sparsefield.data import Variable
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier
@@ -59,69 +54,6 @@ class LabelEvaluation:
         }
 
 
-@dataclass(frozen=True)
-class LabelFolds:
-    """The folds of a cross-validation over rows, in order."""
-
-    folds: tuple[LabelEvaluation, ...]
-
-    def spread(self, decoding: str, measure: str) -> Spread:
-        """Return mean and standard deviation over folds of a measure of `LabelScores` of a decoding."""
-        return Spread.of([getattr(getattr(fold, decoding), measure) for fold in self.folds])
-
-    @property
-    def columns(self) -> tuple[ColumnEvaluation, ...]:
-        """Scores of each label over the rows of all folds."""
-        parts: dict[str, list[ColumnEvaluation]] = {}
-        for column in (column for fold in self.folds for column in fold.columns):
-            parts.setdefault(column.name, []).append(column)
-        return tuple(map(ColumnEvaluation.join, parts.values()))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        names = [field.name for field in fields(LabelScores)]
-        summary = {d: {name: asdict(self.spread(d, name)) for name in names} for d in DECODINGS}
-        columns = [column.as_dict() for column in self.columns]
-        return {"summary": summary, "columns": columns, "folds": [fold.as_dict() for fold in self.folds]}
-
-
-def cross_validate_labels(
-    X: Any,
-    y: Any,
-    estimator: CRFClassifier,
-    folds: int = 10,
-    seed: int = 0,
-    progress: Callable[[LabelEvaluation], None] | None = None,
-    *,
-    sample_weight: Any = None,
-) -> LabelFolds:
-    """Cross-validate a classifier over rows: hold out a part of them, learn from the others, and predict their labels.
-
-    Parameters
-    ----------
-    X, y : as for `fit`
-    estimator : CRFClassifier
-        It is cloned for every fold.
-    folds : number of folds, at least 2
-    seed : seed of the split
-    progress : function that is called with the scores of each fold when it is done
-    sample_weight : (rows,) weights of the rows, in fits and in scores
-    """
-    n_rows = as_source(y, what="y").n_rows if hasattr(y, "columns") else len(np.asarray(y))
-    if not 2 <= folds <= n_rows:
-        raise ValueError(f"folds must be from 2 to the number of rows, {n_rows}; got {folds}.")
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    done = []
-    for train, test in KFold(folds, shuffle=True, random_state=seed).split(np.empty(n_rows)):
-        parts = [None if weights is None else weights[rows] for rows in (train, test)]
-        fitted: Any = clone(estimator)
-        fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train), sample_weight=parts[0])
-        done.append(evaluate_labels(fitted, _safe_indexing(X, test), _safe_indexing(y, test), sample_weight=parts[1]))
-        if progress is not None:
-            progress(done[-1])
-    return LabelFolds(tuple(done))
-
-
 def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> LabelEvaluation:
     """Return the scores of predicted labels: Hamming loss, subset accuracy, micro and macro F1, and more.
 
@@ -152,8 +84,12 @@ def evaluate_labels(classifier: CRFClassifier, X: Any, y: Any, *, sample_weight:
         column, probabilities = labels.column(variable.name), posterior.state_probabilities(variable.name)
         if variable.numeric:
             answers = [as_numbers(answer.column(variable.name)) for answer in number_answers(posterior)]
-            numbers = NumberPredictions(probabilities, *answers, truth=as_numbers(column), sample_weight=sample_weight)
-            columns.append(evaluate_numbers(variable.name, variable, numbers, variable.center, variable.scale))
+            columns.append(
+                evaluate_numbers(
+                    variable.name, variable, as_numbers(column), probabilities, answers,
+                    visible_mean=variable.center, scale=variable.scale, sample_weight=sample_weight,
+                )
+            )  # fmt: skip
             continue
         values, places = factorize(column)
         known = {state: k for k, state in enumerate(variable.states)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -60,19 +60,23 @@ class CellPredictions:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores over all held-out cells; the functions of this module define them."""
+    """Scores over all held-out cells of columns with states; NaN where there are none."""
 
     ap: float
-    """Average precision over all states of all cells; the paper calls it AUC."""
+    """Average precision of the true states among all states of all cells, ranked by probability: the area under the
+    precision-recall curve of the paper's section 4 (AUC), summed in steps of recall, since the trapezoid rule
+    overestimates it (Davis and Goadrich, 2006). A true state that the field does not know is ranked last."""
     cll: float
-    """Conditional log-likelihood per cell."""
+    """Mean natural log of the probability of the true state; 0 counts as the smallest positive number."""
     error_rate: float
+    """Share of cells whose most probable state is not the true one; the first of equal states counts."""
     ap_positive: float
-    """Average precision of the positive state; NaN without 0/1 columns."""
+    """Average precision of the cells of 0/1 columns that are 1, ranked by the probability of 1, as relational learners
+    report it; NaN without such cells."""
 
 
 def score(predictions: Sequence[CellPredictions]) -> Scores:
-    """Compute all measures over the held-out cells of any number of columns.
+    """Return all measures over the held-out cells of any number of columns.
 
     Examples
     --------
@@ -81,67 +85,27 @@ def score(predictions: Sequence[CellPredictions]) -> Scores:
     Scores(ap=1.0, cll=-0.164252033486018, error_rate=0.0, ap_positive=1.0)
     """
     if not sum(column.weights.sum() for column in predictions):
-        raise ValueError("There are no held-out cells to score.")
-    return Scores(
-        average_precision(predictions),
-        conditional_log_likelihood(predictions),
-        error_rate(predictions),
-        average_precision_of_positives(predictions),
-    )
-
-
-def average_precision(predictions: Sequence[CellPredictions]) -> float:
-    """Rank all states of all cells by probability and return the average precision of the true ones.
-
-    It is the area under the precision-recall curve of the paper's section 4, summed in steps of recall: the trapezoid
-    rule would overestimate it (Davis and Goadrich, 2006). States with equal probability share one rank. A true state
-    that the field does not know is ranked last.
-    """
-    probabilities, relevant, weights = [], [], []
-    for column in predictions:
-        hits = np.arange(column.probabilities.shape[1]) == column.truth[:, None]
-        unknown = column.truth == UNKNOWN
-        n_unknown = np.count_nonzero(unknown)
-        probabilities += [column.probabilities.ravel(), np.zeros(n_unknown)]
-        relevant += [hits.ravel(), np.ones(n_unknown, dtype=bool)]
-        weights += [np.repeat(column.weights, hits.shape[1]), column.weights[unknown]]
-    ranked = (np.concatenate(parts) for parts in (relevant, probabilities))
-    return float(average_precision_score(*ranked, sample_weight=np.concatenate(weights)))
-
-
-def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> float:
-    """Rank the cells of 0/1 columns by the probability of 1 and return the average precision of the cells that are 1.
-
-    Relational learners report this number: it scores the true atoms alone, not the false ones too.
-    """
-    binary = [column for column in predictions if column.positive is not None and len(column.truth)]
-    if not binary:
-        return float("nan")
-    probabilities = np.concatenate([column.probabilities[:, column.positive] for column in binary])
-    relevant = np.concatenate([column.truth == column.positive for column in binary])
-    weights = _all_weights(binary)
-    if not relevant[weights > 0.0].any():
-        return float("nan")
-    return float(average_precision_score(relevant, probabilities, sample_weight=weights))
-
-
-def conditional_log_likelihood(predictions: Sequence[CellPredictions]) -> float:
-    """Return the weighted mean over cells of the natural log of the probability of the true state, the paper's CLL.
-
-    A probability of 0 counts as the smallest positive number, about -708 in logs.
-    """
+        return Scores(math.nan, math.nan, math.nan, math.nan)
+    weights = np.concatenate([column.weights for column in predictions])
     logs = np.concatenate([column.log_probabilities for column in predictions])
-    return float(np.average(logs, weights=_all_weights(predictions)))
+    wrong = np.concatenate([column.probabilities.argmax(axis=1) != column.truth for column in predictions])
+    states, positives = [], [np.empty((3, 0))]
+    for column in predictions:
+        hits, unknown = np.arange(column.probabilities.shape[1]) == column.truth[:, None], column.truth == UNKNOWN
+        repeated = np.repeat(column.weights, hits.shape[1])
+        states.append(np.array([hits.ravel(), column.probabilities.ravel(), repeated]))
+        states.append(np.array([np.ones(unknown.sum()), np.zeros(unknown.sum()), column.weights[unknown]]))
+        if column.positive is not None:
+            k = column.positive
+            positives.append(np.array([column.truth == k, column.probabilities[:, k], column.weights]))
+    ap, ap_positive = (_average_precision(*np.concatenate(parts, axis=1)) for parts in (states, positives))
+    return Scores(ap, *(float(np.average(part, weights=weights)) for part in (logs, wrong)), ap_positive)
 
 
-def error_rate(predictions: Sequence[CellPredictions]) -> float:
-    """Return the share of cells whose most probable state is not the true one; the first of equal states counts."""
-    wrong = [column.probabilities.argmax(axis=1) != column.truth for column in predictions]
-    return float(np.average(np.concatenate(wrong), weights=_all_weights(predictions)))
-
-
-def _all_weights(predictions: Sequence[CellPredictions]) -> Array:
-    return np.concatenate([column.weights for column in predictions])
+def _average_precision(relevant: Array, probabilities: Array, weights: Array) -> float:
+    if not relevant[weights > 0.0].any():
+        return math.nan
+    return float(average_precision_score(relevant, probabilities, sample_weight=weights))
 
 
 @dataclass(frozen=True)
@@ -176,7 +140,9 @@ def score_labels(
     LabelScores(hamming_loss=0.25, subset_accuracy=0.5, micro_f1=0.8, macro_f1=0.8333333333333333)
     """
     wrong = truth != predicted
-    hamming, subset = _mean(wrong.mean(axis=1), sample_weight), _mean(~wrong.any(axis=1), sample_weight)
+    hamming, subset = (
+        float(np.average(rows, weights=sample_weight)) for rows in (wrong.mean(axis=1), ~wrong.any(axis=1))
+    )
     if truth.shape[1] == 1:
         labels = truth[:, 0], predicted[:, 0]
     elif None not in positive:
@@ -204,56 +170,55 @@ class Gain:
         return self.value > self.error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """A calibration curve: predicted probabilities of states of cells, in bins of equal width."""
 
-    count: np.ndarray
-    """(bins,): number of predictions, or sum of their weights; there is one for each state of each cell."""
-    belief: np.ndarray
-    """(bins,): mean probability; NaN in an empty bin."""
-    share: np.ndarray
-    """(bins,): share of the predicted states that are true."""
+    sums: Array
+    """(3, bins): over the predictions, of which there is one for each state of each cell, sums of the weights of the
+    cells, of weights times probabilities, and of the weights of true states."""
 
     @classmethod
     def of(
         cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS, sample_weight: np.ndarray | None = None
     ) -> Calibration:
         """Return the calibration curve of beliefs (cells, states), given the true states and weights of the cells."""
-        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
-        hits = np.arange(beliefs.shape[1]) == truth[:, None]
+        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1).ravel()
         weight = np.ones(len(truth)) if sample_weight is None else sample_weight
-        weights = np.broadcast_to(weight[:, None], beliefs.shape)
-        return cls._of_sums(
-            np.bincount(place.ravel(), weights.ravel(), bins),
-            np.bincount(place.ravel(), (weights * beliefs).ravel(), bins),
-            np.bincount(place[hits], weights[hits], bins),
-        )
+        weights = np.broadcast_to(weight[:, None], beliefs.shape).ravel()
+        hits = (np.arange(beliefs.shape[1]) == truth[:, None]).ravel()
+        return cls(np.array([np.bincount(place, weights * part, bins) for part in (1.0, beliefs.ravel(), hits)]))
 
     @classmethod
     def join(cls, parts: Sequence[Calibration]) -> Calibration:
         """Return the calibration curve over the cells of several curves with the same bins."""
+        return cls(np.sum([part.sums for part in parts], axis=0) if parts else np.zeros((3, BINS)))
 
-        def total(name: str) -> np.ndarray:
-            sums = [np.where(part.count > 0, part.count * getattr(part, name), 0.0) for part in parts]
-            return np.sum(sums, axis=0)
+    @property
+    def count(self) -> np.ndarray:
+        """(bins,): number of predictions, or sum of their weights."""
+        return self.sums[0]
 
-        return cls._of_sums(np.sum([part.count for part in parts], axis=0), total("belief"), total("share"))
+    @property
+    def belief(self) -> np.ndarray:
+        """(bins,): mean probability; NaN in an empty bin."""
+        return self._mean(1)
 
-    @classmethod
-    def _of_sums(cls, count: np.ndarray, belief: np.ndarray, true: np.ndarray) -> Calibration:
-        with np.errstate(invalid="ignore"):
-            return cls(count, belief / count, true / count)
+    @property
+    def share(self) -> np.ndarray:
+        """(bins,): share of the predicted states that are true; NaN in an empty bin."""
+        return self._mean(2)
+
+    def _mean(self, k: int) -> np.ndarray:
+        return np.divide(self.sums[k], self.count, out=np.full(self.count.shape, np.nan), where=self.count > 0)
 
     @property
     def error(self) -> float:
         """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
-        full = self.count > 0
-        distance = np.abs(self.share[full] - self.belief[full])
-        return float((self.count[full] * distance).sum() / self.count.sum()) if full.any() else 0.0
+        return float(np.abs(self.sums[2] - self.sums[1]).sum() / max(self.count.sum(), TINY))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnEvaluation:
     """Scores of the held-out cells of a column: of the field, and of a baseline that knows the visible cells alone.
 
@@ -265,65 +230,78 @@ class ColumnEvaluation:
     """The column, for linked tables ``"table.column"``."""
     kind: Kind
     cells: int
-    loss: float
-    """Mean negative natural log of the probability of the true value; for numbers with more values than levels of its
-    density per standard deviation, as in `MarkovField.score`."""
-    baseline_loss: float
-    error: float
-    """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an ordinal
-    one, and root mean squared error of the mean of a numeric one, in its own units."""
-    baseline_error: float
-    scale: float
-    """Standard deviation of a numeric column; 1 for others."""
-    coverage: float
-    """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
-    calibration: Calibration | None
+    sums: Array
+    """(9,): weighted sums over cells, see `sum_cells`; those of several folds or columns add up."""
+    calibration: Calibration | None = None
     """Calibration of the probabilities of states; None for numbers."""
-    gain_deviation: float
-    """Standard deviation over cells of the loss of the baseline minus that of the field."""
-    weight: float
-    """Sum of the weights of the cells."""
-    effective_cells: float
-    """Effective number of cells, Kish's (sum w)^2 / sum w^2, for standard errors."""
+    scale: float = 1.0
+    """Standard deviation of a numeric column; 1 for others."""
     unit: str = ""
     """Unit of the errors: "days" for dates, times and durations."""
 
     @property
+    def weight(self) -> float:
+        """Sum of the weights of the cells."""
+        return float(self.sums[0])
+
+    @property
+    def loss(self) -> float:
+        """Mean negative natural log of the probability of the true value; for numbers with more values than levels of
+        its density per standard deviation, as in `MarkovField.score`."""
+        return self._mean(2)
+
+    @property
+    def baseline_loss(self) -> float:
+        """The loss of the baseline."""
+        return self._mean(3)
+
+    @property
+    def error(self) -> float:
+        """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an
+        ordinal one, and root mean squared error of the mean of a numeric one, in its own units."""
+        return self._mean(4) ** self._power
+
+    @property
+    def baseline_error(self) -> float:
+        """The error of the baseline."""
+        return self._mean(5) ** self._power
+
+    @property
+    def coverage(self) -> float:
+        """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
+        return self._mean(6) if self.kind == "numeric" else math.nan
+
+    @property
     def gain(self) -> Gain:
-        """Decrease of the mean loss from the baseline to the field, and its standard error."""
-        return Gain(self.baseline_loss - self.loss, self.gain_deviation / math.sqrt(self.effective_cells))
+        """Decrease of the mean loss from the baseline to the field, and its standard error.
+
+        The number of cells counts as Kish's effective one, (sum w)^2 / sum w^2.
+        """
+        mean = self._mean(7)
+        variance = max(self._mean(8) - mean**2, 0.0)
+        return Gain(mean, math.sqrt(variance * self.sums[1]) / self.weight if self.weight else math.nan)
 
     @property
     def calibration_error(self) -> float:
         """Expected calibration error of the probabilities of states; NaN for numbers."""
-        return self.calibration.error if self.calibration else float("nan")
+        return self.calibration.error if self.calibration else math.nan
+
+    @property
+    def _power(self) -> float:
+        return 0.5 if self.kind == "numeric" else 1.0
+
+    def _mean(self, k: int) -> float:
+        return float(self.sums[k] / self.sums[0]) if self.sums[0] else math.nan
 
     @classmethod
     def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
         """Return the scores over the cells of several folds of one column."""
-        first, weights = parts[0], [part.weight for part in parts]
-        power = 2.0 if first.kind == "numeric" else 1.0
-
-        def mean(name: str, power: float = 1.0) -> float:
-            powers = [weight * getattr(part, name) ** power for weight, part in zip(weights, parts, strict=True)]
-            return float(sum(powers) / sum(weights)) ** (1.0 / power)
-
-        calibrations = [part.calibration for part in parts if part.calibration]
-        return cls(
-            first.name,
-            first.kind,
-            sum(part.cells for part in parts),
-            mean("loss"),
-            mean("baseline_loss"),
-            mean("error", power),
-            mean("baseline_error", power),
-            first.scale,
-            mean("coverage"),
-            Calibration.join(calibrations) if calibrations else None,
-            deviation_of(weights, [part.gain.value for part in parts], [part.gain_deviation for part in parts]),
-            sum(weights),
-            effective_cells(weights, [part.effective_cells for part in parts]),
-            first.unit,
+        curves = [part.calibration for part in parts if part.calibration]
+        return replace(
+            parts[0],
+            cells=sum(part.cells for part in parts),
+            sums=np.sum([part.sums for part in parts], axis=0),
+            calibration=Calibration.join(curves) if curves else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -333,39 +311,28 @@ class ColumnEvaluation:
         return {name: getattr(self, name) for name in names} | derived
 
 
-def deviation_of(weights: Sequence[float], means: Sequence[float], deviations: Sequence[float]) -> float:
-    """Return the standard deviation over several groups of cells from their weights, means and standard deviations.
+def sum_cells(
+    logs: Sequence[Array], errors: Sequence[Array], weights: Array | None = None, inside: Array | float = 0.0
+) -> Array:
+    """Return the sums over cells that scores are made of, each times the weights of the cells.
 
-    Examples
-    --------
-    >>> deviation_of([2, 2], [1.0, -1.0], [0.0, 0.0])
-    1.0
+    They are of 1, of the weight, of both losses and both errors, of ``inside``, of the gain, and of its square.
+
+    Parameters
+    ----------
+    logs : log-likelihoods of the field and of the baseline, (cells,) each
+    errors : errors of both
+    weights : (cells,)
+    inside : (cells,), whether a number is in its interval
     """
-    n = sum(weights)
-    mean = sum(k * m for k, m in zip(weights, means, strict=True)) / n
-    parts = zip(weights, means, deviations, strict=True)
-    return math.sqrt(sum(k * (d * d + (m - mean) ** 2) for k, m, d in parts) / n)
-
-
-def effective_cells(weights: Sequence[float], sizes: Sequence[float]) -> float:
-    """Return the effective size of several groups of cells, Kish's (sum w)^2 / sum w^2, from weights and sizes of each.
-
-    Examples
-    --------
-    >>> effective_cells([10.0, 10.0], [10.0, 10.0]), effective_cells([20.0, 10.0], [10.0, 10.0])
-    (20.0, 18.0)
-    """
-    return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
+    weights, gains = np.ones(len(logs[0])) if weights is None else weights, logs[0] - logs[1]
+    values = (1.0, weights, -logs[0], -logs[1], *errors, inside, gains, np.square(gains))
+    return np.array([np.sum(weights * value) for value in values])
 
 
 def pool_gains(scores: Sequence[ColumnEvaluation]) -> Gain:
     """Return the gain over the cells of several columns; NaN without any."""
-    if not scores:
-        return Gain(math.nan, math.nan)
-    weights, means = [score.weight for score in scores], [score.gain.value for score in scores]
-    deviation = deviation_of(weights, means, [score.gain_deviation for score in scores])
-    size = effective_cells(weights, [score.effective_cells for score in scores])
-    return Gain(float(np.average(means, weights=weights)), deviation / math.sqrt(size))
+    return ColumnEvaluation.join(scores).gain if scores else Gain(math.nan, math.nan)
 
 
 def count_clear_gains(scores: Sequence[ColumnEvaluation]) -> tuple[int, int]:
@@ -393,21 +360,11 @@ def shows_dependence(scores: Sequence[ColumnEvaluation]) -> bool:
 
 def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:
     """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
-    logs, baseline_logs = predictions.log_probabilities, baseline.log_probabilities
-    weights = predictions.sample_weight
-    return ColumnEvaluation(
-        name,
-        kind,
-        len(predictions.truth),
-        -_mean(logs, weights),
-        -_mean(baseline_logs, weights),
-        *(_mean(_state_errors(part, ordered=kind == "ordinal"), weights) for part in (predictions, baseline)),
-        scale=1.0,
-        coverage=float("nan"),
-        calibration=Calibration.of(predictions.probabilities, predictions.truth, sample_weight=weights),
-        gain_deviation=_deviation(logs - baseline_logs, weights),
-        **_sizes(predictions.weights),
-    )
+    both, weights = (predictions, baseline), predictions.sample_weight
+    errors = [_state_errors(part, ordered=kind == "ordinal") for part in both]
+    sums = sum_cells([part.log_probabilities for part in both], errors, weights)
+    curve = Calibration.of(predictions.probabilities, predictions.truth, sample_weight=weights)
+    return ColumnEvaluation(name, kind, len(predictions.truth), sums, curve)
 
 
 def _state_errors(predictions: CellPredictions, *, ordered: bool) -> Array:
@@ -415,68 +372,38 @@ def _state_errors(predictions: CellPredictions, *, ordered: bool) -> Array:
     if not ordered:
         return predictions.probabilities.argmax(axis=1) != predictions.truth
     below = np.cumsum(predictions.probabilities, axis=1) < 0.5 - 1e-12
-    medians = np.minimum(below.sum(axis=1), below.shape[1] - 1)
-    return np.abs(medians - predictions.truth)
-
-
-def _mean(values: Array, weights: Array | None) -> float:
-    return float(np.average(values, weights=weights))
-
-
-def _deviation(values: Array, weights: Array | None) -> float:
-    return math.sqrt(_mean((values - _mean(values, weights)) ** 2, weights))
-
-
-def _sizes(weights: Array) -> dict[str, float]:
-    total = float(weights.sum())
-    return {"weight": total, "effective_cells": total**2 / float(weights @ weights)}
-
-
-@dataclass(frozen=True)
-class NumberPredictions:
-    """Predictions of held-out numbers of one column, and the true numbers."""
-
-    probabilities: Array
-    """(cells, levels): of the levels of the fitted variable."""
-    mean: Array
-    """(cells,)"""
-    low: Array
-    """(cells,): lower end of the central interval."""
-    high: Array
-    """(cells,): upper end of it."""
-    truth: Array
-    """(cells,)"""
-    sample_weight: Array | None = None
-    """(cells,): weights of the cells; None weights all alike."""
+    return np.abs(np.minimum(below.sum(axis=1), below.shape[1] - 1) - predictions.truth)
 
 
 def evaluate_numbers(
-    name: str, variable: Variable, predictions: NumberPredictions, visible_mean: float, scale: float
+    name: str,
+    variable: Variable,
+    truth: Array,
+    probabilities: Array,
+    answers: Sequence[Array],
+    *,
+    visible_mean: float,
+    scale: float,
+    sample_weight: Array | None = None,
 ) -> ColumnEvaluation:
     """Return the scores of held-out numbers; there must be some.
 
     Parameters
     ----------
     variable : the fitted variable, whose levels and frequencies are those of the visible cells
+    truth : (cells,) true numbers
+    probabilities : (cells, levels) of the levels of the fitted variable
+    answers : predicted means, and the lower and upper ends of the central intervals, (cells,) each
     visible_mean : mean of the visible cells
     scale : standard deviation of all cells
+    sample_weight : (cells,) weights of the cells
     """
-    truth, weights = predictions.truth, predictions.sample_weight
-    codes = variable.codes_of(truth)
-    places, widths = variable.position_of_code[codes], _mean(variable.log_widths[codes], weights)
-    shares = predictions.probabilities[np.arange(len(codes)), places], np.asarray(variable.frequencies)[places]
-    logs, baseline_logs = (np.log(np.maximum(share, TINY)) for share in shares)
+    codes, (mean, low, high) = variable.codes_of(truth), answers
+    places = variable.position_of_code[codes]
+    shares = probabilities[np.arange(len(codes)), places], np.asarray(variable.frequencies)[places]
+    logs = [np.log(np.maximum(share, TINY)) - variable.log_widths[codes] for share in shares]
+    errors = [np.square(each - truth) for each in (mean, visible_mean)]
+    sums = sum_cells(logs, errors, sample_weight, (truth >= low) & (truth <= high))
     return ColumnEvaluation(
-        name,
-        "numeric",
-        len(codes),
-        widths - _mean(logs, weights),
-        widths - _mean(baseline_logs, weights),
-        *(math.sqrt(_mean((mean - truth) ** 2, weights)) for mean in (predictions.mean, visible_mean)),
-        scale=scale,
-        coverage=_mean((truth >= predictions.low) & (truth <= predictions.high), weights),
-        calibration=None,
-        gain_deviation=_deviation(logs - baseline_logs, weights),
-        **_sizes(np.ones(len(codes)) if weights is None else weights),
-        unit="days" if family_of(variable.dtype) else "",
+        name, "numeric", len(codes), sums, scale=scale, unit="days" if family_of(variable.dtype) else ""
     )

@@ -110,6 +110,11 @@ class Network:
     strengths : (edges,) array of float
     signs : (edges,) array of int
         See `Edge`.
+    linear : (edges,) array of bool
+        Whether an edge has a linear part: see `are_linear`.
+    weights : (edges,) array of float
+        Of a linear edge the sum of the weights of its scores; of others sign x strength, or the strength where there is
+        no sign.
 
     Examples
     --------
@@ -173,9 +178,27 @@ class Network:
     def directions(self) -> sp.csr_array:
         """Return (edges, features) the weights of each edge over its strength; their product with them is the norm."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        row, column = np.repeat(np.arange(len(self.strengths)), np.diff(self._edge_starts)), self._edge_feature
-        values = weights[column] / self.strengths[row]
-        return sp.csr_array((values, (row, column)), shape=(len(self.strengths), len(weights)))
+        return self._edges_by_features(weights[self._edge_feature] / np.repeat(self.strengths, self._sizes))
+
+    def weigh(self, drawn: Array) -> tuple[Array, Array]:
+        """Return the strengths and the signed weights, (draws, edges) each, for weights of features (draws, features).
+
+        A norm has the sign that the edge has in this network, or the other one if weights point away from its weights.
+        """
+        linear = drawn @ self._edges_by_features(self._slopes).T
+        norms = np.sqrt(np.square(drawn) @ self._edges_by_features(np.ones(len(self._slopes))).T)
+        signed = np.where(self.linear, linear, self.signs * np.sign(drawn @ self.directions().T) * norms)
+        return np.where(self.linear, np.abs(linear), norms), signed
+
+    @property
+    def _sizes(self) -> Array:
+        return np.diff(self._edge_starts)
+
+    def _edges_by_features(self, values: Array) -> sp.csr_array:
+        """Return (edges, features) from values of the features of each edge, edge by edge."""
+        n_features = len(self.field.weights) + len(self.field.conjunction_weights)
+        rows = np.repeat(np.arange(len(self.strengths)), self._sizes)
+        return sp.csr_array((values, (rows, self._edge_feature)), shape=(len(self.strengths), n_features))
 
     # -- subgraphs ---------------------------------------------------------------------------------------------------
 
@@ -251,7 +274,7 @@ class Network:
         return found[: round(EDGES_PER_NODE * len(wanted)) if most is None else most]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
-        """Return the node, the view (-1: none) and the direction (columns, 3) of each column of the layout.
+        """Return the node, the view (-1: none) and the direction (columns, 4) of each column of the layout.
 
         Columns of linked rows are included; see `column_directions`. The number of linked rows counts as a score.
         """
@@ -260,7 +283,7 @@ class Network:
         directions = [column_directions(schema) for schema in layout.schemas]
         for table in range(len(layout.tables)):
             views, columns = layout.column_views(table)
-            nodes, direction = np.empty(len(views), dtype=np.int64), np.ones((len(views), 3))
+            nodes, direction = np.empty(len(views), dtype=np.int64), np.ones((len(views), 4))
             for k in np.unique(views):
                 source = table if k < 0 else layout.neighbor_views[k].source_table
                 is_count = columns == COUNT_COLUMN
@@ -276,12 +299,12 @@ class Network:
     def _list_ends(self) -> tuple[Array, ...]:
         """Return the feature, template and two ends of each pair of columns that a feature has.
 
-        Products of the covariances and the standard deviations of its columns follow: see `edge_signs`. Further
-        columns of a conjunction count with their means.
+        Products of the covariances and the standard deviations of its columns follow: see `edge_signs`; and the
+        product of their slopes. Further columns of a conjunction count with their means.
         """
         field, layout = self.field, self.field.layout
         node, view, direction = self._index_columns()
-        covariance, spread, mean = direction.T
+        covariance, spread, mean, slope = direction.T
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs.T
@@ -292,21 +315,21 @@ class Network:
         # The ends follow the template's direction, as the names of features do.
         backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
-        products = covariance[one] * covariance[two], spread[one] * spread[two]
+        products = covariance[one] * covariance[two], spread[one] * spread[two], slope[one] * slope[two]
         parts = [(np.arange(len(field.pairs)), template, a, b, *products)]
         for first, second in combinations(range(field.conjunctions.shape[1]), 2):
             used = np.flatnonzero(field.conjunctions[:, second] >= 0)
             left, right = field.conjunctions[used, first], field.conjunctions[used, second]
             others = np.delete(field.conjunctions[used], [first, second], axis=1)
             rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
-            products = covariance[left] * covariance[right] * rest, spread[left] * spread[right]
+            products = covariance[left] * covariance[right] * rest, spread[left] * spread[right], np.zeros(len(used))
             parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right], *products))
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(6))
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(7))
 
     def _index_edges(self) -> None:
         """Group features into edges, strongest first, and list the edges of each node."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        feature, template, a, b, covariances, spreads = self._list_ends()
+        feature, template, a, b, covariances, spreads, slopes = self._list_ends()
         order = np.lexsort((feature, -np.abs(weights[feature])))
         order = order[weights[feature[order]] != 0]
         feature, template, a, b = (part[order] for part in (feature, template, a, b))
@@ -321,7 +344,13 @@ class Network:
         self.ends = np.column_stack([a[first], b[first]])
         self._template = template[first]
         self.signs = edge_signs(edge, weight, covariances[order], spreads[order], n)
-        self._edge_feature = feature[np.argsort(edge, kind="stable")]
+        counts = [2] * len(self.field.layout.tables)  # the number of linked rows is a score
+        kinds = np.concatenate([*map(variable_slopes, self.field.layout.schemas), counts])
+        self.linear = are_linear(kinds, self.ends)
+        others = np.where(self.signs == 0, 1, self.signs) * self.strengths
+        self.weights = np.where(self.linear, np.bincount(edge, weight * slopes[order], n), others)
+        by_edge = np.argsort(edge, kind="stable")
+        self._edge_feature, self._slopes = feature[by_edge], slopes[order][by_edge]
         self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
         loops = self.ends[:, 0] == self.ends[:, 1]
         node = np.concatenate([self.ends[:, 0], self.ends[~loops, 1]])
@@ -340,23 +369,41 @@ def selection_frequencies(field: Field) -> np.ndarray | None:
 
 
 def column_directions(schema: Schema) -> Array:
-    """Return (columns, 3): the covariance with the score of the variable, the standard deviation, and the mean.
+    """Return (columns, 4): covariance with the score of the variable, standard deviation, mean, and linear slope.
 
     The covariance is 0 where the states of a variable have no order. The only column of a variable with two states is
-    its score; where the states are ordered or numbers and it is the lower one, the covariance is negative.
+    its score; where the states are ordered or numbers and it is the lower one, the covariance is negative. The slope is
+    1 or -1 for scores and such columns, and 0 for levels, bins and other states.
     """
     widths, variable_of, classes = schema.widths, schema.variable_of_column, schema.column_classes
-    found = np.ones((len(variable_of), 3))
+    directions = np.ones((len(variable_of), 4))
     scores, alone = np.isin(classes, SCORES), widths[variable_of] == 1
-    found[~scores & ~alone, 0] = 0.0
-    found[scores, 2] = 0.0
+    directions[~scores & ~alone, 0] = 0.0
+    directions[scores, 2] = 0.0
     for k, variable in enumerate(schema.described):  # plain columns have no levels
         own = slice(schema.offsets[k], schema.offsets[k + 1])
         if variable.has_reference and variable.width == 1:
-            found[own, 0] = -1.0 if _is_lower(variable) else 1.0
+            directions[own, 0] = -1.0 if _is_lower(variable) else 1.0
         elif variable.ordered and variable.width > variable.n_scores:
-            found[own] = _level_directions(variable)
-    return found
+            directions[own, :3] = _level_directions(variable)
+    directions[:, 3] = np.where(scores | alone, directions[:, 0], 0.0)
+    return directions
+
+
+def variable_slopes(schema: Schema) -> Array:
+    """Return (variables,): 2 where a variable has a score, 1 where it has two states, and 0 for other states."""
+    slope, scores = column_directions(schema)[:, 3] != 0.0, np.isin(schema.column_classes, SCORES)
+    kinds = np.zeros(schema.n_variables, dtype=np.int64)
+    np.maximum.at(kinds, schema.variable_of_column, np.where(scores, 2, slope))
+    return kinds
+
+
+def are_linear(slopes: Array, ends: Array) -> Array:
+    """Return (edges,) whether an edge joins an ordinal or numeric column to another one or to one of two states.
+
+    The weight of such an edge is that of its linear part, in which features of levels and bins do not count.
+    """
+    return (slopes[ends].min(axis=1) > 0) & (slopes[ends].max(axis=1) == 2)
 
 
 def _is_lower(variable: Variable) -> bool:

@@ -6,18 +6,16 @@ labels of the groups are permuted among rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import false_discovery_control
 
 from sparsefield.analysis.bootstrap import Progress
-from sparsefield.analysis.group_refits import SubsetFit, SubsetProblem
-from sparsefield.analysis.network import sum_by_node
+from sparsefield.analysis.group_refits import LossModel, SubsetFit, SubsetProblem
+from sparsefield.analysis.network import are_linear, column_directions, sum_by_node, variable_slopes
 from sparsefield.compute import Engine
 from sparsefield.data import Schema
 
@@ -31,7 +29,8 @@ MATCHED_ROWS = 1000
 SHUFFLES, CHANCE = 199, 0.1
 """Permutations of the test whether missing cells differ between groups, and the p-value above which they do not."""
 
-Adjustment = Literal["max", "fdr", "none"]
+ROUND, REACHED = 50, 20
+"""Permutations between two looks at the p-values, and how many of them have to reach every statistic to end a test."""
 
 
 def match_missing(missing: np.ndarray, numbers: np.ndarray, seed: int) -> np.ndarray:
@@ -90,23 +89,35 @@ class CandidateEdges:
     edge_of_pair: np.ndarray
     """(pairs,)"""
     n_variables: int
+    linear: np.ndarray
+    """(edges,) bool: whether the linear part is the strength, as of ordinal and numeric columns in `Network`."""
+    slopes: np.ndarray
+    """(pairs,): what the weight of a pair of columns adds to the linear part: its product with 1, -1 or 0."""
 
     @classmethod
     def of(cls, schema: Schema, pairs: np.ndarray) -> CandidateEdges:
         """Return the edges of pairs of columns, (pairs, 2)."""
-        ends, edge = np.unique(np.sort(schema.variable_of_column[pairs], axis=1), axis=0, return_inverse=True)
-        return cls(ends.reshape(-1, 2), edge.ravel(), schema.n_variables)
+        variable, slope = schema.variable_of_column, column_directions(schema)[:, 3]
+        ends, edge = np.unique(np.sort(variable[pairs], axis=1), axis=0, return_inverse=True)
+        ends = ends.reshape(-1, 2)
+        linear = are_linear(variable_slopes(schema), ends)
+        return cls(ends, edge.ravel(), schema.n_variables, linear, slope[pairs].prod(axis=1))
 
     def norms(self, weights: np.ndarray) -> np.ndarray:
         """Return the Euclidean norm of the weights of each edge, (edges,)."""
         return np.sqrt(np.bincount(self.edge_of_pair, np.square(weights), len(self.ends)))
 
+    def strengths(self, weights: np.ndarray) -> np.ndarray:
+        """Return the strength of each edge, (edges,): of its linear part, or the norm of its weights."""
+        parts = np.abs(np.bincount(self.edge_of_pair, self.slopes * weights, len(self.ends)))
+        return np.where(self.linear, parts, self.norms(weights))
+
     def statistics(self, weights: np.ndarray) -> np.ndarray:
-        """Return how much the networks of two groups, or of the two most different ones of several, differ.
+        """Return how much the networks of two groups differ.
 
         Parameters
         ----------
-        weights : (groups, pairs)
+        weights : (2, pairs)
 
         Returns
         -------
@@ -115,27 +126,68 @@ class CandidateEdges:
             (structure); norms of the differences of the weights of each edge; and differences of the strength
             centrality of each variable, the sum of the strengths of its edges.
         """
-        pairs = combinations(range(len(weights)), 2)
-        differences = np.max([self.norms(weights[a] - weights[b]) for a, b in pairs], axis=0)
-        strengths = np.array([self.norms(part) for part in weights])
+        differences, strengths = self.norms(weights[0] - weights[1]), np.array([*map(self.strengths, weights)])
         nodes = np.array([sum_by_node(self.ends, part, self.n_variables) for part in strengths])
         whole = [np.ptp(strengths.sum(axis=1)), differences.max(initial=0.0)]
         return np.concatenate([whole, differences, np.ptp(nodes, axis=0)])
 
 
-@dataclass(frozen=True)
-class PermutationResult:
-    """The statistics of two groups or more, and those of permuted labels."""
+class PairTest:
+    """A permutation test of two groups of rows.
 
-    groups: tuple[int, ...]
-    """Numbers of the compared groups."""
-    n_edges: int
-    observed: np.ndarray
-    """(statistics,): see `CandidateEdges.statistics`."""
-    drawn: np.ndarray
-    """(permutations, statistics), in single precision."""
-    unconverged: int
-    """Number of permutations with a fit that did not converge."""
+    Parameters
+    ----------
+    groups : numbers of the two groups
+    problem : the rows of all groups
+    numbers : (rows,), the group of each row
+    l1, fits : of each of all groups
+    start : (parameters,): biases and weights of all candidates, near those of all rows
+    """
+
+    def __init__(
+        self,
+        groups: tuple[int, int],
+        problem: SubsetProblem,
+        numbers: np.ndarray,
+        l1: Sequence[float],
+        fits: Sequence[SubsetFit],
+        start: np.ndarray,
+    ) -> None:
+        compared = np.isin(numbers, groups)
+        self.groups, self.labels = groups, np.searchsorted(groups, numbers[compared])
+        self.edges = CandidateEdges.of(problem.layout.schemas[0], problem.pairs)
+        self.observed = self.edges.statistics(np.array([fits[group].theta[problem.n_biases :] for group in groups]))
+        self.drawn = np.empty((0, len(self.observed)), dtype=np.float32)
+        """(permutations, statistics), in single precision."""
+        self.unconverged = 0
+        self._l1, self._start = [l1[group] for group in groups], start
+        self._part = SubsetProblem(problem.rows.subset(compared), problem.layout, problem.pairs, problem.l2)
+
+    @cached_property
+    def _models(self) -> list[tuple[SubsetFit, LossModel]]:
+        """Every permuted group starts at the fit to both groups, scaled to its size, and has its model of the loss."""
+        weight = np.bincount(self._part.rows.owner, self._part.rows.block.weight, self._part.rows.n_rows)
+        shares = [float(weight[self.labels == k].sum() / weight.sum()) for k in (0, 1)]
+        return [self._part.pooled(l1, share, self._start) for l1, share in zip(self._l1, shares, strict=True)]
+
+    def draw(self, seeds: Sequence[Sequence[int]], engine: Engine, progress: Callable[[], None]) -> None:
+        """Add the statistics of permutations, each with its seed."""
+        models, first = self._models, self._part.n_biases
+
+        def permute(seed: Sequence[int]) -> tuple[np.ndarray, bool]:
+            shuffled = np.random.default_rng(seed).permutation(self.labels)
+            fits = [
+                self._part.fit(shuffled == k, self._l1[k], fit.theta, model) for k, (fit, model) in enumerate(models)
+            ]
+            weights = np.array([fit.theta[first:] for fit in fits])
+            return self.edges.statistics(weights).astype(np.float32), all(fit.converged for fit in fits)
+
+        drawn = [self.drawn]
+        for statistics, converged in engine.stream(permute, seeds):
+            drawn.append(statistics[None])
+            self.unconverged += not converged
+            progress()
+        self.drawn = np.concatenate(drawn)
 
     @property
     def p_values(self) -> np.ndarray:
@@ -145,82 +197,45 @@ class PermutationResult:
         reached = (self.drawn >= self.observed * (1.0 - SLACK)).sum(axis=0)
         return (1.0 + reached) / (1.0 + len(self.drawn))
 
-    @property
-    def edges(self) -> slice:
-        """The statistics of edges."""
-        return slice(2, 2 + self.n_edges)
 
-    @property
-    def nodes(self) -> slice:
-        """The statistics of nodes."""
-        return slice(2 + self.n_edges, None)
+def run_tests(
+    tests: Sequence[PairTest], permutations: int, seed: int, engine: Engine, progress: Progress | None
+) -> None:
+    """Draw permutations of all pairs of groups, until no test can become significant.
 
-
-def permutation_test(
-    groups: tuple[int, ...],
-    problem: SubsetProblem,
-    numbers: np.ndarray,
-    l1: Sequence[float],
-    fits: Sequence[SubsetFit],
-    start: np.ndarray,
-    permutations: int,
-    seed: Sequence[int],
-    engine: Engine,
-    progress: Progress | None,
-) -> PermutationResult:
-    """Test whether two groups or more differ.
-
-    Parameters
-    ----------
-    groups : numbers of the compared groups
-    problem : the rows of all groups
-    numbers : (rows,), the group of each row
-    l1, fits : of each of all groups
-    start : (parameters,): biases and weights of all candidates, near those of all rows
+    As many as `REACHED` permutations that reach a statistic decide about it: with all adjusted p-values above their
+    share, more permutations would tell nothing (Besag and Clifford, 1991).
     """
-    compared = np.isin(numbers, groups)
-    labels = np.searchsorted(groups, numbers[compared])
-    edges = CandidateEdges.of(problem.layout.schemas[0], problem.pairs)
-    observed = edges.statistics(np.array([fits[group].theta[problem.n_biases :] for group in groups]))
-    part = SubsetProblem(problem.rows.subset(compared), problem.layout, problem.pairs, problem.l2)
-    weight = np.bincount(part.rows.owner, part.rows.block.weight, part.rows.n_rows)
-    # Every permuted group starts at the fit to all compared rows, scaled to its size, and has its model of the loss.
-    models = [
-        part.pooled(l1[group], float(weight[labels == k].sum() / weight.sum()), start)
-        for k, group in enumerate(groups if permutations else ())
-    ]
+    done, total = 0, permutations * len(tests)
 
-    def permute(number: int) -> tuple[np.ndarray, bool]:
-        shuffled = np.random.default_rng([*seed, number]).permutation(labels)
-        refits = [
-            part.fit(shuffled == k, l1[group], fit.theta, model)
-            for k, (group, (fit, model)) in enumerate(zip(groups, models, strict=True))
-        ]
-        weights = np.array([fit.theta[part.n_biases :] for fit in refits])
-        return edges.statistics(weights).astype(np.float32), all(fit.converged for fit in refits)
-
-    drawn, unconverged = np.empty((permutations, len(observed)), dtype=np.float32), 0
-    for number, (statistics, converged) in enumerate(engine.stream(permute, range(permutations))):
-        drawn[number], unconverged = statistics, unconverged + (not converged)
+    def count_one() -> None:
+        nonlocal done
+        done += 1
         if progress is not None:
-            progress(number + 1, permutations)
-    return PermutationResult(groups, len(edges.ends), observed, drawn, unconverged)
+            progress(done, total)
+
+    if progress is not None and total:
+        progress(0, total)  # the time before was that of the fit of all rows
+    for first in range(0, permutations, ROUND):
+        numbers = range(first, min(first + ROUND, permutations))
+        for k, test in enumerate(tests):
+            test.draw([(seed, k, number) for number in numbers], engine, count_one)
+        smallest = min(float(adjusted.min()) for adjusted in adjust_p_values(tests))
+        if smallest * (1 + numbers.stop) >= 1 + REACHED:
+            break
 
 
-def adjust_p_values(tests: Sequence[PermutationResult], adjustment: Adjustment) -> list[np.ndarray]:
-    """Return the p-values of all statistics of pairs of groups; those of edges and of nodes are adjusted.
+def adjust_p_values(tests: Sequence[PairTest]) -> list[np.ndarray]:
+    """Return the p-values of all statistics, adjusted for the edges, the nodes or the tests of all pairs of groups.
 
-    Edges are adjusted for the edges of all pairs of groups, and nodes for all nodes. Without permutations they are NaN.
+    Without permutations they are NaN.
     """
     adjusted = [test.p_values for test in tests]
-    if adjustment == "none" or not len(tests[0].drawn):
+    if not len(tests[0].drawn):
         return adjusted
-    for chosen in (tests[0].edges, tests[0].nodes):
-        if adjustment == "max":
-            parts = adjust_by_maximum(*zip(*((t.observed[chosen], t.drawn[:, chosen]) for t in tests), strict=True))
-        else:
-            p = np.concatenate([values[chosen] for values in adjusted])
-            parts = np.split(false_discovery_control(p) if len(p) else p, len(tests))
+    n_edges = len(tests[0].edges.ends)
+    for chosen in (slice(0, 1), slice(1, 2), slice(2, 2 + n_edges), slice(2 + n_edges, None)):
+        parts = adjust_by_maximum(*zip(*((t.observed[chosen], t.drawn[:, chosen]) for t in tests), strict=True))
         for values, part in zip(adjusted, parts, strict=True):
             values[chosen] = part
     return adjusted

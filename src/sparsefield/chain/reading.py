@@ -20,7 +20,7 @@ from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
-COMMENT = re.compile(r"# |\d+[-.]\d+\t")
+COMMENT = re.compile(r"# |#[^\t]*$|\d+[-.]\d+\t")
 """How lines of a file with tabs begin that are no tokens: comments, and in CoNLL-U ranges such as 1-2 and empty nodes
 such as 1.1."""
 LINE_END = re.compile(r"\r\n|\n|\r")
@@ -286,8 +286,8 @@ def read_conll(
 ) -> ConllSentences:
     """Read a CoNLL file: a token per line, columns between tabs, or else blanks, an empty line between sentences.
 
-    Left out are lines that begin with -DOCSTART-, and in files with tabs comments, which begin with "# ", and CoNLL-U's
-    lines of ranges such as 1-2 and of empty nodes.
+    Left out are lines that begin with -DOCSTART-, and in files with tabs comments, which begin with "# ", or with "#"
+    and have no tab, and CoNLL-U's lines of ranges such as 1-2 and of empty nodes.
 
     Parameters
     ----------

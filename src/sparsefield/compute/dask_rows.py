@@ -15,13 +15,13 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute.block_collection import identity
 from sparsefield.compute.dask_engine import SHARDS_PER_THREAD, DaskBlocks, DaskEngine
-from sparsefield.data.column_summaries import join_summaries
+from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.data.dataset import Dataset
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
-from sparsefield.data.schema_learning import check_roles, learn_from_parts
+from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
@@ -142,7 +142,7 @@ def learn_from_partitions(
     weight : (rows,) weights of all rows, or None
     """
     source = parts.source
-    check_roles(source.names, observed, kinds, states)
+    given = check_roles(source, observed, kinds, states)
     ends = np.cumsum(parts.counts).tolist()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the weights
@@ -152,16 +152,12 @@ def learn_from_partitions(
         ]
     rows = list(zip(parts.futures, parts.numbers, weights, strict=True))
 
-    def summarize(function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-        found = [engine.submit(_summarize, *part, function, arguments) for part in rows]
-        while len(found) > 1:
-            groups = [found[k : k + JOINED_AT_ONCE] for k in range(0, len(found), JOINED_AT_ONCE)]
-            found = [engine.submit(join_summaries, group) for group in groups]
-        return engine.gather(found)[0]
-
-    schema = learn_from_parts(
-        source.names, summarize, observed=observed, kinds=kinds, states=states, symmetric=symmetric
-    )
+    summaries = [engine.submit(_summarize, *part, given, states) for part in rows]
+    while len(summaries) > 1:
+        groups = [summaries[k : k + JOINED_AT_ONCE] for k in range(0, len(summaries), JOINED_AT_ONCE)]
+        summaries = [engine.submit(_join_summaries, group) for group in groups]
+    (summary,) = engine.gather(summaries)
+    schema = learn_from_summaries(summary, given, observed=observed, states=states, symmetric=symmetric)
     size, schema_there = config.block_rows(source.n_rows), engine.send(schema)
     starts = zip(rows, [0, *ends[:-1]], strict=True)
     encoded = [engine.submit(_encode, *part, schema_there, start, size) for part, start in starts]
@@ -208,10 +204,12 @@ def _read_metadata(part: Any, number: int) -> Source:
     return replace(_read(part, number), native=None)
 
 
-def _summarize(
-    part: Any, number: int, weight: np.ndarray | None, function: Callable[..., list[Any]], arguments: tuple[Any, ...]
-) -> list[Any]:
-    return function(_read(part, number), weight, *arguments)
+def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, states: Any) -> list[ColumnSummary]:
+    return summarize_columns(_read(part, number), weight, given, states)
+
+
+def _join_summaries(parts: Sequence[list[ColumnSummary]]) -> list[ColumnSummary]:
+    return [ColumnSummary.join(column) for column in zip(*parts, strict=True)]
 
 
 def _encode(part: Any, number: int, weight: np.ndarray | None, schema: Schema, first: int, size: int) -> Encoded:

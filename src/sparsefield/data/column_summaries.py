@@ -5,27 +5,16 @@ The summaries of partitions of the rows, as on a cluster, can be joined; a table
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.data.column_types import ColumnType
 from sparsefield.data.frames import Columns
-from sparsefield.data.labels import (
-    BEYOND_FLOATS,
-    Label,
-    RawColumn,
-    as_numbers,
-    distinct_whole_numbers,
-    factorize,
-    label_sort_key,
-    unify_labels,
-    whole_label,
-)
+from sparsefield.data.labels import Label, RawColumn, as_numbers, factorize, label_sort_key, unify_labels, whole_label
 from sparsefield.errors import DataError
 
 SAMPLED_VALUES = 2**16
@@ -34,203 +23,187 @@ SAMPLED_VALUES = 2**16
 LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e60, 1e-60
 """Bounds of the largest weight of a row: the optimizer multiplies and divides squares of sums of weights."""
 
-FIRST_CELLS = 2**12
-"""Number of cells that are searched for distinct values first: most numeric columns have enough of them there."""
-
-
 Weight = np.ndarray | None
 """Weights of the rows, (rows,); None gives each row weight 1."""
-
-
-class CategoricalCells(NamedTuple):
-    """The cells of a categorical column."""
-
-    labels: Sequence[Label]
-    codes: np.ndarray
-    """Index into ``labels``, -1 for a missing cell, (rows,)."""
-    are_objects: bool
-    """Whether the values are text or Python objects, as opposed to NumPy numbers or booleans."""
-    complete: bool
-    """Whether no cell is missing."""
-
-
-def read_categories(source: Columns, name: str) -> CategoricalCells:
-    """Return the sorted distinct labels of a column in a partition, and their index per cell."""
-    text = source.text_categories(name)
-    if text is not None:
-        labels, codes = text
-        return CategoricalCells(labels, codes, are_objects=True, complete=bool((codes >= 0).all()))
-    raw = source.column(name)
-    labels, codes = factorize(raw, part=True)
-    return CategoricalCells(labels, codes, raw.values.dtype.kind not in "biuf", len(raw.values) == len(raw.present))
-
-
-@dataclass(frozen=True)
-class LabelSummary:
-    """The labels of a categorical column, with the total weight of their cells."""
-
-    name: str
-    labels: Sequence[Label]
-    """Labels in order of first occurrence; sorted within the first partition."""
-    totals: np.ndarray
-    """Total weight of each label, (labels,)."""
-    n_cells: int
-    """Number of cells that are not missing."""
-    are_objects: bool | None
-    """As in `CategoricalCells`; None if all cells are missing."""
-
-    @classmethod
-    def of(cls, source: Columns, weight: Weight, name: str) -> LabelSummary:
-        labels, codes, are_objects, complete = read_categories(source, name)
-        present = None if complete else codes >= 0
-        codes = codes if present is None else codes[present]
-        if not len(codes):
-            return cls(name, [], np.zeros(0), 0, None)
-        return cls(name, labels, _totals(codes, len(labels), weight, present), len(codes), are_objects)
-
-    @classmethod
-    def join(cls, parts: Sequence[LabelSummary]) -> LabelSummary:
-        parts = [part for part in parts if part.n_cells] or list(parts[:1])
-        first = parts[0]
-        if len(parts) == 1:
-            return first
-        # In pandas, booleans are objects only if some are missing: only text is really of another type.
-        are_objects = all(part.are_objects for part in parts)
-        if not are_objects and any(isinstance(label, str) for part in parts for label in part.labels):
-            raise DataError(
-                f"Column {first.name!r} holds numbers in some partitions and text in others: give it one type in all "
-                "of them, for instance with astype(str)."
-            )
-        number: dict[Label, int] = {}
-        spelled: dict[Label, Label] = {}
-        for part in parts:
-            for label in part.labels:
-                number.setdefault(label, len(number))
-                if type(spelled.setdefault(label, label)) is not type(label):
-                    spelled[label] = whole_label(label)
-        totals = np.zeros(len(number))
-        for part in parts:
-            totals[[number[label] for label in part.labels]] += part.totals
-        return cls(first.name, list(spelled.values()), totals, sum(part.n_cells for part in parts), are_objects)
-
-    def in_order(self) -> tuple[list[Label], np.ndarray]:
-        """Return all labels, sorted and typed as in an unpartitioned column, and their totals."""
-        order = sorted(range(len(self.labels)), key=lambda k: label_sort_key(self.labels[k]))
-        labels, totals = unify_labels([self.labels[k] for k in order], self.are_objects), self.totals[order]
-        if len(set(labels)) < len(labels):  # large integers that round to the same float
-            position = {label: k for k, label in enumerate(dict.fromkeys(labels))}
-            sums = np.zeros(len(position))
-            np.add.at(sums, [position[label] for label in labels], totals)
-            return list(position), sums
-        return labels, totals
 
 
 class ColumnTraits(NamedTuple):
     """The properties of a column that decide about its kind."""
 
     numbers: bool
-    """Whether all values are numbers; booleans are not."""
-    fractions: bool
+    """Whether all values are numbers; booleans and categories are not."""
+    fractions: bool = False
     """Whether some values are not integers, or are numbers of days, which are numeric however few there are."""
-    distinct: frozenset[float]
-    """Distinct integers: all of them, or enough to decide."""
+    n_distinct: int = 0
     order: tuple[Label, ...] = ()
     """The categories of an ordered categorical column."""
 
     @property
     def numeric(self) -> bool:
         """Whether there are fractions or many distinct integers; text and booleans are never numeric."""
-        return self.numbers and (self.fractions or len(self.distinct) > config.NUMERIC_STATES)
-
-    @classmethod
-    def of(cls, column: RawColumn) -> ColumnTraits:
-        values = column.values
-        if not len(values):
-            return cls(True, False, frozenset())
-        if column.categorical:
-            return cls(False, False, frozenset())
-        if column.in_days:
-            return cls(True, True, frozenset())
-        if values.dtype.kind == "O":
-            are_numbers = all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values)
-            values = _as_floats(column.name, values) if are_numbers else values
-        if values.dtype.kind not in "iuf":
-            return cls(False, False, frozenset())
-        # Infinity counts as a fraction: it is a number that `as_numbers` will refuse.
-        if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.floor(values))).all():
-            return cls(True, True, frozenset())
-        distinct = distinct_whole_numbers(values[:FIRST_CELLS])
-        if len(distinct) <= config.NUMERIC_STATES and len(values) > FIRST_CELLS:
-            distinct = distinct_whole_numbers(values)
-        return cls(True, False, frozenset(distinct[: config.NUMERIC_STATES + 1].tolist()))
-
-    @classmethod
-    def join(cls, parts: Sequence[ColumnTraits]) -> ColumnTraits:
-        distinct = islice(frozenset().union(*(part.distinct for part in parts)), config.NUMERIC_STATES + 1)
-        orders = {part.order for part in parts}
-        return cls(
-            all(part.numbers for part in parts),
-            any(part.fractions for part in parts),
-            frozenset(distinct),
-            orders.pop() if len(orders) == 1 else (),
-        )
-
-
-def _as_floats(name: str, values: np.ndarray) -> np.ndarray:
-    try:
-        return values.astype(config.FLOAT)
-    except OverflowError:
-        raise DataError(f"Column {name!r} holds {BEYOND_FLOATS}") from None
+        return self.numbers and (self.fractions or self.n_distinct > config.NUMERIC_STATES)
 
 
 class Moments(NamedTuple):
-    """Sums over the cells of a numeric column."""
+    """Sums over the cells of a column of numbers."""
 
     weight: float
-    weighted: float
-    """Sum of weight x value."""
-
-    @classmethod
-    def of(cls, column: RawColumn, weight: Weight) -> Moments:
-        present = float(np.count_nonzero(column.present)) if weight is None else float(weight[column.present].sum())
-        return cls(present, _weighted_sum(column, as_numbers(column), weight))
+    mean: float
+    squares: float
+    """Sum of weight x squared deviation from the mean."""
 
     @classmethod
     def join(cls, parts: Sequence[Moments]) -> Moments:
-        return cls(sum(part.weight for part in parts), sum(part.weighted for part in parts))
-
-    @property
-    def mean(self) -> float:
-        return self.weighted / self.weight
+        total = sum(part.weight for part in parts)
+        mean = sum(part.weight * part.mean for part in parts) / (total or 1.0)
+        return cls(total, mean, sum(part.squares + part.weight * (part.mean - mean) ** 2 for part in parts))
 
 
-class NumberSummary(NamedTuple):
-    """The distinct values of a numeric column with their total weights, or a random sample of these values.
+@dataclass(frozen=True)
+class ColumnSummary:
+    """The distinct values of a column with their weights, and what tells its kind.
 
-    A value is in the sample if its hash is among the smallest ones, so that samples of partitions can be joined.
+    Of more than `SAMPLED_VALUES` numbers there is a random sample: those with the smallest hashes, so that samples of
+    partitions can be joined.
     """
 
-    values: np.ndarray
-    """Ascending, (values,)."""
+    name: str
+    labels: list[Label]
+    """Distinct values in order of first occurrence; sorted within a partition."""
     totals: np.ndarray
-    """Total weight of the cells with each value, (values,)."""
+    """Total weight of each label, (labels,)."""
+    first_rows: np.ndarray
+    """The first row that has each label, (labels,)."""
+    n_rows: int
+    n_cells: int
+    """Number of cells that are not missing."""
+    are_objects: bool
+    """Whether the values are text or Python objects, as opposed to NumPy numbers or booleans."""
+    traits: ColumnTraits
+    moments: Moments | None
+    """Those of all numbers, where ``labels`` are a sample."""
+    column_type: ColumnType
+    sampled: bool
+    """Whether a sample of numbers is enough, since no kind is given by which they are categories."""
 
     @classmethod
-    def of(cls, column: RawColumn, weight: Weight) -> NumberSummary:
-        values, codes = np.unique(as_numbers(column) + 0.0, return_inverse=True)
-        return cls(values, _totals(codes, len(values), weight, column.present))._cut()
+    def of(
+        cls, source: Columns, name: str, weight: Weight = None, *, numeric: bool = False, categorical: bool = False
+    ) -> ColumnSummary:
+        """Return the summary of a column, which is ``numeric`` or ``categorical`` if its kind is given."""
+        if numeric:
+            column = source.column(name)
+            column = replace(column, values=as_numbers(column), categorical=False)
+            are_objects, (labels, codes) = False, factorize(column)
+        else:
+            labels, codes, are_objects, column = source.categories(name)
+        rows, order = np.flatnonzero(codes >= 0), source.order(name)
+        codes = codes if len(rows) == len(codes) else codes[rows]
+        first_rows = np.zeros(len(labels), dtype=np.int64)
+        first_rows[codes[::-1]] = rows[::-1]
+        totals = np.bincount(codes, None if weight is None else weight[rows], len(labels)).astype(config.FLOAT)
+        traits = ColumnTraits(not len(rows) and not order, order=order)
+        if column is not None and len(rows) and column.holds_numbers:
+            fractions = column.in_days or any(isinstance(label, float) and not label.is_integer() for label in labels)
+            traits = ColumnTraits(True, fractions, len(labels))
+        summary = cls(
+            name, labels, totals, first_rows, source.n_rows, len(rows), are_objects, traits, None,
+            source.column_type(name), traits.numbers and not categorical,
+        )  # fmt: skip
+        return summary._cut()
 
     @classmethod
-    def join(cls, parts: Sequence[NumberSummary]) -> NumberSummary:
-        values, codes = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
-        return cls(values, np.bincount(codes, np.concatenate([part.totals for part in parts]), len(values)))._cut()
+    def join(cls, parts: Sequence[ColumnSummary]) -> ColumnSummary:
+        """Return the summary of all rows from those of consecutive partitions."""
+        if len(parts) == 1:
+            return parts[0]
+        known = [part for part in parts if part.n_cells] or list(parts[:1])
+        # In pandas, booleans are objects only if some are missing: only text is really of another type.
+        are_objects = all(part.are_objects for part in known)
+        if not are_objects and any(isinstance(label, str) for part in known for label in part.labels):
+            raise DataError(
+                f"Column {parts[0].name!r} holds numbers in some partitions and text in others: give it one type in "
+                "all of them, for instance with astype(str)."
+            )
+        number: dict[Label, int] = {}
+        spelled: dict[Label, Label] = {}
+        for label in (label for part in known for label in part.labels):
+            number.setdefault(label, len(number))
+            if type(spelled.setdefault(label, label)) is not type(label):
+                spelled[label] = whole_label(label)
+        totals, first_rows, start = np.zeros(len(number)), np.full(len(number), np.iinfo(np.int64).max), 0
+        for part in parts:
+            places = [number[label] for label in part.labels]
+            totals[places] += part.totals
+            first_rows[places] = np.minimum(first_rows[places], start + part.first_rows)
+            start += part.n_rows
+        orders = {part.traits.order for part in parts}
+        traits = ColumnTraits(
+            all(part.traits.numbers for part in parts),
+            any(part.traits.fractions for part in parts),
+            len(number),
+            orders.pop() if len(orders) == 1 else (),
+        )
+        return replace(
+            parts[0],
+            labels=list(spelled.values()),
+            totals=totals,
+            first_rows=first_rows,
+            n_rows=start,
+            n_cells=sum(part.n_cells for part in parts),
+            are_objects=are_objects,
+            traits=traits,
+            moments=Moments.join([part.find_moments() for part in known]) if any(p.moments for p in parts) else None,
+            column_type=ColumnType.join([part.column_type for part in parts]),
+            sampled=all(part.sampled for part in parts),
+        )._cut()
 
-    def _cut(self) -> NumberSummary:
-        if len(self.values) <= SAMPLED_VALUES:
+    def _cut(self) -> ColumnSummary:
+        if not self.sampled or len(self.labels) <= SAMPLED_VALUES:
             return self
-        hashes = _hash_numbers(self.values)
-        kept = np.sort(np.argpartition(hashes, SAMPLED_VALUES)[:SAMPLED_VALUES])
-        return NumberSummary(self.values[kept], self.totals[kept])
+        hashes = _hash_numbers(np.array(self.labels, dtype=config.FLOAT) + 0.0)
+        chosen = np.sort(np.argpartition(hashes, SAMPLED_VALUES)[:SAMPLED_VALUES])
+        return replace(
+            self,
+            labels=[self.labels[k] for k in chosen],
+            totals=self.totals[chosen],
+            first_rows=self.first_rows[chosen],
+            moments=self.find_moments(),
+        )
+
+    def in_order(self) -> tuple[list[Label], np.ndarray]:
+        """Return all labels, sorted and typed as in an unpartitioned column, and their totals."""
+        order = sorted(range(len(self.labels)), key=lambda k: label_sort_key(self.labels[k]))
+        labels, totals = unify_labels([self.labels[k] for k in order], self.are_objects), self.totals[order]
+        position = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+        if len(position) < len(labels):  # large integers that round to the same float
+            totals = np.bincount([position[label] for label in labels], totals)
+        return list(position), totals
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ascending values with a weight, and their totals."""
+        labels = np.empty(len(self.labels), dtype=object)
+        labels[:] = self.labels
+        values = as_numbers(RawColumn(self.name, labels, np.ones(len(labels), dtype=bool))) + 0.0
+        order = np.argsort(values)
+        order = order[self.totals[order] > 0.0]
+        return values[order], self.totals[order]
+
+    def find_moments(self) -> Moments:
+        """Return the moments of a column of numbers."""
+        if self.moments is not None:
+            return self.moments
+        values, totals = self.numbers()
+        weight = float(totals.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(values @ totals) / (weight or 1.0)
+            squares = float(totals @ (values - mean) ** 2)
+        if not np.isfinite([mean, squares]).all():
+            raise DataError(
+                f"Column {self.name!r} holds numbers that are too large to be squared and weighted: rescale it, or "
+                "drop it."
+            )
+        return Moments(weight, mean, squares)
 
 
 def _hash_numbers(values: np.ndarray) -> np.ndarray:
@@ -239,25 +212,6 @@ def _hash_numbers(values: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-def _totals(codes: np.ndarray, n_codes: int, weight: Weight, present: np.ndarray | None) -> np.ndarray:
-    """Return the total weight of each code, (n_codes,); ``codes`` has one entry per ``present`` row, None for all."""
-    if weight is None:
-        return np.bincount(codes, minlength=n_codes).astype(config.FLOAT)
-    return np.bincount(codes, weight if present is None else weight[present], n_codes)
-
-
-def _weighted_sum(column: RawColumn, values: np.ndarray, weight: Weight) -> float:
-    """Return the sum of weight x value over the cells of a column."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float((values if weight is None else values * weight[column.present]).sum())
-    if not np.isfinite(total):
-        raise DataError(
-            f"Column {column.name!r} holds numbers that are too large to be squared and weighted: rescale it, or drop "
-            "it."
-        )
-    return total
 
 
 def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
@@ -283,49 +237,3 @@ def refuse_small_weights(largest: float) -> None:
             f"sample_weight has no weight above {largest}, and divisions by sums below {SMALLEST_WEIGHT:.0e} overflow: "
             "multiply all weights by a constant."
         )
-
-
-def find_traits(source: Columns, weight: Weight, names: Sequence[str]) -> list[ColumnTraits]:
-    """Return what decides about the kinds of columns; ``weight`` is not used."""
-    orders = [source.ordered_categories(name) for name in names]
-    return [
-        ColumnTraits(False, False, frozenset(), order) if order else ColumnTraits.of(source.column(name))
-        for name, order in zip(names, orders, strict=True)
-    ]
-
-
-def find_types(source: Columns, weight: Weight, names: Sequence[str]) -> list[ColumnType]:
-    """Return the types of columns of dates, times and categories; ``weight`` is not used."""
-    return [source.column_type(name) for name in names]
-
-
-def summarize_columns(
-    source: Columns, weight: Weight, names: Sequence[str], numbers: Collection[str]
-) -> list[LabelSummary | Moments]:
-    """Return the moments of the columns in ``numbers``, and the labels of all others."""
-    return [
-        Moments.of(source.column(name), weight) if name in numbers else LabelSummary.of(source, weight, name)
-        for name in names
-    ]
-
-
-def summarize_numbers(source: Columns, weight: Weight, names: Sequence[str]) -> list[NumberSummary]:
-    """Return the distinct values of numeric columns."""
-    return [NumberSummary.of(source.column(name), weight) for name in names]
-
-
-def sum_squared_deviations(source: Columns, weight: Weight, means: Mapping[str, float]) -> list[float]:
-    """Return the sum of weight x squared deviation from the mean, for each column."""
-    sums = []
-    for name, mean in means.items():
-        column = source.column(name)
-        with np.errstate(over="ignore"):
-            squares = (as_numbers(column) - mean) ** 2
-        sums.append(_weighted_sum(column, squares, weight))
-    return sums
-
-
-def join_summaries(parts: Sequence[list[Any]]) -> list[Any]:
-    """Join the column summaries of partitions, which are in the order of their rows."""
-    columns = zip(*parts, strict=True)
-    return [sum(column) if isinstance(column[0], float) else column[0].join(column) for column in columns]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsefield.data.labels import is_missing, plain_values
 from sparsefield.errors import DataError
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
 
 DATED = re.compile(r"(date|time|datetime|duration)(?:\[(s|ms|us|ns)(?:, (\S+))?\])?")
 """The types of dates, times of day, times and durations, with unit and time zone: ``"datetime[us, Europe/Rome]"``."""
@@ -69,8 +67,6 @@ def family_of(dtype: str) -> str:
 
 def type_of_series(series: nw.Series) -> ColumnType:
     """Return the type of a column of a frame."""
-    import narwhals.stable.v2 as nw
-
     dtype = series.dtype
     if dtype.is_numeric():
         return ColumnType()
@@ -98,8 +94,6 @@ def type_of_array(cells: np.ndarray) -> ColumnType:
 
 def empty_series(name: str, length: int, column_type: ColumnType, backend: Any) -> nw.Series | None:
     """Return a series of missing cells of a type; None if the library has no such type."""
-    import narwhals.stable.v2 as nw
-
     dtype, categories = column_type
     found = DATED.fullmatch(dtype)
     if backend == "pandas":
@@ -168,8 +162,6 @@ def _parse(text: str, family: str) -> Any:
 
 
 def _with_unit(kind: str, unit: Any, zone: str | None) -> Any:
-    import narwhals.stable.v2 as nw
-
     return nw.Datetime(unit, zone) if kind == "datetime" else nw.Duration(unit)
 
 

@@ -43,6 +43,13 @@ class RawColumn:
     categorical: bool = False
     """Whether the type of the column is that of categories, which are no numbers even if all of them look so."""
 
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether all values are numbers; booleans and categories are not."""
+        if self.categorical or self.values.dtype.kind != "O":
+            return not self.categorical and self.values.dtype.kind in "iuf"
+        return all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in self.values)
+
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
     """Return the sorted distinct labels, and their index per cell, -1 for missing cells, (rows,).
@@ -57,7 +64,9 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
         # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
-        labels = [as_label(v, column.name) for v in distinct.tolist()]
+        labels = distinct.tolist()
+        for label in labels if values.dtype.kind == "U" else labels[:1] + labels[-1:]:  # infinity is at the ends
+            as_label(label, column.name)
     else:
         labels, inverse = _factorize_objects(values, column.name)
         labels = labels if part else _integer_labels(labels)
@@ -77,11 +86,6 @@ def as_integers(values: np.ndarray) -> np.ndarray:
         if (integers == values).all():
             return integers
     return values
-
-
-def distinct_whole_numbers(values: np.ndarray) -> np.ndarray:
-    """Return the sorted distinct values of an array of whole numbers, which may be floats."""
-    return _factorize_integers(values)[0]
 
 
 def _factorize_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,8 @@ import numpy as np
 from sparsefield.data.frames import JoinedColumns, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, Template, as_link, as_names, as_templates
-from sparsefield.errors import DataError
+from sparsefield.data.sparse_matrix import expand
+from sparsefield.errors import DataError, count
 
 SHOWN_OFFENDERS = 3
 
@@ -79,7 +80,7 @@ class Relational:
 
     def __repr__(self) -> str:
         parts = [
-            f"{name}: {_count(source.n_rows, 'row')}, {_count(len(self.variables(name)), 'variable')}"
+            f"{name}: {count(source.n_rows, 'row')}, {count(len(self.variables(name)), 'variable')}"
             for name, source in self.sources.items()
         ]
         if self.links:
@@ -201,7 +202,7 @@ class Relational:
         if len(dangling):
             shown = _shown(f"{labels[codes[row]]!r} in row {row + 1}" for row in dangling)
             raise DataError(
-                f"Link {name!r}: {_count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
+                f"Link {name!r}: {count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
                 f"{'is' if len(dangling) == 1 else 'are'} no key of table {link.to!r}: {shown}. Add the missing rows, "
                 "or empty the cells." + self._hint(link, labels)
             )
@@ -296,10 +297,6 @@ def _shown(offenders: Iterable[Any]) -> str:
     """Return the first offenders as text."""
     first = [str(offender) for offender in islice(offenders, SHOWN_OFFENDERS + 1)]
     return ", ".join(first[:SHOWN_OFFENDERS]) + (", ..." if len(first) > SHOWN_OFFENDERS else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def row_pairs(data: Relational, template: Template) -> Rows:
@@ -411,14 +408,11 @@ def _pairs_with_shared_neighbor(one: Rows, other: Rows, template: Template) -> R
     order = np.argsort(other[1], kind="stable")
     shared = other[1][order]
     first = np.searchsorted(shared, one[1], side="left")
-    count = np.searchsorted(shared, one[1], side="right") - first
-    total = int(count.sum())
+    lengths = np.searchsorted(shared, one[1], side="right") - first
+    total = int(lengths.sum())
     if total > MAX_PAIRS:
         raise DataError(
             f"The template {template.label!r} has {total:,} pairs of rows, since some rows have very many neighbors; "
             f"at most {MAX_PAIRS:,} are allowed. Omit the template, or use rows with fewer neighbors."
         )
-    i = np.repeat(one[0], count)
-    inside = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    j = other[0][order[np.repeat(first, count) + inside]]
-    return i, j
+    return np.repeat(one[0], lengths), other[0][order[expand(first, lengths)]]

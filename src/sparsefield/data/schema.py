@@ -468,44 +468,34 @@ class Schema:
     def coding(self) -> Coding:
         """How the states of the targets are coded, for kernels."""
         if self.is_binary:
-            return Coding.binary(self.widths[: self.n_targets], self._target_shares)
+            widths = self.widths[: self.n_targets]
+            return Coding.binary(widths, self.shares[: self.n_targets][widths > 0])
         return Coding.of(self.described[: self.n_targets])
 
-    @property
-    def _target_shares(self) -> np.ndarray:
-        """The share of training rows in which each plain target column is 1, (plain target columns,)."""
-        return self.shares[: self.n_plain_targets][self.widths[: self.n_plain_targets] > 0]
+    @cached_property
+    def _column_of_state(self) -> np.ndarray:
+        """The target column that is 1 for each state of the targets alone, -1 for none, (states,)."""
+        indicator, sizes = self.coding.indicator, np.diff(self.coding.state_offsets)
+        return np.where(indicator >= 0, np.repeat(self.target_offsets[:-1], sizes) + indicator, -1)
 
     @cached_property
     def unseen(self) -> np.ndarray:
         """Whether a target column is the indicator of a state without a training example, (target columns,)."""
-        if self.is_binary:
-            return (self._target_shares == 0.0) | (self._target_shares == 1.0)
-        parts = [np.empty(0, dtype=bool)]
-        for variable in self.described[: self.n_targets]:
-            absent = variable.code_frequencies == 0.0
-            if variable.has_reference:
-                parts.append(absent[1:] | absent[0])
-            else:
-                counts = np.bincount(variable.indicators, ~absent, variable.width)
-                counts[: variable.n_scores] = 1.0
-                parts.append(counts == 0.0)
-        return np.concatenate(parts)
+        coding, column, absent = self.coding, self._column_of_state, self.coding.frequencies == 0.0
+        seen = np.bincount(column[(column >= 0) & ~absent], minlength=self.n_target_columns) > 0
+        no_reference = coding.has_reference & absent[coding.state_offsets[:-1]]
+        return ~(seen | self.is_score) | np.repeat(no_reference, self.widths[: self.n_targets])
 
     def initial_biases(self, rare: float) -> np.ndarray:
         """Return the biases of a field without pairs, (target columns,); frequencies below ``rare`` count as that."""
-        if self.is_binary:
-            return np.log(np.maximum(self._target_shares, rare)) - np.log(np.maximum(1.0 - self._target_shares, rare))
-        parts = [np.empty(0)]
-        for variable in self.described[: self.n_targets]:
-            logs = np.log(np.maximum(variable.code_frequencies, rare))
-            if variable.has_reference:
-                parts.append(logs[1:] - logs[0])
-            elif variable.numeric:
-                parts.append(np.zeros(variable.width))
-            else:
-                parts.append(np.concatenate([np.zeros(variable.n_scores), logs - logs.mean()]))
-        return np.concatenate(parts)
+        coding, column, biases = self.coding, self._column_of_state, np.zeros(self.n_target_columns)
+        starts, sizes = coding.state_offsets[:-1], np.diff(coding.state_offsets)
+        logs = np.log(np.maximum(coding.frequencies, rare))
+        means = np.bincount(np.repeat(np.arange(len(sizes)), sizes), logs, len(sizes)) / sizes
+        origins = np.where(coding.has_reference, logs[starts], means)
+        chosen = (column >= 0) & np.repeat(coding.n_scores < 2, sizes)  # numbers have base measures instead
+        biases[column[chosen]] = (logs - np.repeat(origins, sizes))[chosen]
+        return biases
 
     @property
     def n_candidate_pairs(self) -> int:

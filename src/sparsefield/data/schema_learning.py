@@ -6,23 +6,12 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.column_summaries import (
-    ColumnTraits,
-    LabelSummary,
-    Moments,
-    NumberSummary,
-    find_traits,
-    find_types,
-    read_categories,
-    sum_squared_deviations,
-    summarize_columns,
-    summarize_numbers,
-)
+from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key, plain_labels
@@ -37,6 +26,9 @@ Kinds = Mapping[str, Kind | Transform | Sequence[Label]] | Literal["auto"]
 """{column: kind}, where a list of labels in ascending order means an ordinal column, and the name of a transform a
 numeric one with such scores; "auto" for columns without one."""
 
+States = Mapping[str, Sequence[Label]] | None
+"""Further states of columns, which need not occur."""
+
 SHOWN_LABELS, SHOWN_ORDER = 5, 12
 
 
@@ -45,7 +37,7 @@ def learn_schema(
     *,
     observed: Sequence[str] = (),
     kinds: Kinds = "auto",
-    states: Mapping[str, Sequence[Label]] | None = None,
+    states: States = None,
     symmetric: bool = True,
     sample_weight: np.ndarray | None = None,
 ) -> Schema:
@@ -57,103 +49,81 @@ def learn_schema(
     states : further states of columns, which need not occur
     symmetric : whether every state of a nominal column of more than two states has features, or all but one
     """
-    check_roles(source.names, observed, kinds, states)
-    _refuse_kinds_of_matrix(source, kinds)
-    if isinstance(source, Source) and source.kind == "sparse" and not states and (kinds == "auto" or not kinds):
+    given = check_roles(source, observed, kinds, states)
+    if isinstance(source, Source) and source.kind == "sparse" and not states and not given:
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
-
-    def summarize(function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-        return function(source, sample_weight, *arguments)
-
-    return learn_from_parts(source.names, summarize, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
+    summaries = summarize_columns(source, sample_weight, given, states)
+    return learn_from_summaries(summaries, given, observed=observed, states=states, symmetric=symmetric)
 
 
 def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None:
     """Warn about observed columns that are often missing: the mean in their place makes other columns dependent."""
     for name in observed:
         missing = source.n_rows - int(np.count_nonzero(source.column(name).present))
-        warn_incomplete_covariate(name, missing, source.n_rows)
+        if missing > MOST_MISSING * source.n_rows:
+            warnings.warn(
+                f"Observed column {name!r} has {missing / source.n_rows:.0%} of its cells missing, which get "
+                "its mean: columns that depend on it may seem to depend on each other. Leave it out of observed= "
+                "(--observed), so that it is learned like the others, or fill it in.",
+                CovariateWarning,
+                stacklevel=3,
+            )
 
 
-def warn_incomplete_covariate(name: str, missing: int, n_rows: int) -> None:
-    """Warn about an observed column if many of its cells are missing."""
-    if missing > MOST_MISSING * n_rows:
-        warnings.warn(
-            f"Observed column {name!r} has {missing / n_rows:.0%} of its cells missing, which get "
-            "its mean: columns that depend on it may seem to depend on each other. Leave it out of observed= "
-            "(--observed), so that it is learned like the others, or fill it in.",
-            CovariateWarning,
-            stacklevel=4,
-        )
+def summarize_columns(
+    source: Columns, weight: np.ndarray | None, given: Mapping[str, ColumnKind], states: States = None
+) -> list[ColumnSummary]:
+    """Return the summaries of all columns in a partition of the rows."""
+    summaries = []
+    for name in source.names:
+        kind = given[name].kind if name in given else "nominal" if (states or {}).get(name) else None
+        categorical = kind in ("nominal", "ordinal")
+        summaries.append(ColumnSummary.of(source, name, weight, numeric=kind == "numeric", categorical=categorical))
+    return summaries
 
 
-def learn_from_parts(
-    names: tuple[str, ...],
-    summarize: Callable[..., list[Any]],
+def learn_from_summaries(
+    summaries: Sequence[ColumnSummary],
+    given: Mapping[str, ColumnKind],
     *,
     observed: Sequence[str] = (),
-    kinds: Kinds = "auto",
-    states: Mapping[str, Sequence[Label]] | None = None,
+    states: States = None,
     symmetric: bool = True,
 ) -> Schema:
-    """Learn a schema from summaries of partitions.
-
-    ``summarize(function, *arguments)`` joins the results of ``function(partition, weight, *arguments)``.
-    """
-    covariates, known = set(observed), states or {}
-    found_kinds = given_kinds(kinds, names)
-    unsure = [name for name in names if name not in found_kinds]
-    for name, traits in zip(unsure, summarize(find_traits, unsure) if unsure else [], strict=True):
-        kind = kind_of(traits)
-        found_kinds[name] = ColumnKind("nominal") if known.get(name) and kind.kind == "numeric" else kind
-    numbers = [name for name in names if found_kinds[name].kind == "numeric"]
-    found = dict(zip(names, summarize(summarize_columns, names, set(numbers)), strict=True))
-    check_orders(found_kinds, found, known, summarize)
-    means = {name: _mean(name, found[name]) for name in numbers}
-    squares = dict(zip(means, summarize(sum_squared_deviations, means) if means else [], strict=True))
-    values = dict(zip(numbers, summarize(summarize_numbers, numbers) if numbers else [], strict=True))
-
-    types = dict(zip(names, summarize(find_types, names), strict=True))
-
-    def typed_variable(name: str) -> Variable:
-        dtype, categories = types[name]
-        categories = tuple(as_label(label, name) for label in categories)
-        found = variable(name)
+    """Learn a schema from the summaries of all rows; ``given`` are the kinds that `check_roles` returns."""
+    kinds, known = dict(given), states or {}
+    for summary in summaries:
+        kind = kind_of(summary.traits)
+        kind = ColumnKind("nominal") if known.get(summary.name) and kind.kind == "numeric" else kind
+        kinds.setdefault(summary.name, kind)
+    _check_orders(summaries, kinds, known)
+    variables = {}
+    for summary in summaries:
+        name, role, kind = summary.name, "observed" if summary.name in observed else "target", kinds[summary.name]
+        if kind.kind == "numeric":
+            variable = make_numeric(role, summary, kind.transform)
+        else:
+            variable = make_categorical(role, summary, known.get(name, ()))
+            if kind.kind == "ordinal":
+                variable = make_ordinal(variable, kind.order)
+            elif symmetric and len(variable.states) > 2:
+                variable = replace(variable, symmetric=True)
+        dtype, categories = summary.column_type
         # Of times, which are numbers of days, only whole days are rounded values.
-        decimals = found.decimals if found.whole or not family_of(dtype) else None
-        if (dtype, categories, decimals) == (found.dtype, found.categories, found.decimals):
-            return found
-        return replace(found, dtype=dtype, categories=categories, decimals=decimals)
-
-    def variable(name: str) -> Variable:
-        summary, role = found[name], "observed" if name in covariates else "target"
-        if name in means:
-            deviation = math.sqrt(squares[name] / summary.weight)
-            return make_numeric(name, role, means[name], deviation, values[name], found_kinds[name].transform)
-        labels, totals = summary.in_order()
-        made = make_categorical(name, role, labels, totals, summary.n_cells, known.get(name, ()))
-        if found_kinds[name].kind == "ordinal":
-            return make_ordinal(made, found_kinds[name].order)
-        return replace(made, symmetric=True) if symmetric and len(made.states) > 2 else made
-
-    order = sorted(names, key=covariates.__contains__)
-    return Schema(tuple(typed_variable(name) for name in order), names)
+        decimals = variable.decimals if variable.whole or not family_of(dtype) else None
+        categories = tuple(as_label(label, name) for label in categories)
+        variables[name] = replace(variable, dtype=dtype, categories=categories, decimals=decimals)
+    ordered = sorted(variables.values(), key=lambda variable: variable.role == "observed")
+    return Schema(tuple(ordered), tuple(variables))
 
 
-def make_numeric(
-    name: str,
-    role: Role,
-    mean: float,
-    deviation: float,
-    summary: NumberSummary,
-    transform: Transform | None = None,
-) -> Variable:
-    """Return a numeric variable from its mean, its standard deviation, and its distinct values.
-
-    Without a ``transform`` the skewness and the kurtosis of the values choose one.
-    """
-    values, totals = summary.values[summary.totals > 0.0], summary.totals[summary.totals > 0.0]
+def make_numeric(role: Role, summary: ColumnSummary, transform: Transform | None = None) -> Variable:
+    """Return a numeric variable; without a ``transform`` the skewness and the kurtosis of the values choose one."""
+    moments = summary.find_moments()
+    if moments.weight <= 0:
+        raise DataError(f"Column {summary.name!r} has no values at all: drop it, or fill in known ones.")
+    (values, totals), mean, deviation = summary.numbers(), moments.mean, math.sqrt(moments.squares / moments.weight)
     if len(values) == 1:  # a sum may have been rounded
         mean, deviation = float(values[0]), 0.0
     levels = find_levels(values, totals, transform)
@@ -162,7 +132,7 @@ def make_numeric(
     decimals = find_decimals(values)
     half = 0.5 if decimals == 0 else 0.0  # draws from the outermost levels are rounded
     return Variable(
-        name,
+        summary.name,
         role,
         tuple(levels.values.tolist()),
         0,
@@ -196,40 +166,24 @@ def make_ordinal(variable: Variable, order: Sequence[Label] = ()) -> Variable:
     )
 
 
-def _mean(name: str, moments: Moments) -> float:
-    if moments.weight <= 0:
-        raise DataError(f"Column {name!r} has no values at all: drop it, or fill in known ones.")
-    return moments.mean
-
-
-def check_roles(
-    names: Sequence[str],
-    observed: Sequence[str],
-    kinds: Kinds,
-    states: Mapping[str, Sequence[Label]] | None,
-) -> None:
-    """Refuse unknown columns and kinds, and states of numbers."""
-    _check_names(names, observed, "observed")
-    _check_names(names, list(states or {}), "states")
-    found = given_kinds(kinds, names)
-    for name in states or {}:
-        if name in found and found[name].kind == "numeric":
+def check_roles(source: Columns, observed: Sequence[str], kinds: Kinds, states: States) -> dict[str, ColumnKind]:
+    """Return the kinds that are given; refuse unknown columns and kinds, and states of numbers."""
+    _check_names(source.names, observed, "observed")
+    _check_names(source.names, list(states or {}), "states")
+    given = given_kinds(kinds, source.names)
+    parts = source.parts if isinstance(source, JoinedColumns) else (source,)
+    binary = {name for part in parts if part.kind == "sparse" for name in part.names}
+    for name, kind in given.items():
+        if name in (states or {}) and kind.kind == "numeric":
             raise DataError(
                 f"states= has column {name!r}, which is numeric by kinds=: the levels of a number are found from its "
                 "values. Leave it out of states=, or give it the kind 'nominal' or 'ordinal'."
             )
-
-
-def _refuse_kinds_of_matrix(source: Columns, kinds: Kinds) -> None:
-    """Refuse ordinal columns of a sparse matrix."""
-    parts = source.parts if isinstance(source, JoinedColumns) else (source,)
-    binary = {name for part in parts if isinstance(part, Source) and part.kind == "sparse" for name in part.names}
-    for name, given in given_kinds(kinds, source.names).items():
-        if name in binary and given.kind == "ordinal":
+        if name in binary and kind.kind == "ordinal":
             raise DataError(
-                f"kinds= has {given.kind!r} for column {name!r} of a sparse matrix, whose columns are 0/1: leave it "
-                "out."
+                f"kinds= has {kind.kind!r} for column {name!r} of a sparse matrix, whose columns are 0/1: leave it out."
             )
+    return given
 
 
 def learn_binary_schema(
@@ -248,13 +202,17 @@ def learn_binary_schema(
     return Schema((), names, sorted_names, n_targets, shares[order], counts[order] < n_rows, counts[order] > 0)
 
 
-def make_categorical(
-    name: str, role: Role, labels: list[Label], totals: np.ndarray, n_cells: int, known: Sequence[Label] = ()
-) -> Variable:
-    """Return a variable from its sorted labels, the total weight of each, and the number of cells."""
+def make_categorical(role: Role, summary: ColumnSummary, known: Sequence[Label] = ()) -> Variable:
+    """Return a nominal variable with the labels of a column, and further ``known`` ones, as states."""
+    name, (labels, totals) = summary.name, summary.in_order()
     if not labels and not known:
         raise DataError(f"Column {name!r} has no values at all: drop it, or fill in known ones.")
-    refuse_identifier(name, len(labels), n_cells)
+    if is_identifier(len(labels), summary.n_cells):
+        raise DataError(
+            f"Column {name!r} has {len(labels):,} different values in {summary.n_cells:,} cells: it looks like an "
+            "identifier or a measurement. Group its values, or drop it (at the command line: --id; for linked tables: "
+            "ignore=)."
+        )
     extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
     if extra:
         total_of = dict(zip(labels, totals, strict=True))
@@ -265,15 +223,6 @@ def make_categorical(
     # Features of a 0/1 column are about 1, as in the paper (this scores better on Animal); others about rare states.
     base = 0 if labels == [0, 1] else int(np.argmax(totals))
     return Variable(name, role, tuple(labels), base, tuple(frequencies.tolist()))
-
-
-def refuse_identifier(name: str, n_labels: int, n_cells: int) -> None:
-    """Raise a DataError if a column has too many different values to be categorical."""
-    if is_identifier(n_labels, n_cells):
-        raise DataError(
-            f"Column {name!r} has {n_labels:,} different values in {n_cells:,} cells: it looks like an identifier or a "
-            "measurement. Group its values, or drop it (at the command line: --id; for linked tables: ignore=)."
-        )
 
 
 def is_identifier(n_labels: int, n_cells: int) -> bool:
@@ -351,7 +300,7 @@ def kind_of(traits: ColumnTraits) -> ColumnKind:
         return ColumnKind("ordinal", traits.order)
     if traits.numeric:
         return ColumnKind("numeric")
-    if traits.numbers and 3 <= len(traits.distinct) <= config.NUMERIC_STATES:
+    if traits.numbers and 3 <= traits.n_distinct <= config.NUMERIC_STATES:
         return ColumnKind("ordinal")
     return ColumnKind("nominal")
 
@@ -391,74 +340,30 @@ def _number_type(labels: Sequence[Label]) -> Callable[[Any], Any]:
     return lambda text: int(float(text)) if float(text).is_integer() else float(text)
 
 
-class FirstRows(NamedTuple):
-    """The first rows of some labels of a column, in a partition of the rows."""
-
-    rows: dict[Label, int]
-    """{label: row} of the labels that occur."""
-    n_rows: int
-
-    @classmethod
-    def join(cls, parts: Sequence[FirstRows]) -> FirstRows:
-        rows: dict[Label, int] = {}
-        before = 0
-        for part in parts:
-            for label, row in part.rows.items():
-                rows.setdefault(label, before + row)
-            before += part.n_rows
-        return cls(rows, before)
-
-
-def check_orders(
-    kinds: Mapping[str, ColumnKind],
-    found: Mapping[str, Any],
-    states: Mapping[str, Sequence[Label]],
-    summarize: Callable[..., list[Any]],
+def _check_orders(
+    summaries: Sequence[ColumnSummary], kinds: Mapping[str, ColumnKind], states: Mapping[str, Sequence[Label]]
 ) -> None:
-    """Raise a DataError about labels that the given orders of ordinal columns do not have, of all columns at once.
-
-    Parameters
-    ----------
-    kinds : kind of each column
-    found : summary of each column
-    states : further states of columns, which need not occur
-    summarize : as for `learn_from_parts`
-    """
-    unordered: dict[str, list[Label]] = {}
-    for name, summary in found.items():
-        order = kinds[name].order
-        if order and isinstance(summary, LabelSummary):
-            labels = [*summary.in_order()[0], *(as_label(state, name) for state in states.get(name, ()))]
-            ordered = in_given_order(name, order, labels)
-            missing = [label for label in dict.fromkeys(labels) if label not in ordered]
-            unordered |= {name: missing} if missing else {}
-    if unordered:
-        rows = summarize(_find_first_rows, unordered)
-        problems = map(_problem, unordered.items(), (kinds[name].order for name in unordered), rows)
+    """Raise a DataError about labels that the given orders of ordinal columns do not have, of all columns at once."""
+    problems = []
+    for summary in summaries:
+        name, order = summary.name, kinds[summary.name].order
+        labels = [*summary.in_order()[0], *(as_label(state, name) for state in states.get(name, ()))] if order else []
+        ordered = in_given_order(name, order, labels)
+        unordered = [label for label in dict.fromkeys(labels) if label not in ordered]
+        if not unordered:
+            continue
+        rows = dict(zip(summary.labels, summary.first_rows.tolist(), strict=True))
+        shown = [
+            f"{label!r} (row {rows[label]:,})" if label in rows else f"{label!r} (given by states=)"
+            for label in unordered[:SHOWN_LABELS]
+        ] + ["..."] * (len(unordered) > SHOWN_LABELS)
+        listed = [str(label) for label in order[:SHOWN_ORDER]] + ["..."] * (len(order) > SHOWN_ORDER)
+        problems.append(
+            f"Column {name!r} holds {', '.join(shown)}, which its given order of labels does not have: "
+            f"{' < '.join(listed)}."
+        )
+    if problems:
         raise DataError(
             f"{' '.join(problems)} Add what is missing to the order (kinds=, at the command line --ordinal), or "
             "correct the cells. Rows are counted from 0."
         )
-
-
-def _find_first_rows(source: Columns, weights: Any, wanted: Mapping[str, Sequence[Label]]) -> list[FirstRows]:
-    """Return the first rows of the ``wanted`` labels of each column; ``weights`` are not used."""
-    found = []
-    for name, labels in wanted.items():
-        cells = read_categories(source, name)
-        places = {label: k for k, label in enumerate(cells.labels) if label in labels}
-        rows = {label: int(np.argmax(cells.codes == k)) for label, k in places.items()}
-        found.append(FirstRows(rows, source.n_rows))
-    return found
-
-
-def _problem(unordered: tuple[str, Sequence[Label]], order: Sequence[Label], found: FirstRows) -> str:
-    name, labels = unordered
-    places = [(label, found.rows.get(label)) for label in labels[:SHOWN_LABELS]]
-    shown = [f"{label!r} (given by states=)" if row is None else f"{label!r} (row {row:,})" for label, row in places]
-    shown += ["..."] if len(labels) > SHOWN_LABELS else []
-    listed = [str(label) for label in order[:SHOWN_ORDER]] + (["..."] if len(order) > SHOWN_ORDER else [])
-    return (
-        f"Column {name!r} holds {', '.join(shown)}, which its given order of labels does not have: "
-        f"{' < '.join(listed)}."
-    )

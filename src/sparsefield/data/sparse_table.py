@@ -6,41 +6,26 @@ A cell is nonzero if it has another state than the reference state.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.data.frames import Columns, Source
-from sparsefield.data.memory import machine_memory, refuse_beyond_available, refuse_beyond_memory
+from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import Schema
-from sparsefield.data.sparse_matrix import BYTES_OF_COLUMN, as_checked_csr
 from sparsefield.data.table import Table, dense_bytes, encode_column
 from sparsefield.errors import UnknownStateWarning
-
-MANY_COLUMNS = 2_000_000
-"""Number of columns of a matrix from which its memory is estimated before it is read."""
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> Table | None:
     """Compile ``source`` to a sparse table; None if it has missing or numeric cells, or too many nonzero ones."""
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
-    if not isinstance(source, Source) or source.kind != "sparse":
-        return _from_columns(source, schema, weight)
-    matrix = source.native
-    if not schema.is_binary or not _is_sparse(matrix.nnz, schema, source.n_rows):
-        return None
-    refuse_too_large(schema, matrix.nnz)
-    return make_sparse_table(schema, matrix.indptr, matrix.indices, weight)
-
-
-def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int) -> bool:
-    """Return whether sparse storage is faster, or the only one that fits into the memory of this machine."""
-    cells = n_rows * schema.n_columns
-    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
-
-
-def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Table | None:
+    if isinstance(source, Source) and source.kind == "sparse":
+        matrix = source.native
+        if not schema.is_binary or not _is_sparse(matrix.nnz, schema, source.n_rows):
+            return None
+        refuse_too_large(schema, matrix.nnz)
+        return make_sparse_table(schema, matrix.indptr, matrix.indices, weight)
     if not prefers_sparse(schema, source.n_rows) or not set(source.names).issuperset(schema.order):
         return None
     cells = read_nonzero_cells(source, schema)
@@ -50,20 +35,24 @@ def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Table 
     return Table.of_cells(schema, *cells, weight)
 
 
+def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int) -> bool:
+    """Return whether sparse storage is faster, or the only one that fits into the memory of this machine."""
+    cells = n_rows * schema.n_columns
+    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
+
+
 def prefers_sparse(schema: Schema, n_rows: int) -> bool:
     """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states."""
-    if any(not variable.has_reference for part in (schema.targets, schema.observed) for variable in part):
+    if not all(variable.has_reference for variable in schema.variables):
         return False
-    n_nonzero = n_rows * sum(
-        1.0 - v.frequencies[v.reference] for part in (schema.targets, schema.observed) for v in part
-    )
+    n_nonzero = n_rows * sum(1.0 - v.frequencies[v.reference] for v in schema.variables)
     return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows)
 
 
 def read_nonzero_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
     """Return offsets and columns of nonzero cells, as in `SparseBlock`; None if a cell is missing."""
     rows, columns = [], []
-    for variable, first in zip((*schema.targets, *schema.observed), schema.offsets.tolist(), strict=False):
+    for variable, first in zip(schema.variables, schema.offsets.tolist(), strict=False):
         codes = encode_column(source, variable, {})
         if (codes < 0).any():
             return None
@@ -82,22 +71,6 @@ def refuse_too_large(schema: Schema, n_nonzero: int) -> None:
     needed = config.BYTES_OF_CELL * n_nonzero + config.BYTES_OF_STATE * schema.n_columns
     what = f"{n_nonzero:,} nonzero cells in {schema.n_columns:,} columns"
     refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
-
-
-def refuse_large_fit(X: Any, what: str) -> None:
-    """Raise a DataError with the figures if a fit to a matrix of very many columns would exceed the memory.
-
-    This is done before anything is made for each column, such as its name.
-    """
-    if X.ndim != 2 or X.shape[1] < MANY_COLUMNS:
-        return
-    matrix: Any = as_checked_csr(X, what)
-    occurs = np.zeros(matrix.shape[1], dtype=bool)
-    occurs[matrix.indices] = True
-    n_states = int(np.count_nonzero(occurs))
-    needed = config.BYTES_OF_CELL * matrix.nnz + config.BYTES_OF_STATE * n_states + BYTES_OF_COLUMN * matrix.shape[1]
-    named = f"a fit to {matrix.nnz:,} nonzero cells in {n_states:,} of {matrix.shape[1]:,} columns"
-    refuse_beyond_available(needed, f"{what}: {named}")
 
 
 def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Table:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import Label, RawColumn, as_numbers, unify_labels
@@ -250,7 +249,7 @@ def encode_column(source: Columns, variable: Variable, unknown: dict[str, Unknow
         column, codes = _read_numbers(source, variable), np.full(source.n_rows, -1, dtype=np.int32)
         codes[column.present] = variable.codes_of(as_numbers(column))
         return codes
-    cells = read_categories(source, variable.name)
+    cells = source.categories(variable.name)
     known = variable.code_of_label
     table = np.array([known.get(label, -1) for label in cells.labels] + [-1], dtype=np.int32)
     codes = table[cells.codes]

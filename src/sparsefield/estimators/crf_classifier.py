@@ -166,7 +166,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _label_kinds(self, labels: Source, kinds: Any) -> dict[str, Any]:
         """Return the kinds of columns: whole numbers in labels are classes, unless something else is said."""
-        labeled = {name: "nominal" for name in labels.names if not labels.ordered_categories(name)}
+        labeled = {name: "nominal" for name in labels.names if not labels.order(name)}
         kinds = labeled | dict(kinds) if isinstance(kinds, Mapping) else labeled
         if self.single_output_ and labels.kind == "array" and kinds.get(labels.names[0]) == "nominal":
             check_classes(labels.column(labels.names[0]))

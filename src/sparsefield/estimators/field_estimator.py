@@ -16,7 +16,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -35,7 +34,6 @@ from sparsefield.data import (
 from sparsefield.data.frame_building import Frame
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.schema_learning import Kinds, given_kinds
-from sparsefield.data.sparse_table import refuse_large_fit
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import states_of
 from sparsefield.induction import RULES, InductionRule
@@ -405,8 +403,6 @@ class FieldEstimator(FieldParameters, BaseEstimator):
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with Solver(engine=...): pass "
                 "X.compute()."
             )
-        if reset and sp.issparse(X):
-            refuse_large_fit(X, "X")
         source = as_source(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source.keeping_columns() if reset else self._with_learned_names(source)

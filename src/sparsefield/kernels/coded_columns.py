@@ -37,14 +37,6 @@ def set_coded_columns(coding, offsets, codes, columns):
 
 
 @njit(nogil=True, cache=True)
-def mark_distances(values, low, occurs):
-    """Replace whole numbers by their distances from the smallest, ``low``, and mark which distances occur."""
-    for i in range(values.shape[0]):
-        values[i] -= low
-        occurs[values[i]] = True
-
-
-@njit(nogil=True, cache=True)
 def add_up_neighbors(offsets, neighbors, first, values, columns, out):
     """Set out[k, i] to the sum of the column columns[k] of ``values`` over the neighbors of row first + i.
 

@@ -92,15 +92,8 @@ def exp_minus_abs(z, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def exp_below(z, top, out):
-    """Set out = exp(z - top), where top >= z."""
-    for i in range(z.shape[0]):
-        out[i] = exp_nonpositive(z[i] - top[i])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
 def exp_below_in_place(z, top):
-    """Replace z by exp(z - top), where top >= z; `exp_below` with z as its output would not be vectorized."""
+    """Replace z by exp(z - top), where top >= z."""
     for i in range(z.shape[0]):
         z[i] = exp_nonpositive(z[i] - top[i])
 

@@ -41,17 +41,15 @@ def _pop(heap, place, distance, size):
 
 
 @njit(nogil=True, cache=True)
-def sum_over_paths(offsets, neighbors, lengths, sources, community):
-    """Return sums over the shortest paths from some sources to all nodes, (4, nodes).
+def sum_over_paths(offsets, neighbors, lengths, sources):
+    """Return sums over the shortest paths from some sources to all nodes, (2, nodes).
 
-    The rows are, for each node: the sum of its distances to the sources that reach it; the number of shortest paths
-    that pass through it, where paths of equal length share one; and of sources in another community, the sum of the
-    inverse distances of sources and node, and the number of paths between different communities through it.
+    The rows are, for each node: the sum of its distances to the sources that reach it; and the number of shortest paths
+    that pass through it, where paths of equal length share one.
     """
     n = len(offsets) - 1
-    sums = np.zeros((4, n))
-    distance, paths = np.full(n, np.inf), np.zeros(n)
-    through, across = np.zeros(n), np.zeros(n)
+    sums = np.zeros((2, n))
+    distance, paths, through = np.full(n, np.inf), np.zeros(n), np.zeros(n)
     heap, place, order = np.empty(n, np.int64), np.full(n, -1, np.int64), np.empty(n, np.int64)
     for source in sources:
         distance[source], paths[source] = 0.0, 1.0
@@ -76,19 +74,15 @@ def sum_over_paths(offsets, neighbors, lengths, sources, community):
                     paths[other] += paths[node]
         for last in range(reached - 1, 0, -1):
             node = order[last]
-            other_community = community[node] != community[source]
             sums[0, node] += distance[node]
             sums[1, node] += through[node]
-            sums[2, node] += other_community / distance[node]
-            sums[3, node] += across[node]
             for k in range(offsets[node], offsets[node + 1]):
                 before = neighbors[k]
                 gap = distance[before] + lengths[k] - distance[node]
                 if distance[before] < distance[node] and gap <= TIE * distance[node]:
                     share = paths[before] / paths[node]
                     through[before] += share * (1.0 + through[node])
-                    across[before] += share * (other_community + across[node])
         for last in range(reached):
             node = order[last]
-            distance[node], paths[node], through[node], across[node], place[node] = np.inf, 0.0, 0.0, 0.0, -1
+            distance[node], paths[node], through[node], place[node] = np.inf, 0.0, 0.0, -1
     return sums

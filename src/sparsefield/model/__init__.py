@@ -4,13 +4,6 @@ from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_fea
 from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
 __all__ = [
-    "Adjacency",
-    "Field",
-    "FitRecord",
-    "IterationRecord",
-    "LeftOutFeature",
-    "PathRow",
-    "StabilityRecord",
-    "compile_adjacency",
-    "pad_features",
-]
+    "Adjacency", "Field", "FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord",
+    "compile_adjacency", "pad_features",
+]  # fmt: skip

@@ -16,10 +16,12 @@ from browsing import console_errors, requests, wait
 
 from sparsefield import MarkovField
 from sparsefield.app.datasets import make_markov_field
+from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages.page import write_report
 from sparsefield.app.pages.server import open_server
 from sparsefield.app.pages.session import Session
-from sparsefield.app.pages.table_rows import InputTable, TableRows
+from sparsefield.app.tables.file_format import PLAIN
+from sparsefield.app.tables.fill import prepare_table
 
 pytestmark = pytest.mark.browser
 
@@ -58,10 +60,8 @@ def report(model: MarkovField, habits: pl.DataFrame, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def served(model: MarkovField, habits: pl.DataFrame) -> Iterator[str]:
-    known = habits.drop("person")
-    missing = {name: known[name].is_null() for name in known.columns}
-    table = InputTable(habits.with_columns(pl.all().cast(pl.String)), known, missing, "habits.csv")
-    server, bound, address = open_server(Session("Habits", model, TableRows(model, {"": table})))
+    table = prepare_table(habits.with_columns(pl.all().cast(pl.String)), model.field_.schema, PLAIN)
+    server, bound, address = open_server(Session("Habits", model, TableRows(model, {"": table}, "habits")))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     yield address

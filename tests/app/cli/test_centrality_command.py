@@ -49,9 +49,10 @@ def test_a_table_adds_predictability(run, folder: Path) -> None:
 
 
 def test_a_file_has_all_measures_and_empty_cells(run, folder: Path, tmp_path: Path) -> None:
-    target = tmp_path / "c.csv"
-    words = ("--communities", "a=X,b=X,e=Y", "--communities", "c=Y,d=Y")
-    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv", "-o", target, *words)
+    target, named = tmp_path / "c.csv", tmp_path / "named.csv"
+    pl.DataFrame({"column": list("abecd"), "community": list("XXYYY")}).write_csv(named)
+    words = ("-o", target, "--communities", named)
+    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv", *words)
     assert done.code == 0, done.err
     assert f"Wrote {target}." in done.out
     found = pl.read_csv(target)
@@ -77,10 +78,7 @@ def test_communities_of_a_file_and_found_ones(run, folder: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--communities", "spinglass"), "this is no file, no column=community, and not 'auto'"),
-        (("--communities", "a=1,b="), "--communities has 'b=': write column=community"),
-        (("--communities", "a=1"), "communities lacks 'b', 'c', 'd', 'e'"),
-        (("--communities", "auto", "--communities", "a=1"), "remove the others"),
+        (("--communities", "spinglass"), "spinglass: there is no such file"),
         (("--missing", "?"), "are for reading DATA"),
     ],
 )
@@ -96,6 +94,9 @@ def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path:
     done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert done.code == 2
     assert "a column is empty or has several rows: give one row for each" in done.err
+    file.write_text("column,community\na,1\n")
+    lacking = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
+    assert "communities lacks 'b', 'c', 'd', 'e'" in lacking.err
     file.write_text("name,group\na,1\n")
     done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert "needs the columns column and community, with a row for each column" in done.err

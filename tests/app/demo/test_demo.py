@@ -8,18 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield.app.demo.digits import (
-    DIGIT,
-    PIXELS,
+from sparsefield.app.demo.digits_demo import (
+    DemoResult,
     Digits,
-    chained_regressions,
     column_frequencies,
     load_pictures,
     make_table,
+    run_demo,
     score_predictions,
 )
-from sparsefield.app.demo.digits_demo import DemoResult, run_demo
-from sparsefield.app.demo.figures import PixelNetwork, are_neighbors, draw_network
+from sparsefield.app.demo.figures import DIGIT, PIXELS, PixelNetwork, are_neighbors, draw_network
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -89,22 +87,6 @@ def test_cells_without_variation_in_training_are_not_scored() -> None:
     scores = score_predictions(column_frequencies(digits), digits)
     assert scores["pixel_log_loss"] == pytest.approx(np.log(2))
     assert scores["digit_accuracy"] == 1.0
-
-
-def test_chained_regressions_use_their_own_predictions() -> None:
-    """Pixel 1 copies pixel 0 with errors, pixel 2 copies pixel 1, which is missing: it gains from its prediction."""
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 3, 400)
-    b = np.where(rng.random(400) < 0.1, (a + 1) % 3, a)
-    rows = np.zeros((400, PIXELS + 1), dtype=int)
-    rows[:, :3] = np.column_stack([a, b, b])
-    missing = np.ones(rows.shape, dtype=bool)
-    missing[:, 0] = False
-    once, twice = (chained_regressions(Digits(rows, rows, missing, 3), 1.0, rounds) for rounds in (1, 2))
-    assert np.log(twice[2][np.arange(400), b]).mean() > np.log(once[2][np.arange(400), b]).mean() + 0.1
-    np.testing.assert_allclose(once[3], [[1.0, 0.0, 0.0]] * 400)
-    for belief in twice:
-        np.testing.assert_allclose(belief.sum(axis=1), 1.0)
 
 
 def test_the_network_distinguishes_neighbors_from_others() -> None:

@@ -10,7 +10,9 @@ import pytest
 from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
-from sparsefield.app.pages.table_rows import InputTable, TableRows
+from sparsefield.app.pages.cells import TableRows
+from sparsefield.app.tables.file_format import PLAIN
+from sparsefield.app.tables.fill import prepare_table
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,5 @@ def field(survey: pl.DataFrame) -> MarkovField:
 
 @pytest.fixture
 def rows(field: MarkovField, survey: pl.DataFrame) -> TableRows:
-    known = survey.drop("person")
-    missing = {name: known[name].is_null() for name in known.columns}
     raw = survey.with_columns(pl.all().cast(pl.String))
-    return TableRows(field, {"": InputTable(raw, known, missing, "survey.csv")})
+    return TableRows(field, {"": prepare_table(raw, field.field_.schema, PLAIN)}, "survey")

@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 
 from sparsefield import Relational, RelationalField
-from sparsefield.app.pages.table_rows import InputTable, TableRows
+from sparsefield.app.pages.cells import TableRows
+from sparsefield.app.tables.file_format import PLAIN
+from sparsefield.app.tables.fill import prepare_table
 from sparsefield.model import StabilityRecord
 
 
@@ -61,9 +63,6 @@ def make_linked(people: int = 40, period: int = 20) -> tuple[RelationalField, Re
     links: dict[str, Any] = {"who": ("visit", "who", "person")}
     data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
     field = RelationalField(l1=0.5).fit(data)
-    missing = {"smokes": person["smokes"].is_null()}
-    tables = {
-        "person": InputTable(person, person.select("smokes"), missing, key="id"),
-        "visit": InputTable(visit, visit.select("fun")),
-    }
-    return field, data, TableRows(field, tables, data)
+    schemas = zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True)
+    tables = {name: prepare_table(data.tables[name], schema, PLAIN) for name, schema in schemas}
+    return field, data, TableRows(field, tables, "linked", data)

@@ -190,7 +190,8 @@ def test_a_gain_within_its_error_is_no_gain() -> None:
 
 
 def column(name: str, gain: float, deviation: float) -> ColumnEvaluation:
-    return ColumnEvaluation(name, "nominal", 100, 1.0 - gain, 1.0, 0.2, 0.3, 1.0, np.nan, None, deviation, 100.0, 100.0)
+    means = [1.0, 1.0, 1.0 - gain, 1.0, 0.2, 0.3, 0.0, gain, gain**2 + deviation**2]
+    return ColumnEvaluation(name, "nominal", 100, 100.0 * np.array(means))
 
 
 def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named() -> None:

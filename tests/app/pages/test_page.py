@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import hashlib
 import json
@@ -20,7 +19,7 @@ from surveys import make_linked, stability_of
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.app.datasets import make_markov_field
-from sparsefield.app.pages.page import make_article, make_page, write_codebook, write_report
+from sparsefield.app.pages.page import make_page, write_codebook, write_report
 from sparsefield.app.tables.codebook import inspect
 
 NASTY = "<script>alert(1)</script>\"'&"
@@ -34,7 +33,7 @@ def document_of(page: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def page(field: MarkovField, survey: pl.DataFrame) -> str:
-    return make_page(field, survey, data_name="habits.csv")
+    return make_page(field, survey)
 
 
 def test_the_page_is_named_after_the_data_and_has_its_parts_in_order(page: str) -> None:
@@ -142,10 +141,3 @@ def test_a_wide_network_starts_with_communities_and_stays_small() -> None:
     assert 1 < len(bubbles["sizes"]) <= 36
     assert bubbles["sizes"] == sorted(bubbles["sizes"], reverse=True)
     assert len(page) < 1_500_000
-
-
-def test_an_article_has_its_pictures_as_images(tmp_path: Path) -> None:
-    page = make_article("Title", ["Lead"], ["a"], [[("1", True)]], "Note", [("<svg>x</svg>", "Caption")])
-    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
-    assert base64.b64decode(image) == b"<svg>x</svg>"
-    assert '<td class="text best">1</td>' in page

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from sparsefield import MarkovField
+from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages.server import MAX_BODY, open_server
 from sparsefield.app.pages.session import Session
-from sparsefield.app.pages.table_rows import TableRows
 from sparsefield.errors import DataError
 
 pytest.importorskip("uvicorn")

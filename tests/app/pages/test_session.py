@@ -9,8 +9,8 @@ from surveys import make_linked
 
 from sparsefield import MarkovField
 from sparsefield.app.pages import session as session_module
+from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages.session import Session
-from sparsefield.app.pages.table_rows import TableRows
 from sparsefield.errors import DataError
 
 
@@ -63,7 +63,7 @@ def test_accepting_everything_gives_the_most_probable_states(session: Session, f
     name, content = session.completed({"accepted": accepted})
     filled = field.transform(survey.drop("person"))
     first = dict(zip(survey.columns, content.decode().splitlines()[1].split(","), strict=True))
-    assert name == "survey.csv"
+    assert name == "survey-completed.csv"
     assert first == {"person": "p000", **{key: str(value) for key, value in filled.row(0, named=True).items()}}
     view = session.row({"row": 0, "accepted": accepted})
     assert view["missing"] == []

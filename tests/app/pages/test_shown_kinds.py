@@ -9,18 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.colors import to_hex
+from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 
 from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
-from sparsefield.app.pages.cell_beliefs import cell_beliefs, group_states
+from sparsefield.app.pages.cells import TableRows, cell_beliefs, group_states
 from sparsefield.app.pages.figure import plot_network
 from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights
 from sparsefield.app.pages.groups import BLUE, NEUTRAL, ORANGE, find_groups
 from sparsefield.app.pages.network_document import describe_network
-from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.pages.session import Session
-from sparsefield.app.pages.table_rows import InputTable, TableRows
+from sparsefield.app.tables.file_format import PLAIN
+from sparsefield.app.tables.fill import prepare_table
 
 ORDER = "never<rarely<often"
 
@@ -172,9 +173,8 @@ def test_options_that_differ_from_the_defaults_are_in_the_command(people: pl.Dat
 
 @pytest.fixture
 def session(model: MarkovField, people: pl.DataFrame) -> Session:
-    missing = {name: people[name].is_null() for name in people.columns}
     raw = people.with_columns(pl.all().cast(pl.String))
-    return Session("people", model, TableRows(model, {"": InputTable(raw, people, missing, "people.csv")}))
+    return Session("people", model, TableRows(model, {"": prepare_table(raw, model.field_.schema, PLAIN)}, "people"))
 
 
 def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.DataFrame) -> None:
@@ -226,7 +226,7 @@ def test_accepted_numbers_are_in_the_completed_table(session: Session) -> None:
     (missing,) = session.row({"row": 10, "method": "exact"})["missing"]
     accepted = [["", 10, "age", missing["best"]]]
     name, content = session.completed({"accepted": accepted})
-    assert name == "people.csv"
+    assert name == "people-completed.csv"
     assert content.decode().splitlines()[11].split(",")[0] == missing["best"]
     view = session.row({"row": 10, "method": "exact", "accepted": accepted})
     assert [cell["accepted"] for cell in view["values"] if cell["name"] == "age"] == [True]
@@ -234,7 +234,7 @@ def test_accepted_numbers_are_in_the_completed_table(session: Session) -> None:
 
 def test_an_unusual_number_is_surprising(model: MarkovField, people: pl.DataFrame) -> None:
     odd = people.with_columns(age=pl.lit(18), answer=pl.lit("often"), health=pl.lit(1), works=pl.lit(0))
-    session = Session("odd", model, TableRows(model, {"": InputTable(odd, odd)}))
+    session = Session("odd", model, TableRows(model, {"": prepare_table(odd, model.field_.schema, PLAIN)}))
     first = session.row({"row": 5, "method": "exact"})["values"][0]
     assert first["name"] == "age"
     assert first["surprising"]

@@ -12,8 +12,6 @@ from sparsefield.app.tables.column_findings import ColumnEntry
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_table
 
-REMARKS = [f"The answer about point {k} took very long to arrive" for k in range(30)]
-
 
 def entry_of(values: list, decimal: str = ".") -> ColumnEntry:
     return sparsefield.inspect(pl.DataFrame({"a": values}), decimal=decimal)["a"]
@@ -57,13 +55,6 @@ def test_dates_whose_order_is_not_known_are_not_freed_by_a_missing_code(tmp_path
     assert read_table(tmp_path / "d.csv", FileFormat(missing=("k.A.",), dates="month-first"))["d"].dtype == pl.Date
 
 
-def test_free_text_of_few_levels_is_advised_to_be_left_out() -> None:
-    frame = pl.DataFrame({"remark": ["-", *REMARKS * 5], "x": [0, 1] * 75 + [1]})
-    book = sparsefield.inspect(frame)
-    assert book.left_out == ()
-    assert texts_of(book) == ["'remark' is free text: --id remark"]
-
-
 def test_a_code_is_not_proposed_where_it_is_a_value_of_another_column() -> None:
     frame = pl.DataFrame({"children": [0, 1, 2, 3, 99] * 20, "weight": [60 + k % 50 for k in range(100)]})
     assert sparsefield.inspect(frame).advice == []
@@ -83,15 +74,10 @@ def test_the_options_of_all_advice_leave_each_column_out_once() -> None:
 def test_a_number_among_words_is_a_missing_code() -> None:
     scale = ["never", "rarely", "often", "always", "99"]
     book = sparsefield.inspect(pl.DataFrame({"a": scale * 10}))
-    assert book.options == "--missing 99 --ordinal 'a=never<rarely<often<always'"
+    assert book.options == "--missing 99"
     assert sparsefield.inspect(pl.DataFrame({"a": ["flat 1", "flat 9", "99"] * 10})).options == ""
 
 
 def test_three_marks_and_a_missing_code_are_numbers() -> None:
     assert entry_of(["1", "2", "3", "k.A."] * 10).other_texts == ("k.A.",)
     assert entry_of(["1", "2", "3", "many"] * 10).other_texts == ()
-
-
-def test_long_levels_of_a_closed_question_are_not_free_text() -> None:
-    assert entry_of(REMARKS[:4] * 20).finding("free text") is None
-    assert entry_of(REMARKS * 200).finding("free text") is None

@@ -53,3 +53,12 @@ def test_dates_as_text_are_left_out_only_if_nearly_all_are_different() -> None:
     book = sparsefield.inspect(pl.DataFrame({"a": days, "b": days[:5] * 48}))
     assert book.left_out == ("a",)
     assert book["b"].findings[0].type == "dates as text"
+
+
+def test_a_text_among_numbers_is_not_their_example() -> None:
+    ages = ["k.A."] * 20 + [str(20 + k % 50) for k in range(100)]
+    book = sparsefield.inspect(pl.DataFrame({"age": ages}))
+    (found,) = [finding for finding in book.columns[0].findings if finding.type == "numbers as text"]
+    assert found.text.startswith("such as '2")
+    assert "except 'k.A.'" in found.text
+    assert any("makes 'age' numbers or dates" in one.text for one in book.advice)

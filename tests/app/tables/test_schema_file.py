@@ -9,8 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.schema_file import TableFile, parse_schema_file, read_schema
+from sparsefield.app.tables.schema_file import parse_schema_file, read_schema
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
 
@@ -89,9 +88,9 @@ def test_files_and_kinds_are_returned_with_the_data(folder: Path) -> None:
     found = parse_schema_file(path)
     assert found.kinds == {"nation": {"area": "normal-scores", "rich": "0<1"}}
     assert found.data.observed == {}  # numbers may be predicted
-    assert found.files["nation"] == TableFile(folder / "nations.csv", FileFormat(("n/a",)))
+    assert found.files["nation"] == folder / "nations.csv"
     assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
-    assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
+    assert found.sources["nation"].cells["rich"].to_list() == ["1", "n/a"]
     assert repr(found.data) == repr(read_schema(folder))
     assert parse_schema_file(folder).kinds == {}
 
@@ -156,10 +155,10 @@ def test_triples_may_be_the_data(folder: Path) -> None:
     data = read_schema(written(folder, text))
     assert data.tables["pair"].height == 4
     assert data.templates == (Template("across", ("object",)),)
-    text += 'entities = "nations.csv"\npairs = "mentioned"\nentity = "nation"\npair = "tie"\n'
+    text += 'entities = "nations.csv"\npairs = "mentioned"\n'
     data = read_schema(written(folder, text))
-    assert data.tables["tie"].height == 1
-    assert data.variables("nation") == ("area", "rich", "notes")
+    assert data.tables["pair"].height == 1
+    assert data.variables("entity") == ("area", "rich", "notes")
 
 
 @pytest.fixture

@@ -69,6 +69,14 @@ def test_thousands_are_numbers_only_where_that_is_clear() -> None:
     assert table.rows() == [(1234.5, "1.234", 1234567.0), (2.5, "2.345", 2000.0)]
 
 
+def test_line_ends_in_cells_of_files_of_old_macs_stay() -> None:
+    table, cells, _ = read_text(b'a,b\r"x\ry",1\r"\rz",2\r', "t", FileFormat())
+    assert cells.rows() == [("x\ry", "1"), ("\rz", "2")]
+    assert read_text(b'a,b\r"x\ny",1\rz,2\r', "t", FileFormat())[1].rows() == [("x\ny", "1"), ("z", "2")]
+    assert read_text(b"a\r1\r\r2", "t", FileFormat())[0].rows() == [(1,), (None,), (2,)]
+    assert table["b"].to_list() == [1, 2]
+
+
 def test_leading_zeros_and_answers_stay_text() -> None:
     text = b"zip,answer,bool,plus\n01067,none,TRUE,+1\n10115,-,false,2\n,missing,,NA\n"
     table, _, _ = read_text(text, "t", FileFormat())

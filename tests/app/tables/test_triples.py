@@ -87,7 +87,6 @@ def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypat
         ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a missing value in row 2"),
         ([("a", "object", "b")], {}, "A relation has the name of a column of the table of pairs"),
         ([("a", "r", "b")], {"pairs": "no"}, "pairs is 'no'; it must be 'all' or 'mentioned'"),
-        ([("a", "r", "b")], {"entity": "pair"}, "Both tables have the name 'pair'"),
         ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' as object, which is no entity"),
         ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a missing value in row 2"),
         ([("a", "r", "b")], {"entities": [["a", 1], ["a", 2]]}, "has 'a' in several rows"),

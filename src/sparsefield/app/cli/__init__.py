@@ -6,6 +6,7 @@ Commands import heavy modules only when they run, so that help and usage errors 
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,11 +16,9 @@ import typer
 import typer.main
 
 import sparsefield
-from sparsefield.app.cli import analyze, evaluate, fit, info, inspect, pages, predict
+from sparsefield.app.cli import analyze, fit, info, pages, predict
 from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError, interrupts_as_such
-
-__all__ = ["app", "main"]
 
 QUIET = ("--quiet", "-q")
 WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "plot", "export")
@@ -36,11 +35,11 @@ app = typer.Typer(
     "impute, to sample, and to see which columns depend on each other.",
 )
 app.command("demo")(pages.demo)
-app.command("inspect")(inspect.inspect)
+app.command("inspect")(info.inspect)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("sample")(predict.sample)
-app.command("evaluate")(evaluate.evaluate)
+app.command("evaluate")(fit.evaluate)
 app.command("info")(info.info)
 app.command("report")(pages.report)
 app.command("explore")(pages.explore)
@@ -84,6 +83,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     """
     all_words = list(sys.argv[1:] if args is None else args)
     words = [word for word in all_words if word not in ("--debug", *QUIET)]
+    command = shlex.join([name, *words])
     debug, quiet = "--debug" in all_words, any(word in all_words for word in QUIET)
     try:
         with (
@@ -91,7 +91,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
             interrupts_as_such(),
             silenced(messages=quiet, results=quiet and bool(words) and words[0] in WRITE_FILES),
         ):
-            code = build_commands(app)(words or ["--help"], prog_name=name, standalone_mode=False) or 0
+            code = build_commands(app)(words or ["--help"], prog_name=name, standalone_mode=False, obj=command) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED
     except Exception as error:

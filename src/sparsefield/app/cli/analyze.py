@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from sparsefield.app.cli.console import (
     note,
 )
 from sparsefield.app.cli.inputs import ColumnOptions, form_of, read_data
-from sparsefield.app.cli.models import model_parts, open_model, read_rows, read_weights_for_model, remember_reading
+from sparsefield.app.cli.models import model_parts, open_model, read_rows, remember_source
 from sparsefield.app.pages.names import list_some
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_source
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparsefield.model import Field
 
 SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
-AUTO = "auto"
+AtLeastTwo = Annotated[int | None, typer.Option(min=2)]
 RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
 """Entries of the record of stability selection that JSON has."""
 
@@ -72,9 +72,7 @@ def stability(
     output: Annotated[
         Path | None, opt.output_option("File for the model with its selection frequencies. Default: MODEL.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option("--resamples", min=2, help="Number of halves to learn from; an even number.")
-    ] = 50,
+    resamples: Annotated[int, typer.Option(min=2)] = 50,
     as_json: opt.Json = False,
     weight: opt.Weight = None,
     reading: opt.ReadingOptions,
@@ -86,15 +84,18 @@ def stability(
     DATA is the table that the model was learned from. Halves are drawn in pairs that share no row. Each fit has the
     options of the model, and its l1 times the square root of 1/2, because the noise in a gradient grows with the square
     root of the number of rows. The selection frequencies are added to the model file; 'report' and 'explore' show them.
+
+    Options:
+        resamples: Number of halves to learn from; an even number.
     """
     target = model if output is None else output
     check_output(target)
     options = reading.reading()
     saved = open_model(model, data)
     rows = read_rows(saved, data, options, [output])
-    weights = read_weights_for_model(data, options, saved, weight)
+    weights = rows.weights(weight)
     field = saved.load(jobs)
-    X, y = model_parts(field, rows)
+    X, y = model_parts(field, rows.data)
     from sparsefield import stability as select_again
 
     with StatusLine(f"Learning from {resamples:,} halves") as meter:
@@ -142,40 +143,14 @@ def intervals(
     model: opt.Model,
     data: opt.Data,
     output: opt.ResultOutput = None,
-    method: Annotated[
-        Literal["godambe", "bootstrap"],
-        typer.Option(help="godambe: the sandwich covariance, in a moment; bootstrap: percentiles of resampled rows."),
-    ] = "godambe",
-    of: Annotated[
-        Literal["weights", "edges"], typer.Option(help="Intervals of single weights, or of edges between two columns.")
-    ] = "weights",
-    differences: Annotated[
-        bool, typer.Option("--differences", help="Test for all pairs of edges whether one is stronger than the other.")
-    ] = False,
-    centrality: Annotated[
-        bool,
-        typer.Option(
-            "--centrality",
-            help="Drop rows, and print how many can be dropped before the centrality of columns changes.",
-        ),
-    ] = False,
-    level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.95,
-    resamples: Annotated[
-        int | None,
-        typer.Option(min=2, help="Number of resamples: of a bootstrap, 1000 by default; of --centrality, 100 a share."),
-    ] = None,
-    imputations: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="M",
-            help="Impute missing cells this many times, such as 20, and pool the intervals of the imputed tables by "
-            "Rubin's rules; for --method godambe.",
-        ),
-    ] = None,
-    drop_incomplete: Annotated[
-        bool, typer.Option("--drop-incomplete", help="Leave out rows with missing cells, which are refused otherwise.")
-    ] = False,
+    method: Literal["godambe", "bootstrap"] = "godambe",
+    of: Literal["weights", "edges"] = "weights",
+    differences: bool = False,
+    centrality: bool = False,
+    level: float = 0.95,
+    resamples: AtLeastTwo = None,
+    imputations: AtLeastTwo = None,
+    drop_incomplete: bool = False,
     as_json: opt.Json = False,
     weight: opt.Weight = None,
     reading: opt.ReadingOptions,
@@ -191,6 +166,17 @@ def intervals(
     probability of 95%.
 
     A table with missing cells is refused without --imputations or --drop-incomplete.
+
+    Options:
+        method: godambe: the sandwich covariance, in a moment; bootstrap: percentiles of resampled rows.
+        of: Intervals of single weights, or of edges between two columns.
+        differences: Test for all pairs of edges whether one is stronger than the other.
+        centrality: Drop rows, and print how many can be dropped before the centrality of columns changes.
+        level: Probability of the intervals, between 0 and 1.
+        resamples: Number of resamples: of a bootstrap, 1000 by default; of --centrality, 100 a share.
+        imputations: Impute missing cells this many times, such as 20, and pool the intervals of the imputed tables by
+            Rubin's rules; for --method godambe.
+        drop_incomplete: Leave out rows with missing cells, which are refused otherwise.
     """
     if imputations is not None and (drop_incomplete or method == "bootstrap"):
         raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
@@ -212,11 +198,11 @@ def intervals(
     saved = open_model(model, data)
     saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
     rows = read_rows(saved, data, options, [output])
-    weights = read_weights_for_model(data, options, saved, weight)
+    weights = rows.weights(weight)
     field = saved.load(jobs)
     from sparsefield import centrality_stability, confidence_intervals
 
-    X, y = model_parts(field, rows)
+    X, y = model_parts(field, rows.data)
     shared: dict[str, Any] = {"sample_weight": weights, "drop_incomplete": drop_incomplete, "seed": seed}
     drawn = centrality or method == "bootstrap"
     with StatusLine("Estimating from resampled rows" if drawn else "Estimating weights without L1") as meter:
@@ -293,14 +279,7 @@ def _describe_case_dropping(result: CentralityStability) -> list[str]:
 def centrality(
     *,
     model: opt.Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DATA]",
-            help="Rows from which predictability is computed, preferably not used in training. Without them, only "
-            "centrality is.",
-        ),
-    ] = None,
+    data: Annotated[Path | None, typer.Argument(metavar="[DATA]")] = None,
     communities: opt.Communities = None,
     output: opt.ResultOutput = None,
     as_json: opt.Json = False,
@@ -316,15 +295,19 @@ def centrality(
     Predictability, with DATA: each value is predicted from all others of its row. R^2 of numbers; accuracy of others,
     also normalized so that 0 is the most frequent state and 1 is perfect; and the gain in log-likelihood per value over
     the frequencies of the column.
+
+    Options:
+        data: Rows from which predictability is computed, preferably not used in training. Without them, only
+            centrality is.
     """
     options = reading.reading()
     if data is None and options != FileFormat():
         raise DataError("Options such as --missing are for reading DATA: add it or remove them.")
     check_table_output(output)
-    refuse_overwriting_inputs([output], [model, *community_files(communities)])
+    refuse_overwriting_inputs([output], [model, Path(communities) if communities else None])
     named = read_communities(communities)
     saved = open_model(model, data)
-    rows = None if data is None else read_rows(saved, data, options, [output])
+    rows = None if data is None else read_rows(saved, data, options, [output]).data
     field = saved.load(jobs)
     import polars.selectors as cs
 
@@ -347,23 +330,16 @@ def centrality(
 @opt.expanded
 def comparison(
     *,
+    ctx: typer.Context,
     data: opt.Data,
     group: Annotated[
         str,
         opt.column_option("--group", metavar="COLUMN", help="Column with the group of each row, such as a country."),
     ],
     output: opt.ResultOutput = None,
-    permutations: Annotated[int, typer.Option(min=0, help="Permutations of each test; 0 tests nothing.")] = 1000,
-    adjust: Annotated[
-        Literal["max", "fdr", "none"],
-        typer.Option(help="How p-values of edges are adjusted for their number."),
-    ] = "max",
-    models: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the model of each group into this folder.")
-    ] = None,
-    drop_missing_groups: Annotated[
-        bool, typer.Option("--drop-missing-groups", help="Leave out rows without a group, which are refused otherwise.")
-    ] = False,
+    permutations: Annotated[int, typer.Option(min=0)] = 500,
+    models: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    drop_missing_groups: bool = False,
     as_json: opt.Json = False,
     columns: ColumnOptions,
     learning: opt.LearningOptions,
@@ -375,6 +351,11 @@ def comparison(
     Fits the field of each group by itself. Tests permute the groups of rows: the difference of global strength (the sum
     of the strengths of all edges), the largest difference of an edge, and every single edge. Prints the tests and the
     edges that differ most.
+
+    Options:
+        permutations: Permutations of each test, at most; 0 tests nothing.
+        models: Write the model of each group into this folder.
+        drop_missing_groups: Leave out rows without a group, which are refused otherwise.
     """
     if form_of(data) != "table":
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
@@ -406,17 +387,16 @@ def comparison(
             dataset.groups.drop_nulls(),
             observed=dataset.observed or None,
             permutations=permutations,
-            adjust=adjust,
             seed=seed,
             progress=meter.show_progress,
             **options,
         )
     for field in result.fields.values():
-        remember_reading(field, data, dataset, columns.top_levels)
+        remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     written = [] if models is None else _write_models(result, models)
     import polars as pl
 
-    edges = as_polars(result.edges).with_columns(pl.col("p", "p_adjusted").fill_nan(None))
+    edges = as_polars(result.edges).with_columns(pl.col("difference", "p", "p_adjusted").fill_nan(None))
     files = [str(path) for path in ([] if output is None else [output]) + written]
     deliver(
         _describe_comparison(result),
@@ -463,65 +443,34 @@ def _describe_comparison(result: GroupComparison) -> Iterator[str | Table]:
 
     yield result.summary()
     rows, several = [], len(result.groups) > 2
+    first, second = (f"weight in {name}" for name in (("first", "second") if several else result.groups))
     for edge in rows_of(result.edges):
+        has_sign = edge["difference"] == edge["difference"]
+        form = "{:+.2f}" if has_sign else "norm {:.2f}"
+        difference = form.format(edge["difference"] if has_sign else edge["norm"])
         row = {"groups": name_groups(edge)} if several else {}
-        row["edge"] = f"{edge['variable_a']} - {edge['variable_b']}"
-        row["weights"] = f"{edge['weight_a']:.2f}, {edge['weight_b']:.2f}"
-        rows.append({**row, "difference": edge["statistic"], "p": edge["p"], "adjusted": edge["p_adjusted"]})
+        row |= {"edge": f"{edge['variable_a']} - {edge['variable_b']}"}
+        row |= {first: form.format(edge["weight_a"]), second: form.format(edge["weight_b"]), "difference": difference}
+        rows.append({**row, "p": edge["p"], "adjusted": edge["p_adjusted"]})
     if rows:
         yield ""
         yield from frame_table(pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None)), most=SHOWN_EDGES)
-        order = "the two groups" if several else " and ".join(map(str, result.groups))
-        yield f"\nWeights are those of {order}, in this order."
 
 
-def read_communities(words: list[str] | None) -> dict[str, str | None] | Literal["auto"] | None:
-    """Return the communities of an option: found ones, those of files, or pairs such as ``wet=weather``."""
-    if not words:
-        return None
-    if AUTO in words:
-        if len(words) > 1:
-            raise DataError("--communities auto finds the communities of all columns: remove the others.")
-        return AUTO
-    communities: dict[str, str | None] = {}
-    for word in words:
-        if community_files([word]):
-            communities |= _read_community_file(word)
-            continue
-        if "=" not in word:
-            raise DataError(f"--communities {word}: this is no file, no column=community, and not 'auto'.")
-        for pair in filter(str.strip, word.split(",")):
-            column, _, community = pair.rpartition("=")
-            if not column.strip() or not community.strip():
-                raise DataError(
-                    f"--communities has {pair!r}: write column=community, with commas between, or name a file."
-                )
-            communities[column.strip()] = community.strip()
-    return communities
-
-
-def _read_community_file(path: str) -> dict[str, str | None]:
-    """Return {column: community} of a file that has both as columns."""
-    table = read_source(path).table
+def read_communities(communities: str | None) -> dict[str, str | None] | Literal["auto"] | None:
+    """Return the communities of an option: found ones, or {column: community} of a file that has both as columns."""
+    if communities is None or communities == "auto":
+        return communities
+    table = read_source(communities).table
     if not {"column", "community"} <= set(table.columns):
         raise DataError(
-            f"{path}: the table needs the columns column and community, with a row for each column of the data, but "
-            f"has {list_some(table.columns)}: \u201csparsefield analyze centrality MODEL --communities auto -o "
+            f"{communities}: the table needs the columns column and community, with a row for each column of the data, "
+            f"but has {list_some(table.columns)}: \u201csparsefield analyze centrality MODEL --communities auto -o "
             "FILE\u201d writes such a table."
         )
     names = table["column"].cast(str)
     if names.null_count() or names.n_unique() < table.height:
-        raise DataError(f"{path}: a column is empty or has several rows: give one row for each column of the data.")
+        raise DataError(
+            f"{communities}: a column is empty or has several rows: give one row for each column of the data."
+        )
     return dict(zip(names.to_list(), table["community"].cast(str).to_list(), strict=True))
-
-
-def community_files(words: Sequence[str] | None) -> list[Path]:
-    """Return the words of an option that name files; many pairs are longer than a name of a file may be."""
-
-    def is_file(word: str) -> bool:
-        try:
-            return Path(word).is_file()
-        except OSError:
-            return False
-
-    return [Path(word) for word in words or () if is_file(word)]

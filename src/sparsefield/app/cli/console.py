@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -117,18 +116,13 @@ def show(what: str | Table = "") -> None:
 
 def show_json(value: Any) -> None:
     """Print a result as JSON, with rows for frames and null for numbers that are not finite."""
-    text = json.dumps(_plain(value), indent=2, allow_nan=False)
+    import msgspec
+
+    def rows_or_list(part: Any) -> Any:
+        return part.to_dicts() if hasattr(part, "to_dicts") else part.tolist()
+
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=rows_or_list)).decode()
     print(text, file=sys.stderr if _silence.results_on_stderr else sys.stdout)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dicts"):
-        return _plain(value.to_dicts())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 @cache

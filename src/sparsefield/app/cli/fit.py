@@ -1,7 +1,8 @@
-"""``sparsefield fit`` learns a field from a table, and prints what it found."""
+"""``sparsefield fit`` learns a field from a table and prints what it found; ``evaluate`` cross-validates over cells."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 import time
@@ -12,12 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_output, deliver, inform, new_table, note
-from sparsefield.app.cli.info import describe_estimator, describe_features, model_content
+from sparsefield.app.cli.info import describe_features, model_content, plain_option
 from sparsefield.app.cli.inputs import ColumnOptions, InputData, read_data
-from sparsefield.app.cli.models import remember_reading
+from sparsefield.app.cli.models import remember_source
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_evidence, describe_kinds, describe_size
+from sparsefield.app.tables.file_format import HeldOut
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import count
 from sparsefield.parameters import CHECKPOINT_NAME
@@ -25,7 +29,7 @@ from sparsefield.parameters import CHECKPOINT_NAME
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sparsefield.analysis.hold_out import Evaluation
+    from sparsefield.analysis.hold_out import Evaluation, Fold
     from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
 
@@ -51,32 +55,25 @@ READING_HINT = (
 """What is printed below a field that was selected by held-out cells."""
 
 
+MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
+MOST_COLUMNS = 50
+"""Number of columns that are shown one by one."""
+
+
 @opt.expanded
 def fit(
     *,
+    ctx: typer.Context,
     data: opt.Data,
     output: Annotated[Path, opt.output_option("File for the model, such as m.safetensors.", "MODEL")],
     columns: ColumnOptions,
     weight: opt.Weight = None,
     group: opt.Group = None,
     learning: opt.LearningOptions,
-    check: Annotated[
-        bool,
-        opt.running_option(
-            "--check/--no-check",
-            help="Fit again with a tenth of the cells held out, and report how well it predicts them.",
-        ),
-    ] = True,
+    check: Annotated[bool, opt.running_option("--check/--no-check")] = True,
     as_json: opt.Json = False,
     checkpoint: opt.CheckpointFolder = None,
-    cluster: Annotated[
-        str | None,
-        opt.running_option(
-            "--cluster",
-            metavar="ADDRESS",
-            help="Fit on the Dask cluster whose scheduler has this address, such as host:8786.",
-        ),
-    ] = None,
+    cluster: Annotated[str | None, opt.running_option(metavar="ADDRESS")] = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -87,6 +84,10 @@ def fit(
 
     Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
     the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
+
+    Options:
+        check: Fit again with a tenth of the cells held out, and report how well it predicts them.
+        cluster: Fit on the Dask cluster whose scheduler has this address, such as host:8786.
     """
     check_output(output)
     refuse_overwriting_inputs([output], [data])
@@ -115,13 +116,20 @@ def fit(
     if cluster is not None:
         field.set_params(solver__engine=cluster)
     seconds = time.perf_counter() - started
-    remember_reading(field, data, dataset, columns.top_levels)
+    remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     field.save(output)
     checked = None
     if check and dataset.unchecked:
         note(f"No check: {dataset.unchecked}")
     elif check and has_features(field):  # a field without features predicts by column frequencies
         checked = _check_on_held_out_cells(field, dataset, seed)
+    if checked is not None:
+        from sparsefield.analysis.metrics import count_clear_gains
+
+        (fold,), gain, scored = checked.folds, checked.gain, checked.columns
+        summary = HeldOut(fold.cells, gain.value, gain.error, count_clear_gains(scored)[0], len(scored))
+        remember_source(field, data, dataset, ctx.obj, columns.top_levels, summary)
+        field.save(output)
     deliver(
         _describe_fit(field, dataset, seconds, checked),
         lambda: {
@@ -129,7 +137,7 @@ def fit(
             "seconds": seconds,
             "findings": _findings(field, dataset),
             "held_out": None if checked is None else checked.as_dict(),
-            **model_content(describe_estimator(field)),
+            **model_content(type(field).__name__, field.field_, field.get_params()),
         },
         as_json=as_json,
         written=[output],
@@ -186,7 +194,7 @@ def _describe_fit(
     field: AnyField, dataset: InputData, seconds: float, checked: Evaluation | None
 ) -> Iterator[str | Table]:
     """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
-    nothing = "" if checked is None else describe_if_nothing_learned(checked, dataset)
+    nothing = "" if checked is None else _describe_if_nothing_learned(checked, dataset)
     yield nothing or "\n".join(_findings(field, dataset))
     yield from describe_features(field.field_, SHOWN_FEATURES)
     yield ""
@@ -227,7 +235,7 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
     yield f"\nOn {cells}, predicted from all others by a field fitted without them{chosen}:"
     forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
     table = new_table("", *(heading for heading, _ in forms.values()))
-    baseline = name_baseline(numbers="rmse" in forms)
+    baseline = _name_baseline(numbers="rmse" in forms)
     for row, prefix in (("this field", ""), (baseline, "frequency_")):
         table.add_row(row, *(form.format(getattr(fold, prefix + name)) for name, (_, form) in forms.items()))
     yield table
@@ -240,14 +248,14 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
         if hidden > 0 and place == half:
             table.add_row(f"... {hidden:,} more ...")
         if hidden <= 0 or not half <= place < half + hidden:
-            errors = (describe_error(column, error) for error in (column.error, column.baseline_error))
+            errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
             gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
             table.add_row(column.name, f"{column.cells:,}", *errors, gain)
     yield table
     yield f"\n{describe_gains(columns, than=baseline.replace(',', ' and'))}"
 
 
-def describe_error(column: ColumnEvaluation, error: float) -> str:
+def _describe_error(column: ColumnEvaluation, error: float) -> str:
     """Return an error rate, a distance in levels, or a root mean squared error in the unit of the column."""
     from sparsefield.data.column_types import write_number
 
@@ -256,7 +264,7 @@ def describe_error(column: ColumnEvaluation, error: float) -> str:
     return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
 
 
-def describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
+def _describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
     """Return a sentence if held-out cells are predicted no better than by column frequencies; empty otherwise."""
     from sparsefield.app.pages.findings import describe_no_gain
 
@@ -265,6 +273,95 @@ def describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
     return describe_no_gain(checked.gain, dataset.rows, len(dataset.X.tables) if dataset.linked else 1)
 
 
-def name_baseline(*, numbers: bool) -> str:
+def _name_baseline(*, numbers: bool) -> str:
     """Return the name of the baseline: frequencies of states, and means of numbers."""
     return "column frequencies, means" if numbers else "column frequencies"
+
+
+# -- evaluation ------------------------------------------------------------------------------------------------------
+
+
+@opt.expanded
+def evaluate(
+    *,
+    data: opt.Data,
+    folds: Annotated[int, typer.Option(min=2)] = 10,
+    as_json: opt.Json = False,
+    columns: ColumnOptions,
+    weight: opt.Weight = None,
+    learning: opt.LearningOptions,
+    jobs: opt.Jobs = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Cross-validate over cells: hold out a part of them, learn from the others, and predict the held-out ones.
+
+    The table shows the mean (and standard deviation) over folds. AP is average precision: all states of all held-out
+    cells are ranked by probability, and the true states are the relevant ones. AP (positive) ranks the cells of 0/1
+    columns by the probability of 1. CLL is the mean natural log of the probability of the true state. These are about
+    nominal and ordinal columns; RMSE / SD is the root mean squared error of numeric ones over their standard
+    deviation. With --weight, rows have weights in fits and in scores.
+
+    Options:
+        folds: Number of folds of the cells; each is held out once.
+    """
+    dataset = read_data(data, learning.reading(), columns, weight=weight)
+    field = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed)
+    about = {"data": str(data), "seed": seed, "observed": dataset.observed, "weight": weight}
+    about["options"] = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
+    about["options"]["kinds"] = dataset.kinds
+    with StatusLine(f"{learning.induction}, {folds} folds") as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one note below replaces a warning per fold
+        from sparsefield.analysis.hold_out import evaluate as cross_validate
+
+        done = itertools.count(1)
+        evaluation = cross_validate(
+            dataset.X, field, folds, dataset.observed, seed, lambda fold: watch.update(f"{next(done)} done"),
+            sample_weight=dataset.weight,
+        )  # fmt: skip
+    _note_early_ends(field, evaluation.folds)
+    deliver(_describe_cells(evaluation, dataset), lambda: about | evaluation.as_dict(), as_json=as_json)
+
+
+def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
+    """Print how many fits stopped before they converged, and the remedy."""
+    early = [fold for fold in folds if not fold.converged]
+    if early:
+        params = field.get_params()
+        limited = any(fold.iterations >= params["solver__max_iter"] for fold in early)
+        certified = "give a larger --l1 or l2" if params["solver__certify"] else "add --set solver.certify=yes"
+        remedy = "raise --set solver.max_iter" if limited else certified
+        note(f"{len(early)} of {len(folds)} fits stopped before they converged; {remedy}.")
+
+
+def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str | Table]:
+    """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
+    measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
+    table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
+    costs = [_spread(evaluation.spread("seconds"), "{:.2f}") + " s"]
+    costs += [_spread(evaluation.spread(measure), "{:,.0f}") for measure in ("induced", "active")]
+    table.add_row("this field", *(_spread(evaluation.spread(name)) for name in measures), *costs)
+    baseline = (_spread(evaluation.spread(f"frequency_{name}")) for name in measures)
+    table.add_row(_name_baseline(numbers="rmse" in measures), *baseline)
+    yield table
+    yield "\nBy column:"
+    yield from _describe_columns(evaluation.columns)
+    nothing = _describe_if_nothing_learned(evaluation, dataset)
+    if nothing:
+        yield f"\n{nothing}"
+
+
+def _spread(spread: Any, form: str = "{:.3f}") -> str:
+    return f"{form.format(spread.mean)} ({form.format(spread.sd)})"
+
+
+def _describe_columns(columns: Sequence[ColumnEvaluation]) -> Iterator[str | Table]:
+    table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
+    for column in columns[:MOST_COLUMNS]:
+        losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
+        errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
+        is_number = column.kind == "numeric"
+        calibration = f"{column.coverage:.0%} in 90%" if is_number else f"{column.calibration_error:.1%} off"
+        table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
+    yield table
+    if len(columns) > MOST_COLUMNS:
+        yield f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all."

@@ -1,17 +1,21 @@
-"""``sparsefield info`` summarizes a model."""
+"""``sparsefield info`` summarizes a model, and ``inspect`` the columns of a table before a fit."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from sparsefield import config
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import deliver
+from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
+from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, form_of
+from sparsefield.app.cli.models import OpenModel, open_model
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
@@ -21,49 +25,60 @@ from sparsefield.app.pages.fit_summary import (
     describe_states,
     describe_weights,
 )
-from sparsefield.app.tables.file_format import source_of
-from sparsefield.errors import count
+from sparsefield.app.tables.read import STANDARD_INPUT, read_source
+from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.errors import DataError, count
 from sparsefield.options import as_expression
 from sparsefield.parameters import FieldParameters
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sparsefield.app.tables.codebook import Codebook
     from sparsefield.data.schema import Variable
     from sparsefield.model import Field
 
 SHOWN_STATES = 6
-ESTIMATOR_NAMES = ("MarkovField", "CRFClassifier", "RelationalField")
+DEFAULTS = {option.name: option.default for option in fields(FieldParameters)}
 OWN_PARAMETERS = ("latent", "observed", "templates")
 """Parameters that only some estimators have."""
 
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2")
 
 
+@opt.expanded
 def info(
+    *,
     model: opt.Model,
-    features: Annotated[int, typer.Option("--features", min=0, help="Show this many features.")] = 10,
-    variables: Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")] = 10,
+    features: Annotated[int, typer.Option(min=0)] = 10,
+    variables: Annotated[int, typer.Option(min=0)] = 10,
     as_json: opt.Json = False,
 ) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
     A model that was given, not learned, has no options and no frequencies of states.
+
+    Options:
+        features: Show this many features.
+        variables: Show this many variables.
     """
-    saved = _open(model)
+    saved = open_model(model)
+    params = _params(saved)
     deliver(
-        _describe_model(model, saved, features, variables),
-        lambda: {"model": str(model), **model_content(saved)},
+        _describe_model(saved, params, features, variables),
+        lambda: {"model": str(model), **model_content(saved.estimator, saved.field_, params)},
         as_json=as_json,
     )
 
 
-def _describe_model(model: Path, saved: SavedModel, features: int, variables: int) -> Iterator[str]:
+def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, variables: int) -> Iterator[str]:
     from sparsefield.app.pages.findings import describe_edges
 
-    field = saved.field
+    field = model.field_
     record, layout = field.record, field.layout
-    learned, sentence = record.is_learned, describe_convergence(field, saved.all_params)
+    learned, sentence = record.is_learned, describe_convergence(field, params)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
-    yield f"{model}: {saved.estimator}, written by sparsefield {record.version}"
+    yield f"{model.path}: {model.estimator}, written by sparsefield {record.version}"
     yield f"Learned from {count(record.n_rows, 'row')} in {count(record.n_iter, 'iteration')}." if learned else sentence
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
@@ -72,12 +87,11 @@ def _describe_model(model: Path, saved: SavedModel, features: int, variables: in
     yield f"Kinds: {describe_kinds(field)}."
     yield f"Features: {describe_size(field)}."
     yield describe_edges(field)
-    source = source_of(record.source)
-    if source is not None:
-        yield describe_source(source)
+    if model.source is not None:
+        yield describe_source(model.source)
     if learned:
         yield sentence
-        yield f"Options: {_options(saved)}."
+        yield f"Options: {_options(field, params)}."
     if variables:
         yield "\nVariables:"
         named = [
@@ -92,46 +106,15 @@ def _describe_model(model: Path, saved: SavedModel, features: int, variables: in
     yield from describe_features(field, features)
 
 
-@dataclass(frozen=True)
-class SavedModel:
-    """The content of a model file."""
-
-    estimator: str
-    field: Field
-    params: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-    all_params: Mapping[str, Any]
-    """The parameters, with those of option objects."""
-
-
-def _open(model: Path) -> SavedModel:
-    """Read a model, without the modules that learn and infer if all its option objects are the default ones."""
-    from sparsefield import config
-    from sparsefield.model.model_file import load_field
-
-    field, extra = load_field(model)
-    defaults = {option.name: option.default for option in fields(FieldParameters)} | dict.fromkeys(OWN_PARAMETERS)
-    saved: Any = extra.get("params")
-    if extra.get("estimator") not in ESTIMATOR_NAMES or not _is_plain(saved, set(defaults)):
-        from sparsefield import load
-
-        return describe_estimator(load(model))
-    params = {name: value for name, value in (defaults | saved).items() if name in saved or name not in OWN_PARAMETERS}
-    solver = {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "features__max_order": 2}
-    return SavedModel(str(extra["estimator"]), field, params, defaults, params | solver)
-
-
-def _is_plain(params: Any, known: set[str]) -> bool:
-    """Return whether saved parameters are known, and none is an option object."""
-    if not isinstance(params, dict) or not set(params) <= known:
-        return False
-    return not any(isinstance(value, dict) for value in params.values())
-
-
-def describe_estimator(estimator: Any) -> SavedModel:
-    """Return the content that the model file of a fitted estimator has."""
-    defaults, params = type(estimator)().get_params(deep=False), estimator.get_params(deep=False)
-    return SavedModel(type(estimator).__name__, estimator.field_, params, defaults, estimator.get_params())
+def _params(model: OpenModel) -> dict[str, Any]:
+    """Return all parameters, without the modules that learn and infer if all option objects are the default ones."""
+    saved: Any = model.extra.get("params")
+    defaults = DEFAULTS | dict.fromkeys(OWN_PARAMETERS)
+    plain = isinstance(saved, dict) and set(saved) <= set(defaults)
+    if not plain or any(isinstance(value, dict) for value in saved.values()):
+        return model.load().get_params()
+    own = {name: value for name, value in (defaults | saved).items() if name in saved or name not in OWN_PARAMETERS}
+    return own | {"solver__kkt_tol": config.KKT_TOLERANCE, "solver__certify": True, "features__max_order": 2}
 
 
 def describe_features(field: Field, number: int) -> Iterator[str]:
@@ -146,22 +129,22 @@ def describe_features(field: Field, number: int) -> Iterator[str]:
         yield f"{feature.weight:+7.2f}  {feature.sentence}"
 
 
-def model_content(saved: SavedModel) -> dict[str, Any]:
+def model_content(estimator: str, field: Field, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
     from sparsefield.analysis.feature_sentences import list_features
 
-    layout, record = saved.field.layout, saved.field.record
+    layout, record = field.layout, field.record
     variables = [
         {"table": table, **{name: getattr(variable, name) for name in ("name", "kind", "role", "states")}}
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
     return {
-        "estimator": saved.estimator,
+        "estimator": estimator,
         "l1": record.l1,
-        "options": {name: plain_option(value) for name, value in saved.params.items()},
+        "options": {name: plain_option(value) for name, value in params.items() if "__" not in name},
         "variables": variables,
-        "features": [feature.as_dict() for feature in list_features(saved.field)],
+        "features": [feature.as_dict() for feature in list_features(field)],
         "record": msgspec.to_builtins(record),
     }
 
@@ -171,15 +154,15 @@ def plain_option(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else as_expression(value)
 
 
-def _options(saved: SavedModel) -> str:
-    params, field = dict(saved.params), saved.field
-    if params.get("templates") is not None:
-        params["templates"] = [template.label for template in field.layout.templates]
-    if params["l1"] == "auto":
-        params["l1"] = f"auto ({field.record.l1:.4g}, by {field.record.criterion})"
-    shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != saved.defaults[name]]
-    texts = {name: params[name] if isinstance(params[name], str) else as_expression(params[name]) for name in shown}
-    return ", ".join(f"{name}={text}" for name, text in texts.items())
+def _options(field: Field, params: Mapping[str, Any]) -> str:
+    shown = {name: value for name, value in params.items() if "__" not in name}
+    if shown.get("templates") is not None:
+        shown["templates"] = [template.label for template in field.layout.templates]
+    if shown["l1"] == "auto":
+        shown["l1"] = f"auto ({field.record.l1:.4g}, by {field.record.criterion})"
+    texts = {name: value if isinstance(value, str) else as_expression(value) for name, value in shown.items()}
+    changed = (name for name, value in shown.items() if name in ALWAYS_SHOWN or value != DEFAULTS.get(name))
+    return ", ".join(f"{name}={texts[name]}" for name in changed)
 
 
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:
@@ -189,3 +172,78 @@ def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     else:
         what = describe_states(variable, SHOWN_STATES, frequencies=shares)
     return f"{table}{variable.name}: {role}{variable.kind}; {what}"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+@opt.expanded
+def inspect(
+    *,
+    data: opt.OneTable,
+    output: Annotated[
+        Path | None, opt.output_option("Also write an HTML page with a distribution of each column.")
+    ] = None,
+    all_columns: Annotated[bool, typer.Option("--all")] = False,
+    as_json: opt.Json = False,
+    columns: ColumnOptions,
+    weight: opt.Weight = None,
+    group: opt.Group = None,
+    reading: opt.ReadingOptions,
+) -> None:
+    """Describe the columns of a table: their kinds and levels, missing values, and what deserves a look before a fit.
+
+    Findings are suspected codes of missing values such as -99 or "k.A.", identifiers, free text, dates and numbers that
+    are kept as text, constant and empty columns, and many levels of text.
+    The advice at the end has the options to give to 'fit'; with them, 'inspect' shows the table as 'fit' will see it. A
+    kind in parentheses is that of a column that 'fit' leaves out unless an option names it.
+
+    Options:
+        all_columns: Show all columns of a wide table, instead of those with findings first.
+    """
+    if output is not None:
+        check_output(output, PAGES)
+        refuse_overwriting_inputs([output], [data])
+    form = form_of(data)
+    if form != "table":
+        what = (
+            "a sparse 0/1 matrix has no columns to describe"
+            if form == "matrix"
+            else "linked tables are inspected one at a time"
+        )
+        raise DataError(f"{data}: {what}: pass the CSV or Parquet file of a table.")
+    options = reading.reading()
+    with StatusLine("Reading"):
+        source = read_source(data, options)
+        about = f"{data.name} is read as {source.format.describe()}."
+        _, book, _ = describe_columns(source, columns, weight=weight, group=group, about=about)
+    if output is not None:
+        from sparsefield.app.pages.page import write_codebook
+
+        write_codebook(book, output, title=f"Codebook of {data.name}")
+    words = [shlex.join(["sparsefield", "fit", str(data), "-o", "model.safetensors"]), options.as_words()]
+    roles = [word for option, name in (("--weight", weight), ("--group", group)) if name for word in (option, name)]
+    words += [columns.as_options(), shlex.join(roles), book.options]
+    command = " ".join(word for word in words if word) if book.options and str(data) != STANDARD_INPUT else ""
+    written = [] if output is None else [output]
+    deliver(_describe_book(book, all_columns, command), book.to_dict, as_json=as_json, written=written)
+
+
+def _describe_book(book: Codebook, all_columns: bool, command: str) -> Iterator[str | Table]:
+    from sparsefield.app.tables.codebook import HEADINGS, table_row
+
+    yield from filter(None, (book.source, book.describe_size(), book.describe_findings()))
+    shown = book.shown_columns(all_columns)
+    table = new_table(*HEADINGS, left=len(HEADINGS))
+    table.columns[3].justify = "right"
+    table.columns[-1].no_wrap = False
+    for entry in shown:
+        table.add_row(*table_row(entry))
+    yield ""
+    yield table
+    if len(shown) < len(book):
+        yield f"\n{len(book) - len(shown):,} columns not shown: --all shows them."
+    if book.advice:
+        yield "\nAdvice:\n" + "\n".join(f"- {advice}" for advice in book.advice)
+    if command:
+        yield f"\nAll of it in one command, once you agree:\n{command}"

@@ -29,13 +29,7 @@ CELLS_TO_HOLD_OUT = 10_000_000
 
 MAX_NAMES = 10
 KINDS = ("numeric", "ordinal", "nominal")
-FINDINGS_OF_KIND: tuple[FindingType, ...] = (
-    "identifier",
-    "free text",
-    "dates as text",
-    "numbers as text",
-    "ordered levels",
-)
+FINDINGS_OF_KIND: tuple[FindingType, ...] = ("identifier", "free text", "dates as text", "numbers as text")
 """Findings that an option about the kind of a column answers."""
 
 KEEP = (
@@ -266,8 +260,8 @@ def read_linked(
             "the schema file, such as observed = [...] or ignore = [...] under [tables.NAME], and remove the options."
         )
     parsed = parse_schema_file(data)
-    for name, file_format in parsed.formats.items():
-        note_format(parsed.files[name].path, file_format)
+    for name, source in parsed.sources.items():
+        note_format(parsed.files[name], source.format)
     return parsed
 
 

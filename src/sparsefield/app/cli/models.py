@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.inputs import InputData, form_of, note_format, read_linked, read_weights
-from sparsefield.app.tables.file_format import PLAIN, FileFormat, Source, source_of
-from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, list_columns, read_like
-from sparsefield.app.tables.write import refuse_overwriting_inputs
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.app.cli.inputs import InputData, NamedColumns, form_of, note_format, read_linked, read_weights
+from sparsefield.app.tables.file_format import PLAIN, FileFormat, HeldOut, Source, source_of
+from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, list_columns, read_like
+from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
+from sparsefield.errors import DataError, ModelFileError, count
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.app.tables.fill import TableToFill
     from sparsefield.app.tables.schema_file import SchemaFile
-    from sparsefield.data import Relational
     from sparsefield.model import Field
 
 
@@ -78,49 +76,142 @@ def open_model(model: Path, *data: Path | None) -> OpenModel:
     return opened
 
 
-def read_for_model(data: Path, reading: FileFormat, model: OpenModel) -> SourceTable:
-    """Read a table as that of the fit was read, and print a note about the format of its file."""
-    source = read_like(data, reading, model.source, model.field_.schema.input_names)
-    note_format(data, source.format)
-    return source
+@dataclass(frozen=True)
+class ModelTables:
+    """Tables that a model is applied to: linked ones, or one, whose name is empty."""
+
+    model: OpenModel
+    path: Path
+    prepared: dict[str, TableToFill]
+    """The tables of the model, with its types."""
+    data: Any
+    """The columns of the model as a frame; or all linked tables, with converted columns, keys and links unchanged."""
+    parsed: SchemaFile | None = None
+    """The schema file of linked tables."""
+    read: pl.DataFrame | None = None
+    """One table with all its columns, as it was read."""
+
+    @property
+    def n_missing(self) -> int:
+        return sum(table.n_missing for table in self.prepared.values())
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        return (self.path,) if self.parsed is None else self.parsed.inputs
+
+    def describe(self) -> str:
+        """Return the number of missing values, and where they are."""
+        columns = count(sum(len(table.missing) for table in self.prepared.values()), "column")
+        if self.parsed is None:
+            where = f"{columns} and {count(self.prepared[''].cells.height, 'row')}"
+        else:
+            where = f"{columns} of {count(len(self.parsed.data.tables), 'linked table')}"
+        return f"{count(self.n_missing, 'missing value')} in {where}"
+
+    def outputs(self, output: Path) -> dict[str, Path]:
+        """Return the file of each table: that of linked tables in a folder, in the format of its input file."""
+        paths = {} if self.parsed is not None else {"": output}
+        for name in () if self.parsed is None else self.parsed.data.tables:
+            if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
+                raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
+            suffix = self.parsed.files[name].suffix.lower() if name in self.parsed.files else ""
+            suffix = ".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"
+            paths[name] = output / f"{name}{suffix}"
+        refuse_overwriting_inputs(dict.fromkeys([output, *paths.values()]), [self.model.path, *self.inputs])
+        return paths
+
+    def write(self, answers: Any, outputs: dict[str, Path]) -> None:
+        """Write all tables with missing values replaced by those of ``answers``; other cells are unchanged."""
+        found = {"": answers} if self.parsed is None else answers.tables
+        for name, path in outputs.items():
+            if name in self.prepared:
+                table, file_format = self.prepared[name], self.prepared[name].format
+                filled = table.fill(found[name], self.model.format.date_formats)
+            elif self.parsed is not None:
+                source = self.parsed.sources.get(name)
+                filled = self.parsed.data.tables[name] if source is None else source.cells
+                file_format = None if source is None else source.format
+            path.parent.mkdir(exist_ok=True)
+            write_table(filled, path, file_format)
+
+    def weights(self, weight: str | None = None) -> Any:
+        """Return the weights of rows: of the named column, or of that of the fit where the data have it; or None."""
+        name = weight or (None if self.model.source is None else self.model.source.weight)
+        if name is None or (self.read is None and weight is None):
+            return None
+        if self.read is None:
+            raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
+        if name in self.read.columns:
+            return read_weights(self.read, name)
+        if weight is not None:
+            columns = list_columns(self.read.columns)
+            raise DataError(f"--weight names the column {weight!r}, which does not exist; {columns}.")
+        note(f"Rows are not weighted: {self.path} lacks the column {name!r}, which had the weights of the fit.")
+        return None
 
 
-def read_to_fill(data: Path, reading: FileFormat, model: OpenModel, *, known_states: bool = False) -> TableToFill:
-    """Read a table whose missing values a model fills; refuse other values than its states if ``known_states``."""
-    source, schema = read_for_model(data, reading, model), model.field_.schema
+def read_tables(
+    model: OpenModel, data: Path, reading: FileFormat, *, complete: bool = False, known_states: bool = False
+) -> ModelTables:
+    """Read one table as that of the fit was read, or linked tables, and convert them to the types of the model.
+
+    Columns that a table lacks are missing, or refused if it should be ``complete``; with ``known_states``, values that
+    the model does not know are refused.
+    """
+    form, linked = form_of(data), model.linked
+    if form == "matrix":
+        raise DataError(f"{data}: a sparse 0/1 matrix has no missing values: pass one table with missing values.")
+    if linked != (form == "linked"):
+        what = "over linked tables: pass their TOML file or its folder" if linked else "of one table: pass its CSV file"
+        raise DataError(f"{data}: {model.path} holds a {model.estimator}; the model is {what}.")
+    schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
+    if linked:
+        parsed, source = read_linked(data, reading), None
+        sources = parsed.sources
+        cells = {n: sources[n].cells if n in sources else table for n, table in parsed.data.tables.items()}
+        formats = {name: sources[name].format if name in sources else PLAIN for name in cells}
+    else:
+        parsed, source = None, read_like(data, reading, model.source, schemas[""].input_names)
+        note_format(data, source.format)
+        cells, formats = {"": source.cells}, {"": source.format}
+        absent = [name for name in schemas[""].input_names if name not in source.cells.columns]
+        if complete and absent:
+            raise DataError(
+                f"{data}: {len(absent):,} of {len(schemas[''].input_names):,} columns of the model are not in the "
+                f"table, which lacks {list_columns(absent)}."
+            )
     from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
 
-    if known_states:
-        refuse_unknown_states(source.cells, schema, source.format)
-    return prepare_table(source.cells, schema, source.format)
+    prepared = {}
+    for name, schema in schemas.items():
+        if name not in cells:
+            raise DataError(f"Table {name!r} of the model does not exist in the data.")
+        if known_states:
+            refuse_unknown_states(cells[name], schema, formats[name], name)
+        prepared[name] = prepare_table(cells[name], schema, formats[name], name)
+    if parsed is None:
+        return ModelTables(model, data, prepared, prepared[""].table, read=None if source is None else source.table)
+    tables = parsed.data.tables
+    converted = {name: tables[name].with_columns(part.table.get_columns()) for name, part in prepared.items()}
+    return ModelTables(model, data, prepared, parsed.data.with_tables(converted), parsed)
 
 
-def read_rows(model: OpenModel, data: Path, reading: FileFormat, outputs: Sequence[Path | None] = ()) -> Any:
+def read_rows(model: OpenModel, data: Path, reading: FileFormat, outputs: Sequence[Path | None] = ()) -> ModelTables:
     """Read data with the columns and types of the model, and all other columns; refuse outputs that are inputs."""
-    form, names = form_of(data), model.field_.layout.schemas[0].input_names
-    if (form == "linked") != model.linked:
-        what = "linked tables" if form == "linked" else "one table"
-        raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {what}.")
-    parsed = read_linked(data, reading) if form == "linked" else None
-    refuse_overwriting_inputs(outputs, [model.path, data, *(() if parsed is None else parsed.inputs)])
-    if parsed is not None:
-        return prepare_linked(model.field_, parsed).data
-    if form == "matrix":
+    refuse_overwriting_inputs(outputs, [model.path, data])
+    if form_of(data) == "matrix" and not model.linked:
         from sparsefield.app.tables.matrix_files import read_matrix, read_sparse
 
-        return read_sparse(data, columns=names)[0] if data.is_dir() else read_matrix(data)
-    source, schema = read_for_model(data, reading, model), model.field_.schema
-    table = source.cells
-    absent = [name for name in names if name not in table.columns]
-    if absent:
-        raise DataError(
-            f"{data}: {len(absent):,} of {len(names):,} columns of the model are not in the table, "
-            f"which lacks {list_columns(absent)}."
-        )
-    from sparsefield.app.tables.fill import prepare_table
-
-    others = [name for name in table.columns if name not in schema.index_of_name]
-    return prepare_table(table, schema, source.format).table.with_columns(table.select(others))
+        names = model.field_.layout.schemas[0].input_names
+        rows = read_sparse(data, columns=names)[0] if data.is_dir() else read_matrix(data)
+        return ModelTables(model, data, {}, rows)
+    tables = read_tables(model, data, reading, complete=True)
+    refuse_overwriting_inputs(outputs, tables.inputs)
+    if model.linked:
+        return tables
+    cells, known = tables.prepared[""].cells, model.field_.schema.index_of_name
+    others = [name for name in cells.columns if name not in known]
+    return replace(tables, data=tables.data.with_columns(cells.select(others)))
 
 
 def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
@@ -136,78 +227,18 @@ def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
     return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
 
 
-@dataclass(frozen=True)
-class LinkedTables:
-    """Linked tables that a model is applied to."""
-
-    raw: dict[str, pl.DataFrame]
-    """All original tables, with the cells of files as text."""
-    prepared: dict[str, TableToFill]
-    """The tables of the model, with its types."""
-    data: Relational
-    """All tables, with the converted columns; keys and links are unchanged."""
-
-    @property
-    def n_missing(self) -> int:
-        return sum(table.n_missing for table in self.prepared.values())
-
-    def fill(self, answers: Relational) -> dict[str, pl.DataFrame]:
-        """Return all original tables, with missing values replaced by those of ``answers``."""
-        tables = answers.tables
-        return self.raw | {name: prepared.fill(tables[name]) for name, prepared in self.prepared.items()}
-
-
-def prepare_linked(field: Field, parsed: SchemaFile, *, known_states: bool = False) -> LinkedTables:
-    """Convert each table of the model to its types, and refuse other values than its states if ``known_states``."""
-    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
-
-    files, tables = parsed.files, parsed.data.tables
-    raw = {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
-    prepared = {}
-    for name, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
-        if name not in raw:
-            raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        file_format = parsed.formats.get(name, PLAIN)
-        if known_states:
-            refuse_unknown_states(raw[name], schema, file_format, name)
-        prepared[name] = prepare_table(raw[name], schema, file_format, name)
-    converted = {name: tables[name].with_columns(part.table.get_columns()) for name, part in prepared.items()}
-    return LinkedTables(raw, prepared, parsed.data.with_tables(converted))
-
-
-def read_weights_for_model(data: Path, reading: FileFormat, model: OpenModel, weight: str | None = None) -> Any:
-    """Return the weights of the rows: of the given column, or of that of the fit where the data have it; or None."""
-    of_fit = None if model.source is None else model.source.weight
-    if weight is None and (of_fit is None or form_of(data) != "table"):
-        return None
-    if form_of(data) != "table":
-        raise DataError("--weight names a column of one table: remove it for linked tables and sparse matrices.")
-    if str(data) == STANDARD_INPUT:
-        raise DataError("Weights of rows need a file: standard input cannot be read a second time.")
-    with warnings.catch_warnings():  # the table was read before, with the same notes
-        warnings.simplefilter("ignore")
-        table = read_like(data, reading, model.source, model.field_.schema.input_names).table
-    name = weight or of_fit
-    if name in table.columns:
-        return read_weights(table, name)
-    if weight is not None:
-        raise DataError(f"--weight names the column {weight!r}, which does not exist; {list_columns(table.columns)}.")
-    note(f"Rows are not weighted: {data} lacks the column {of_fit!r}, which had the weights of the fit.")
-    return None
-
-
-def remember_reading(
+def remember_source(
     field: Any,
     data: Path,
     dataset: InputData,
+    command: str,
     top_levels: int | None,
+    held_out: HeldOut | None = None,
 ) -> None:
-    """Record in a fitted field how its one table was read; schema files describe the reading of linked tables."""
+    """Record in a fitted field how its table was read, by which command, and how well it predicts held-out cells."""
     import msgspec
 
-    roles = dataset.named
-    if roles is None:
-        return
+    roles = dataset.named or NamedColumns([], [], {})
     source = Source(
         str(data),
         dataset.format,
@@ -216,6 +247,8 @@ def remember_reading(
         weight=roles.weight,
         group=roles.group,
         top_levels=top_levels,
+        command=command,
+        held_out=held_out,
     )
     record = msgspec.structs.replace(field.field_.record, source=source.as_text())
     field.field_ = replace(field.field_, record=record)

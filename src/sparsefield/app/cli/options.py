@@ -6,6 +6,7 @@ that takes such groups.
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -43,19 +44,27 @@ running_option = functools.partial(typer.Option, rich_help_panel="Running")
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with an option for each field of the parameters that are groups of options."""
+    """Return a command with an option for each field of the parameters that are groups of options.
+
+    The help of other options is in the docstring, below "Options:", as ``name: help``.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    about, _, text = (getdoc(command) or "").partition("\nOptions:\n")
+    helps = {name: " ".join(words.split()) for name, words in re.findall(r"(?m)^    (\w+): (.+(?:\n {6,}.+)*)", text)}
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         options = {name: (hints[name], parameter.default)}
         if name in groups:
             types = get_type_hints(groups[name], include_extras=True)
             options = {option.name: (types[option.name], option.default) for option in fields(groups[name])}
+        if name in helps:
+            options = {name: (_with_help(name, hints[name], helps.pop(name), parameter.default), parameter.default)}
         parameters += [
             Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
             for key, (hint, default) in options.items()
         ]
+    assert not helps, helps
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -63,9 +72,21 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
         command(**values)
 
+    run.__doc__ = about
     run.__signature__ = Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _with_help(name: str, hint: Any, help: str, default: Any) -> Any:
+    """Return the type of an option with its help; one that is False by default has no opposite."""
+    if hasattr(hint, "__metadata__"):
+        (option,) = hint.__metadata__
+        option = copy.copy(option)
+        option.help = help
+        return Annotated[hint.__origin__, option]
+    flags = [f"--{name.replace('_', '-')}"] if default is False else []
+    return Annotated[hint, typer.Option(*flags, help=help)]
 
 
 def _everyday(name: str) -> Any:
@@ -98,12 +119,11 @@ ResultOutput = Annotated[
     Path | None, output_option("Also write the whole table to this file, such as .csv, .parquet or .xlsx.")
 ]
 Communities = Annotated[
-    list[str] | None,
+    str | None,
     typer.Option(
-        "--communities",
-        metavar="FILE|auto|COLUMN=NAME",
+        metavar="FILE|auto",
         help="Communities of columns: 'auto' finds them; a file has them in its columns 'column' and 'community', as "
-        "'analyze centrality' writes it; or column=community, ... with commas between. May be repeated.",
+        "'analyze centrality' writes it.",
     ),
 ]
 Weight = Annotated[

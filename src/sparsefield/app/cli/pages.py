@@ -12,36 +12,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.analyze import community_files, read_communities
+from sparsefield.app.cli.analyze import read_communities
 from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, note, print_message, show
-from sparsefield.app.cli.inputs import form_of, read_linked
-from sparsefield.app.cli.models import (
-    OpenModel,
-    model_parts,
-    open_model,
-    prepare_linked,
-    read_rows,
-    read_to_fill,
-    read_weights_for_model,
-)
+from sparsefield.app.cli.models import OpenModel, model_parts, open_model, read_rows, read_tables
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
-    from sparsefield.app.pages.table_rows import TableRows
+    from sparsefield.app.pages.cells import TableRows
 
 PICTURES = (".svg", ".pdf", ".png")
 GRAPHS, UAI = (".graphml", ".json"), ".uai"
 
 
+@opt.expanded
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")] = Path("demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="Use fewer rows and baselines.")] = False,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures at the end.")] = True,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FOLDER")] = Path("demo"),
+    quick: bool = False,
+    open_page: Annotated[bool, typer.Option("--open/--no-open")] = True,
 ) -> None:
-    """Learn a field over handwritten digits, predict missing pixels, and draw the result."""
+    """Learn a field over handwritten digits, predict missing pixels, and draw the result.
+
+    Options:
+        out: Folder for the pictures.
+        quick: Use fewer rows.
+        open_page: Open the page of pictures at the end.
+    """
     from sparsefield.app.demo.digits_demo import run_demo
 
     run_demo(out, quick, show)
@@ -55,23 +54,9 @@ def report(
     *,
     model: opt.Model,
     output: Annotated[Path, opt.output_option("Write the report to this HTML file.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DATA",
-            help="Evaluate the model on these rows, preferably not used in training: CSV, Parquet or an .npz matrix; "
-            "for linked tables, their TOML file or its folder. Without it, sections that need rows are empty.",
-        ),
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")] = None,
-    intervals: Annotated[
-        bool,
-        typer.Option(
-            "--intervals",
-            help="Draw 95% confidence intervals of the weights, for which --data must have the rows of training.",
-        ),
-    ] = False,
+    data: Annotated[Path | None, typer.Option(metavar="DATA")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    intervals: bool = False,
     reading: opt.ReadingOptions,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -81,6 +66,12 @@ def report(
     sentences; the strongest features; hubs, communities and centrality; for the rows of --data, how well each column is
     predicted, calibration, and missing values; and how to repeat the fit. The command 'explore' serves the same page
     with a model behind it, so that it answers questions.
+
+    Options:
+        data: Evaluate the model on these rows, preferably not used in training: CSV, Parquet or an .npz matrix; for
+            linked tables, their TOML file or its folder. Without it, sections that need rows are empty.
+        title: Use this title for the page.
+        intervals: Draw 95% confidence intervals of the weights, for which --data must have the rows of training.
     """
     check_output(output, PAGES)
     options = reading.reading()
@@ -90,8 +81,9 @@ def report(
     saved = open_model(model, data)
     if intervals:
         saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = None if data is None else read_rows(saved, data, options, [output])
-    weights = read_weights_for_model(data, options, saved) if intervals and data is not None else None
+    tables = None if data is None else read_rows(saved, data, options, [output])
+    rows = None if tables is None else tables.data
+    weights = tables.weights() if intervals and tables is not None else None
     field = saved.load(jobs)
     from sparsefield import write_report
 
@@ -114,23 +106,20 @@ def _estimate_intervals(field: Any, rows: Any, weights: Any) -> Any:
 def explore(
     *,
     model: opt.Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DATA]",
-            help="Show the rows of this table (CSV or Parquet), or of linked tables (their TOML file or its folder).",
-        ),
-    ] = None,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Serve the page on this port; 0 chooses a free one.")
-    ] = 0,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    data: Annotated[Path | None, typer.Argument(metavar="[DATA]")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    open_page: Annotated[bool, typer.Option("--open")] = False,
     reading: opt.ReadingOptions,
 ) -> None:
     """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
 
     The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
     Nothing is written: values that are accepted on the page are lost unless the table is downloaded.
+
+    Options:
+        data: Show the rows of this table (CSV or Parquet), or of linked tables (their TOML file or its folder).
+        port: Serve the page on this port; 0 chooses a free one.
+        open_page: Open the page in a browser.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise DataError(
@@ -163,55 +152,38 @@ def explore(
 
 def rows_to_complete(model: OpenModel, data: Path, reading: FileFormat) -> TableRows:
     """Read the tables whose rows a page shows, with the columns and types of the model."""
-    form = form_of(data)
-    if form == "matrix":
-        raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
-    if model.linked != (form == "linked"):
-        what = "linked tables: pass their TOML file" if model.linked else "one table: pass a CSV or Parquet file"
-        raise DataError(f"{data}: {model.path} is a {model.estimator} of {what}.")
-    linked = None
-    if model.linked:
-        parsed = read_linked(data, reading)
-        linked = prepare_linked(model.field_, parsed)
-    prepared = {"": read_to_fill(data, reading, model)} if linked is None else linked.prepared
-    keys = {} if linked is None else parsed.data.keys
-    from sparsefield.app.pages.table_rows import InputTable, TableRows
+    tables = read_tables(model, data, reading)
+    from sparsefield.app.pages.cells import TableRows
 
-    tables = {
-        name: InputTable(
-            table.cells,
-            table.table,
-            table.missing,
-            f"{name or data.stem}-completed.csv",
-            table.format.separator or ",",
-            table.format.header is not False,
-            keys.get(name),
-        )
-        for name, table in prepared.items()
-    }
-    return TableRows(model.load(), tables, None if linked is None else linked.data)
+    linked = None if tables.parsed is None else tables.data
+    return TableRows(model.load(), tables.prepared, data.stem, linked)
 
 
+@opt.expanded
 def plot(
+    *,
     model: opt.Model,
     output: Annotated[Path, opt.output_option("Write the figure to this file (.svg, .pdf or .png).")],
-    width_mm: Annotated[float | None, typer.Option(metavar="MM", help="Width in print, in millimeters.")] = None,
-    dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400, help="Dots per inch of a PNG file.")] = 300,
+    width_mm: Annotated[float | None, typer.Option(metavar="MM")] = None,
+    dpi: Annotated[int, typer.Option(metavar="N", min=30, max=2400)] = 300,
     communities: opt.Communities = None,
-    edge_labels: Annotated[bool, typer.Option("--edge-labels", help="Label edges with their weights.")] = False,
-    min_weight: Annotated[
-        float | None,
-        typer.Option(metavar="W", min=0, help="Draw the edges with at least this strength, instead of the strongest."),
-    ] = None,
+    edge_labels: bool = False,
+    min_weight: Annotated[float | None, typer.Option(metavar="W", min=0)] = None,
 ) -> None:
     """Draw the network of a model as a figure for print.
 
     Circles are columns, colored by community. Wider lines are stronger edges: blue ones are positive, orange and dashed
-    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command
-    'report' writes an interactive page.
+    ones negative, gray ones have no sign. Texts in SVG and PDF files stay texts. The command 'report' writes an
+    interactive page.
+
+    Options:
+        width_mm: Width in print, in millimeters.
+        dpi: Dots per inch of a PNG file.
+        edge_labels: Label edges with their weights.
+        min_weight: Draw the edges with at least this strength, instead of the strongest.
     """
     check_output(output, PICTURES)
-    refuse_overwriting_inputs([output], [model, *community_files(communities)])
+    refuse_overwriting_inputs([output], [model, Path(communities) if communities else None])
     named = read_communities(communities)
     field = open_model(model).load()
     import matplotlib as mpl
@@ -229,21 +201,17 @@ def plot(
     deliver([], written=[output])
 
 
-def export(
-    model: opt.Model,
-    output: Annotated[
-        Path,
-        opt.output_option(
-            "File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other programs; "
-            ".uai for inference solvers."
-        ),
-    ],
-) -> None:
+@opt.expanded
+def export(*, model: opt.Model, output: Annotated[Path, opt.output_option("")]) -> None:
     """Export the graph of a model, or its distribution as a UAI file.
 
     A UAI file has the exact distribution of a model of one table without observed columns, as full tables of factors;
     the names of columns and states, which it lacks, are written beside it, with the suffix .json. In Python,
     write_uai also conditions on values.
+
+    Options:
+        output: File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other
+            programs; .uai for inference solvers.
     """
     check_output(output, (*GRAPHS, UAI))
     names = output.with_suffix(".json") if output.suffix.lower() == UAI else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,26 +10,16 @@ import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_folder, check_table_output, deliver, note
-from sparsefield.app.cli.inputs import form_of, read_linked
-from sparsefield.app.cli.models import (
-    LinkedTables,
-    OpenModel,
-    open_model,
-    prepare_linked,
-    read_to_fill,
-    read_weights_for_model,
-)
-from sparsefield.app.tables.file_format import PLAIN, FileFormat
-from sparsefield.app.tables.read import PARQUET, list_columns
-from sparsefield.app.tables.write import is_text_output, refuse_overwriting_inputs, write_table
+from sparsefield.app.cli.inputs import form_of
+from sparsefield.app.cli.models import ModelTables, OpenModel, open_model, read_tables
+from sparsefield.app.tables.file_format import PLAIN
+from sparsefield.app.tables.read import list_columns
+from sparsefield.app.tables.write import is_text_output, refuse_lost_cells, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from sparsefield.app.tables.fill import TableToFill
-    from sparsefield.app.tables.schema_file import SchemaFile
 
 KEYS = ("imputation", "row")
 """The first two columns of tables that are imputed several times."""
@@ -45,43 +34,9 @@ def predict(
     model: opt.Model,
     data: opt.Data,
     output: opt.TableOutput,
-    proba: Annotated[
-        bool,
-        typer.Option(
-            "--proba",
-            help="Write probabilities instead: a line per missing value and state with the columns row (counted from "
-            "1), column, state and probability; for linked tables the first column is table. The states of a number "
-            "are bins.",
-        ),
-    ] = False,
-    fill: Annotated[
-        str,
-        typer.Option(
-            "--fill",
-            metavar="auto|mean|median|mode",
-            help="What stands for a missing ordinal or numeric value; auto is the mean of a number and the most "
-            "probable state of all others.",
-        ),
-    ] = "auto",
-    imputations: Annotated[
-        int | None,
-        typer.Option(
-            "--imputations",
-            "-m",
-            min=2,
-            metavar="M",
-            help="Draw missing values M times, such as 20 (multiple imputation), and write all tables below each "
-            "other, after the columns imputation and row.",
-        ),
-    ] = None,
-    learn_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--learn-from",
-            metavar="DATA",
-            help="Table of the fit, if DATA has other rows; --imputations needs it to know how uncertain weights are.",
-        ),
-    ] = None,
+    proba: bool = False,
+    fill: Annotated[str, typer.Option(metavar="auto|mean|median|mode")] = "auto",
+    imputations: Annotated[int | None, typer.Option("--imputations", "-m", min=2, metavar="M")] = None,
     reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
@@ -97,72 +52,74 @@ def predict(
 
     Observed values and columns that the model does not have, such as identifiers, are unchanged. A target column
     that the table lacks is added and imputed. A value that does not occur in training is unchanged.
+
+    Options:
+        proba: Write probabilities instead: a line per missing value and state with the columns row (counted from 1),
+            column, state and probability; for linked tables the first column is table. The states of a number are bins.
+        fill: What stands for a missing ordinal or numeric value; auto is the mean of a number and the most probable
+            state of all others.
+        imputations: Draw missing values M times, such as 20 (multiple imputation), and write all tables below each
+            other, after the columns imputation and row.
     """
-    for path in (data, learn_from):
-        if path is not None and form_of(path) == "matrix":
-            raise DataError(f"{path}: a sparse 0/1 matrix has no missing values to impute.")
     linked = form_of(data) == "linked"
-    if imputations is None and learn_from is not None:
-        raise DataError("--learn-from is for --imputations: add that, or remove it.")
     if imputations is not None and (linked or proba or fill != "auto"):
         raise DataError("--imputations draws the values of one table: remove --proba and --fill, and pass one table.")
     if linked and not proba:
         check_folder(output)
     else:
         check_table_output(output)
-        refuse_overwriting_inputs([output], [data, model, learn_from])
+        refuse_overwriting_inputs([output], [data, model])
     options = reading.reading()
-    saved = open_model(model, data, learn_from)
-    able = "can impute linked tables" if linked else "can impute one table"
-    saved.require("RelationalField" if linked else "MarkovField", what=able)
-    if linked:
-        _predict_linked(saved, read_linked(data, options), output, proba, fill, jobs)
-    elif imputations is not None:
-        _impute_several_times(saved, data, options, output, imputations, learn_from, seed, jobs)
-    else:
-        _predict_table(saved, read_to_fill(data, options, saved), output, proba, fill, jobs)
+    saved = open_model(model, data)
+    saved.require("MarkovField", "RelationalField", what="can impute")
+    tables = read_tables(saved, data, options)
+    if not (linked or proba):
+        refuse_lost_cells(tables.prepared[""].cells, output, imputations or 1)
+    if imputations is not None:
+        _impute_several_times(tables, output, imputations, seed, jobs)
+        return
+    outputs = {"": output} if proba else tables.outputs(output)
+    refuse_overwriting_inputs([output], tables.inputs)
+    field = saved.load(jobs)
+    with StatusLine(f"Imputing {tables.describe()}"):
+        if proba:
+            _write_probabilities(field, tables, output)
+        else:
+            answer = field.transform(tables.data, fill=fill)
+            tables.write(answer if linked else _with_latent(field, tables.data, answer), outputs)
+    deliver([f"{tables.describe()}."], written=list(outputs.values()))
 
 
-def _predict_table(
-    model: OpenModel, prepared: TableToFill, output: Path, proba: bool, fill: str, jobs: int | None
-) -> None:
-    """Fill in a table with the most probable values and states of latent variables, or write probabilities."""
+def _with_latent(field: Any, table: pl.DataFrame, filled: pl.DataFrame) -> pl.DataFrame:
+    """Return a filled table with the most probable states of latent variables."""
     import polars as pl
 
-    field = model.load(jobs)
-    missing, rows = count(prepared.n_missing, "missing value"), count(prepared.cells.height, "row")
-    with StatusLine(f"Imputing {missing} in {rows}"):
-        if proba:
-            answer = _probabilities(field, prepared.table, {"": prepared})[""]
-            write_table(answer, output, replace(prepared.format, header=True))
-        else:
-            filled, latent = field.transform(prepared.table, fill=fill), field.field_.schema.latent
-            beliefs = field.predict_proba(prepared.table) if latent else {}
-            states = {v.name: [v.states[k] for k in beliefs[v.name].argmax(axis=1)] for v in latent}
-            filled = filled.with_columns(pl.Series(name, values) for name, values in states.items())
-            write_table(prepared.fill(filled, model.format.date_formats), output, prepared.format)
-    deliver([f"{missing} in {count(len(prepared.missing), 'column')} and {rows}."], written=[output])
+    latent = field.field_.schema.latent
+    beliefs = field.predict_proba(table) if latent else {}
+    states = {v.name: [v.states[k] for k in beliefs[v.name].argmax(axis=1)] for v in latent}
+    return filled.with_columns(pl.Series(name, values) for name, values in states.items())
 
 
-def _probabilities(field: Any, data: Any, prepared: Mapping[str, TableToFill]) -> dict[str, pl.DataFrame]:
-    """Return {table: a row for each state of each missing value, with its probability}."""
-    from sparsefield.app.pages.cell_beliefs import cell_beliefs, group_states
+def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:
+    """Write a row for each state of each missing value, with its probability; for linked tables with their names."""
+    import polars as pl
+
+    from sparsefield.app.pages.cells import cell_beliefs, group_states
     from sparsefield.app.tables.fill import probability_table
 
-    beliefs, tables = cell_beliefs(field, data).values, {}
-    for name, table in prepared.items():
+    beliefs, parts = cell_beliefs(field, tables.data).values, []
+    for name, table in tables.prepared.items():
         targets = [variable for variable in table.schema.targets if variable.name in table.missing]
-        tables[name] = probability_table(table, {v.name: group_states(v, beliefs[name][v.name]) for v in targets})
-    return tables
+        part = probability_table(table, {v.name: group_states(v, beliefs[name][v.name]) for v in targets})
+        parts.append(part if tables.parsed is None else part.select(pl.lit(name).alias("table"), pl.all()))
+    file_format = replace(tables.prepared[""].format, header=True) if tables.parsed is None else None
+    write_table(pl.concat(parts), output, file_format)
 
 
 def _impute_several_times(
-    model: OpenModel,
-    data: Path,
-    reading: FileFormat,
+    tables: ModelTables,
     output: Path,
     imputations: int,
-    learn_from: Path | None,
     seed: int,
     jobs: int | None,
 ) -> None:
@@ -170,22 +127,20 @@ def _impute_several_times(
     import numpy as np
     import polars as pl
 
-    prepared = read_to_fill(data, reading, model)
+    prepared, model = tables.prepared[""], tables.model
     table = prepared.cells
     clash = [name for name in KEYS if name in table.columns]
     if clash:
-        raise DataError(f"{data}: the output has a column {clash[0]!r} of its own: rename that of the table.")
+        raise DataError(f"{tables.path}: the output has a column {clash[0]!r} of its own: rename that of the table.")
     if not prepared.n_missing:
-        raise DataError(f"{data}: there are no missing values to impute.")
-    others = None if learn_from is None else read_to_fill(learn_from, reading, model).table
-    weights = read_weights_for_model(learn_from or data, reading, model)
+        raise DataError(f"{tables.path}: there are no missing values to impute.")
+    weights = tables.weights()
     field = model.load(jobs)
     from sparsefield import impute
 
-    missing = f"{count(prepared.n_missing, 'missing value')} in {count(table.height, 'row')}"
-    with StatusLine(f"Imputing {missing}, {imputations:,} times") as watch:
-        options = {"seed": seed, "learn_from": others, "sample_weight": weights, "progress": watch.show_progress}
-        drawn: Any = impute(field, prepared.table, imputations, **options).to_frame()
+    with StatusLine(f"Imputing {tables.describe()}, {imputations:,} times") as watch:
+        options = {"seed": seed, "sample_weight": weights, "progress": watch.show_progress}
+        drawn: Any = impute(field, tables.data, imputations, **options).to_frame()
     rows = np.arange(table.height)
     filled = prepared.take(np.tile(rows, imputations)).fill(drawn, model.format.date_formats)
     numbers = np.repeat(np.arange(1, imputations + 1), table.height), np.tile(rows + 1, imputations)
@@ -193,49 +148,7 @@ def _impute_several_times(
     dtype = pl.String if prepared.format.is_text else pl.Int64
     keys = [pl.Series(name, values).cast(dtype) for name, values in zip(KEYS, numbers, strict=True)]
     write_table(pl.DataFrame([*keys, *filled.get_columns()]), output, prepared.format)
-    deliver([f"{missing}, imputed {imputations:,} times."], written=[output])
-
-
-def _predict_linked(
-    model: OpenModel, parsed: SchemaFile, output: Path, proba: bool, fill: Any, jobs: int | None
-) -> None:
-    """Impute the missing values of all tables, or write the probabilities of their states."""
-    import polars as pl
-
-    paths = {} if proba else _linked_outputs(output, parsed)
-    refuse_overwriting_inputs([output, *paths.values()], [model.path, *parsed.inputs])
-    tables = prepare_linked(model.field_, parsed)
-    field = model.load(jobs)
-    with StatusLine(f"Imputing {_describe_linked(tables)}"):
-        if proba:
-            answers = _probabilities(field, tables.data, tables.prepared).items()
-            write_table(pl.concat(t.select(pl.lit(name).alias("table"), pl.all()) for name, t in answers), output)
-        else:
-            _write_linked(tables.fill(field.transform(tables.data, fill=fill)), paths, parsed)
-    deliver([f"{_describe_linked(tables)}."], written=[output] if proba else list(paths.values()))
-
-
-def _describe_linked(tables: LinkedTables) -> str:
-    columns = sum(len(table.missing) for table in tables.prepared.values())
-    missing = count(tables.n_missing, "missing value")
-    return f"{missing} in {count(columns, 'column')} of {count(len(tables.raw), 'linked table')}"
-
-
-def _linked_outputs(output: Path, parsed: SchemaFile) -> dict[str, Path]:
-    """Return the output file of each table in a folder, in the format of its input file."""
-    paths = {}
-    for name in parsed.data.tables:
-        if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
-            raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
-        suffix = parsed.files[name].path.suffix.lower() if name in parsed.files else ""
-        paths[name] = output / f"{name}{'.parquet' if suffix in PARQUET else '.tsv' if suffix == '.tsv' else '.csv'}"
-    return paths
-
-
-def _write_linked(tables: Mapping[str, pl.DataFrame], paths: Mapping[str, Path], parsed: SchemaFile) -> None:
-    for name, path in paths.items():
-        path.parent.mkdir(exist_ok=True)
-        write_table(tables[name], path, parsed.formats.get(name))
+    deliver([f"{tables.describe()}, imputed {imputations:,} times."], written=[output])
 
 
 @opt.expanded
@@ -243,27 +156,9 @@ def sample(
     *,
     model: opt.Model,
     output: opt.TableOutput,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows",
-            "-n",
-            min=1,
-            help=f"Draw this many rows, {ROWS:,} by default; with --given, this many for each of its rows, 1 by "
-            "default.",
-        ),
-    ] = None,
-    given: Annotated[
-        Path | None,
-        typer.Option(
-            "--given",
-            metavar="DATA",
-            help="Sample the missing values of this table, or of linked tables (their TOML file or its folder).",
-        ),
-    ] = None,
-    burn_in: Annotated[
-        int, typer.Option("--burn-in", min=1, help="Number of sweeps of the chain of each row.")
-    ] = BURN_IN,
+    rows: Annotated[int | None, typer.Option("--rows", "-n", min=1)] = None,
+    given: Annotated[Path | None, typer.Option(metavar="DATA")] = None,
+    burn_in: Annotated[int, typer.Option(min=1)] = BURN_IN,
     reading: opt.ReadingOptions,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
@@ -276,6 +171,11 @@ def sample(
 
     For linked tables, --given is their TOML file, and the output is a folder with a file for each table, as for
     'predict'. They are sampled once, with one chain over all rows.
+
+    Options:
+        rows: Draw this many rows, 1,000 by default; with --given, this many for each of its rows, 1 by default.
+        given: Sample the missing values of this table, or of linked tables (their TOML file or its folder).
+        burn_in: Number of sweeps of the chain of each row.
     """
     options = reading.reading()
     saved = open_model(model, given)
@@ -283,33 +183,57 @@ def sample(
     if saved.linked:
         if rows is not None:
             raise DataError("-n is not for linked tables, which are sampled once: remove it, or change --seed.")
-        if given is None or form_of(given) != "linked":
+        if given is None:
             raise DataError(
                 f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
             )
         check_folder(output)
-        _sample_linked(saved, read_linked(given, options), output, burn_in, seed, jobs)
-        return
-    check_table_output(output)
-    refuse_overwriting_inputs([output], [model, given])
+    else:
+        check_table_output(output)
+        refuse_overwriting_inputs([output], [model, given])
     rows = rows or (ROWS if given is None else 1)
-    plan = {"chains": rows, "burn_in": burn_in, "random_state": seed}
+    sweeps = count(burn_in, "sweep")
     if given is None:
+        drawn = _draw_rows(saved, rows, burn_in, seed, jobs)
         file_format = (saved.format if saved.format.is_text else PLAIN).updated(options)
-        drawn = _draw_rows(saved, rows, plan, jobs)
         if is_text_output(output):
             from sparsefield.app.tables.fill import date_columns_as_text
 
             drawn = date_columns_as_text(drawn, file_format.date_formats)
-    else:
-        drawn, file_format = _draw_missing(saved, given, options, rows, plan, jobs)
-    write_table(drawn, output, file_format)
-    each = "" if given is None else f", {rows:,} for each row of {given},"
-    chains = f"{count(rows, 'chain')} of {count(burn_in, 'sweep')}" + (" each" if rows > 1 else "")
-    deliver([f"{count(drawn.height, 'row')} drawn{each} with {chains}."], written=[output])
+        write_table(drawn, output, file_format)
+        deliver([f"{count(rows, 'row')} drawn with {_chains(rows, sweeps)}."], written=[output])
+        return
+    tables = read_tables(saved, given, options, known_states=True)
+    outputs = tables.outputs(output)
+    if not saved.linked:
+        refuse_lost_cells(tables.prepared[""].cells, output, rows)
+    field = saved.load(jobs)
+    if not saved.linked:
+        field.kind_ = "polars"  # whatever library had the frame of training
+        if not tables.n_missing:
+            note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
+    times = f", {rows:,} times" if rows > 1 else ""
+    with StatusLine(f"Sampling {tables.describe()}{times}") as watch:
+        progress = {"random_state": seed, "progress": watch.show_progress}
+        if saved.linked:
+            tables.write(field.sample(tables.data, sweeps=burn_in, **progress), outputs)
+        else:
+            answer = field.sample(rows, given=tables.data, chains=rows, burn_in=burn_in, **progress)
+            repeated = [row for row in range(tables.data.height) for _ in range(rows)]
+            tables = replace(tables, prepared={"": tables.prepared[""].take(repeated)})
+            tables.write(answer, outputs)
+    what = f"{tables.describe()}, sampled with 1 chain of {sweeps}."
+    if not saved.linked:
+        height = tables.prepared[""].cells.height
+        what = f"{count(height, 'row')} drawn, {rows:,} for each row of {given}, with {_chains(rows, sweeps)}."
+    deliver([what], written=list(outputs.values()))
 
 
-def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | None) -> pl.DataFrame:
+def _chains(rows: int, sweeps: str) -> str:
+    return f"{count(rows, 'chain')} of {sweeps}" + (" each" if rows > 1 else "")
+
+
+def _draw_rows(model: OpenModel, rows: int, burn_in: int, seed: int, jobs: int | None) -> pl.DataFrame:
     """Draw rows without given values."""
     observed = [variable.name for variable in model.field_.schema.observed]
     if observed:
@@ -317,41 +241,4 @@ def _draw_rows(model: OpenModel, rows: int, plan: dict[str, Any], jobs: int | No
     field = model.load(jobs)
     field.kind_ = "polars"  # whatever library had the frame of training
     with StatusLine(f"Drawing {count(rows, 'row')}") as watch:
-        return field.sample(rows, **plan, progress=watch.show_progress)
-
-
-def _draw_missing(
-    model: OpenModel, data: Path, reading: FileFormat, rows: int, plan: dict[str, Any], jobs: int | None
-) -> tuple[pl.DataFrame, FileFormat]:
-    """Return every row of a table ``rows`` times, with its missing values sampled, and the format of the table."""
-    import numpy as np
-
-    if form_of(data) != "table":
-        raise DataError(f"{data}: the model is of one table with missing values: pass a CSV or Parquet file.")
-    prepared = read_to_fill(data, reading, model, known_states=True)
-    if not prepared.n_missing:
-        note(f"{data}: there are no missing values to sample; the rows are repeated unchanged.")
-    field = model.load(jobs)
-    field.kind_ = "polars"
-    times = f", {rows:,} times" if rows > 1 else ""
-    cells = f"{count(prepared.n_missing, 'missing value')} in {count(prepared.cells.height, 'row')}"
-    with StatusLine(f"Sampling {cells}{times}") as watch:
-        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=watch.show_progress)
-    repeated = np.repeat(np.arange(prepared.cells.height), rows)
-    return prepared.take(repeated).fill(drawn, model.format.date_formats), prepared.format
-
-
-def _sample_linked(
-    model: OpenModel, parsed: SchemaFile, output: Path, sweeps: int, seed: int, jobs: int | None
-) -> None:
-    """Sample the missing values of all tables with one chain over all rows."""
-    paths = _linked_outputs(output, parsed)
-    refuse_overwriting_inputs(paths.values(), [model.path, *parsed.inputs])
-    tables = prepare_linked(model.field_, parsed, known_states=True)
-    field = model.load(jobs)
-    with StatusLine(f"Sampling {_describe_linked(tables)}") as watch:
-        drawn = field.sample(tables.data, sweeps=sweeps, random_state=seed, progress=watch.show_progress)
-        _write_linked(tables.fill(drawn), paths, parsed)
-    deliver(
-        [f"{_describe_linked(tables)}, sampled with 1 chain of {count(sweeps, 'sweep')}."], written=list(paths.values())
-    )
+        return field.sample(rows, chains=rows, burn_in=burn_in, random_state=seed, progress=watch.show_progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,10 +14,14 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from sparsefield.app.demo.digits import DIGIT, NAMES, PIXELS, SIDE, Array, Digits
 from sparsefield.app.pages.groups import BLUE, GREY, INK, ORANGE, PALE, WHITE
 from sparsefield.estimators import MarkovField
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SIDE, PIXELS, DIGIT = 8, 64, 64
+"""Columns 0 to 63 are the pixels, row by row; column 64 is the digit."""
+NAMES = [f"r{k // SIDE + 1}c{k % SIDE + 1}" for k in range(PIXELS)] + ["digit"]
 SHOWN_EDGES = 200
 MISSING_COLOR = "#f6d9c4"
 PAPER = LinearSegmentedColormap.from_list("paper", ["#fbfbf9", INK])
@@ -38,12 +43,13 @@ class PixelNetwork:
     """(digits, side, side): mean increase of the weight between digit and pixel per gray level."""
 
 
-def learned_network(field: MarkovField, digits: Digits) -> PixelNetwork:
-    """Return the field's edges among pixels and its weights between digits and pixels."""
+def learned_network(field: MarkovField, shades: Array) -> PixelNetwork:
+    """Return the field's edges among pixels and its weights between digits and pixels, of (rows, 64) gray levels."""
+    levels = int(shades.max()) + 1
     place = {name: k for k, name in enumerate(NAMES)}
     edges = field.edges_.filter((pl.col("variable_a") != "digit") & (pl.col("variable_b") != "digit"))
     pairs = [[place[a], place[b]] for a, b in edges.select("variable_a", "variable_b").iter_rows()]
-    weights = np.zeros((PIXELS, digits.levels, 10))
+    weights = np.zeros((PIXELS, levels, 10))
     scores = {v.name: dict(zip(v.states, v.scores, strict=True)) for v in field.field_.schema.variables if v.scores}
     for a, state_a, b, state_b, weight in field.features_.iter_rows():
         if "digit" not in (a, b):
@@ -52,11 +58,10 @@ def learned_network(field: MarkovField, digits: Digits) -> PixelNetwork:
         for shade, value in ({level: 1.0} if level is not None else scores[pixel]).items():
             weights[place[pixel], int(shade), int(digit)] += weight * value
     weights -= weights.mean(axis=2, keepdims=True)  # relative to the mean over digits
-    steps = np.arange(digits.levels) - (digits.levels - 1) / 2
+    steps = np.arange(levels) - (levels - 1) / 2
     slopes = np.einsum("pld,l->dp", weights, steps / (steps @ steps))
-    shades = digits.train[:, :PIXELS]
     return PixelNetwork(
-        ink=shades.mean(axis=0) / (digits.levels - 1),
+        ink=shades.mean(axis=0) / (levels - 1),
         varies=(shades != shades[0]).any(axis=0),
         pairs=np.array(pairs, dtype=int).reshape(-1, 2),
         strength=edges["strength"].to_numpy(),
@@ -106,21 +111,22 @@ def draw_network(network: PixelNetwork) -> str:
     return _as_svg(figure)
 
 
-def draw_completions(digits: Digits, beliefs: Sequence[Array]) -> str:
+def draw_completions(test: Array, missing: Array, beliefs: Sequence[Array]) -> str:
     """Return an SVG of the first held-out picture of each digit: the truth, its visible pixels, the predicted one."""
     figure = Figure(figsize=(9.4, 4.5))
     words = "a third of the pixels and the digit itself are missing (pale orange); dots mark wrong grays"
     _caption(figure, 0.04, "Missing pixels, predicted", words, top=0.95)
     grid = figure.subplots(3, 10)
     figure.subplots_adjust(left=0.13, right=0.98, top=0.8, bottom=0.16, wspace=0.15, hspace=0.12)
-    colors = ListedColormap([*PAPER(np.linspace(0, 1, digits.levels)), to_rgba(MISSING_COLOR)])
+    levels = beliefs[0].shape[1]
+    colors = ListedColormap([*PAPER(np.linspace(0, 1, levels)), to_rgba(MISSING_COLOR)])
     for digit in range(10):
-        row = int(np.flatnonzero(digits.test[:, DIGIT] == digit)[0])
-        truth, missing = digits.test[row, :PIXELS], digits.missing[row, :PIXELS]
+        row = int(np.flatnonzero(test[:, DIGIT] == digit)[0])
+        truth, hidden = test[row, :PIXELS], missing[row, :PIXELS]
         best = np.array([belief[row].argmax() for belief in beliefs[:PIXELS]])
-        pictures = truth, np.where(missing, digits.levels, truth), np.where(missing, best, truth)
+        pictures = truth, np.where(hidden, levels, truth), np.where(hidden, best, truth)
         for ax, picture in zip(grid[:, digit], pictures, strict=True):
-            ax.imshow(picture.reshape(SIDE, SIDE), cmap=colors, vmin=0, vmax=digits.levels)
+            ax.imshow(picture.reshape(SIDE, SIDE), cmap=colors, vmin=0, vmax=levels)
             ax.set(xticks=[], yticks=[])
             ax.spines[:].set_color(PALE)
         wrong = np.flatnonzero(pictures[2] != truth)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.feature_sentences import Feature
     from sparsefield.app.tables.file_format import Source
     from sparsefield.data.schema import Variable
+    from sparsefield.estimators import FieldEstimator
     from sparsefield.model import Field, StabilityRecord
 
 MAX_NAMES = 5
@@ -25,6 +26,9 @@ MAX_NAMES = 5
 
 STABLE = 0.9
 """Selection frequency from which a feature is called stable."""
+
+NOT_OF_THE_FIT = ("n_jobs", "verbose")
+"""Parameters that do not change what is learned."""
 
 LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
@@ -73,6 +77,36 @@ def source_words(source: Source) -> list[str]:
         value = getattr(source, option)
         words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     return words
+
+
+def estimator_expression(estimator: FieldEstimator) -> str:
+    """Return the estimator as an expression of Python, with the parameters that differ from the defaults.
+
+    The orders of text labels that a frame had are among them, since files do not keep these.
+    """
+    from sparsefield.estimators.field_estimator import solver_without_checkpoint
+    from sparsefield.options import as_expression
+
+    field = estimator.field_
+    params = estimator.get_params(deep=False) | {"solver": solver_without_checkpoint(estimator)}
+    if params.get("templates") is not None:
+        params["templates"] = [
+            template.label if template.left is None and template.right is None else template.as_plain()
+            for template in field.layout.templates
+        ]
+    if "templates" not in params and not field.schema.is_binary:
+        kinds = {} if isinstance(estimator.kinds, str) else dict(estimator.kinds)
+        known = {column if isinstance(column, str) else field.schema.input_names[column] for column in kinds}
+        for variable in field.schema.variables:
+            if variable.kind == "ordinal" and variable.name not in known and isinstance(variable.states[0], str):
+                kinds[variable.name] = list(variable.states)
+        params["kinds"] = kinds or params["kinds"]
+    defaults = type(estimator)().get_params(deep=False)
+    changed = {name: value for name, value in params.items() if repr(value) != repr(defaults.get(name))}
+    options = ", ".join(
+        f"{name}={as_expression(value)}" for name, value in changed.items() if name not in NOT_OF_THE_FIT
+    )
+    return f"{type(estimator).__name__}({options})"
 
 
 def describe_weights(field: Field) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
-from sparsefield.app.pages.cell_beliefs import DataShares, group_states, state_labels
+from sparsefield.app.pages.cells import DataShares, group_states, state_labels
 from sparsefield.app.pages.fit_summary import describe_number, describe_states
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes

@@ -29,18 +29,18 @@ from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.analysis.metrics import Calibration, ColumnEvaluation, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
-from sparsefield.app.pages.cell_beliefs import DataShares
+from sparsefield.app.pages.cells import DataShares
 from sparsefield.app.pages.findings import count_pairs, describe_gains, tell_findings
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
     describe_stability,
     describe_weights,
+    estimator_expression,
     stability_column,
 )
 from sparsefield.app.pages.groups import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
-from sparsefield.app.pages.repeat_fit import as_command, estimator_expression, training_source
 from sparsefield.app.tables.codebook import Codebook
 from sparsefield.app.tables.file_format import source_of
 from sparsefield.atomic_write import write_atomically
@@ -67,7 +67,6 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    data_name: str | None = None,
     intervals: ConfidenceIntervals | WeightIntervals | None = None,
 ) -> None:
     """Write one HTML file about the field, which works offline.
@@ -81,13 +80,11 @@ def write_report(
     path : where to write it
     title : str
         By default the name of the data.
-    data_name : str
-        Name of the training file in the lines that repeat the fit.
     intervals : `ConfidenceIntervals`, or {name of a feature: (lower end, upper end)}
         Intervals of weights, which are drawn as whiskers. A feature has a name such as ``"rain=1 & wet=1"``;
         `sparsefield.analysis.feature_sentences.list_features` lists all names.
     """
-    page = make_page(field, X, title=title, data_name=data_name, intervals=intervals)
+    page = make_page(field, X, title=title, intervals=intervals)
     write_atomically(Path(path), page.encode())
 
 
@@ -96,7 +93,6 @@ def make_page(
     X: Any = None,
     *,
     title: str | None = None,
-    data_name: str | None = None,
     intervals: ConfidenceIntervals | WeightIntervals | None = None,
     server: Mapping[str, Any] | None = None,
 ) -> str:
@@ -109,8 +105,7 @@ def make_page(
     predicted = {} if scored is None else find_predictability(scored)
     rings = dict(zip(predicted["column"], predicted["predictability"].tolist(), strict=True)) if predicted else {}
     known = source_of(field.record.source)
-    file = Path(data_name or ("" if known is None else known.file)).stem
-    title = title or file or f"A {type(estimator).__name__}"
+    title = title or ("" if known is None else Path(known.file).stem) or f"A {type(estimator).__name__}"
     lines, warning = _findings(field, scored)
     by_feature = intervals.by_feature if isinstance(intervals, ConfidenceIntervals) else intervals or {}
     shares = {} if scored is None else dict(zip(scored.sample.layout.tables, scored.sample.tables, strict=True))
@@ -129,7 +124,7 @@ def make_page(
         groups=groups,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
-        method=_method(estimator, data_name, () if scored is None else scored.unknown_columns),
+        method=_method(estimator),
     )
 
 
@@ -318,7 +313,7 @@ def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _method(estimator: FieldEstimator, data_name: str | None, left_out: Sequence[str]) -> dict[str, Any]:
+def _method(estimator: FieldEstimator) -> dict[str, Any]:
     """Return how the field was learned, and how to repeat that."""
     field = estimator.field_
     method = {
@@ -328,11 +323,12 @@ def _method(estimator: FieldEstimator, data_name: str | None, left_out: Sequence
     }
     if not field.record.is_learned:
         return method
+    known = source_of(field.record.source)
     return method | {
         "convergence": describe_convergence(field, estimator.get_params()),
         "candidates": field.layout.n_candidate_pairs,
         "python": estimator_expression(estimator),
-        "command": as_command(estimator, training_source(estimator, data_name, left_out)),
+        "command": "" if known is None else known.command,
     }
 
 
@@ -343,20 +339,3 @@ def write_codebook(book: Codebook, path: str | os.PathLike[str], *, title: str =
     """Write an HTML page about a table, which works offline, with a small distribution of every column."""
     page = render_page("codebook.html", ("tables.js",), title=title, book=book)
     write_atomically(Path(path), page.encode())
-
-
-def make_article(
-    title: str,
-    lead: Sequence[str],
-    head: Sequence[str],
-    rows: Sequence[Sequence[tuple[str, bool]]],
-    note: str,
-    figures: Sequence[tuple[str, str]],
-) -> str:
-    """Return a page with sentences, one table and pictures: pairs of SVG and caption.
-
-    Cells of the table are pairs of a text and whether it is the best of its column. Pictures are images of their own,
-    since the policy of the page allows no styles within their markup.
-    """
-    drawn = [(base64.b64encode(svg.encode()).decode(), caption) for svg, caption in figures]
-    return render_page("article.html", (), title=title, lead=lead, head=head, rows=rows, note=note, figures=drawn)

@@ -14,17 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.app.pages.cell_beliefs import (
+from sparsefield.app.pages.cells import (
+    Cell,
     DataShares,
+    TableRows,
     beliefs_by_column,
     cell_beliefs,
     code_of,
+    find_variable,
     group_states,
+    is_known,
     missing_beliefs,
     number_range,
+    read_value,
 )
 from sparsefield.app.pages.page import make_page
-from sparsefield.app.pages.table_rows import Cell, TableRows, find_variable, is_known, read_value
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
 from sparsefield.data.table import Table, rebuild_table
@@ -89,14 +93,15 @@ class Session:
                 variable = find_variable(schema, name)
                 states = None if variable.numeric else [str(state) for state in variable.states]
                 columns[f"{table}/{name}" if table else name] = states
+        tables = {} if self.rows is None else self.rows.tables
         server = {
             "methods": list(METHODS.items()),
             "method": self.default_method,
-            "tables": [] if self.rows is None else [[name, table.n_rows] for name, table in self.rows.tables.items()],
+            "tables": [[name, table.cells.height] for name, table in tables.items()],
             "linked": self.linked,
             "columns": columns,
         }
-        data = None if self.rows is None else self.rows.data if self.linked else self.rows.tables[""].known
+        data = None if self.rows is None else self.rows.data if self.linked else self.rows.tables[""].table
         return make_page(self.model, data, title=self.name, server=server)
 
     @cached_property
@@ -105,7 +110,7 @@ class Session:
         if self.rows is None:
             return None
         with collect_warnings():
-            return DataShares(compile_densely(self.model, self.rows.tables[""].known).tables[0])
+            return DataShares(compile_densely(self.model, self.rows.tables[""].table).tables[0])
 
     # -- beliefs under evidence --------------------------------------------------------------------------------------
 
@@ -243,7 +248,7 @@ class Session:
         """Return the name and the content of a table with accepted values in place of missing ones."""
         rows, table = self._rows(), str(request.get("table", ""))
         rows.check(table, 0)
-        return rows.tables[table].name, rows.csv(table, self._accepted(request))
+        return rows.completed(table, self._accepted(request))
 
     # -- queries -----------------------------------------------------------------------------------------------------
 

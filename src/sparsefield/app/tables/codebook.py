@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sparsefield.app.tables.column_findings import ColumnEntry, FindingType, cut_text, describe_columns
+from sparsefield.app.tables.column_findings import ColumnEntry, FindingType, cut_text, describe_column
+from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
 from sparsefield.errors import count
@@ -22,6 +23,14 @@ MOST_COLUMNS = 30
 """Number of columns that are shown; with more, those that have findings come first."""
 
 NAME_LENGTH, VALUES_LENGTH, FINDINGS_LENGTH = 28, 44, 90
+
+LEAVE_OUT: tuple[tuple[FindingType, str], ...] = (
+    ("identifier", "is an identifier, which cannot be learned/are identifiers, which cannot be learned"),
+    ("free text", "is free text/are free text"),
+    ("empty", "has no values/have no values"),
+    ("constant", "is constant and says nothing/are constant and say nothing"),
+)
+"""Findings about columns to leave out, with words for one column and for several."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +89,17 @@ class Codebook:
     @cached_property
     def advice(self) -> list[Advice]:
         """What to do about the findings, with the options to give at the command line."""
-        leave_out = list(_leave_out(self.columns))
-        gone = {name for piece in leave_out if not piece.is_conditional for name in piece.columns}
+        leave_out = [piece for words in LEAVE_OUT for piece in _say(self.columns, *words, option="--id")]
+        gone = {name for piece in leave_out for name in piece.columns}
         rest = [entry for entry in self.columns if entry.name not in gone]
         return [*leave_out, *_missing(rest, self.values), *_texts(rest)]
 
     @property
     def options(self) -> str:
         """The options of all advice for one command, without those that depend on what the table does not show."""
-        sure = [piece for piece in self.advice if piece.option and not piece.is_conditional]
+        sure = [piece for piece in self.advice if not piece.is_conditional]
         ids = [name for piece in sure if piece.option.startswith("--id ") for name in piece.columns]
-        words = [piece.option for piece in sure if not piece.option.startswith("--id ")]
+        words = [piece.option for piece in sure if piece.option and not piece.option.startswith("--id ")]
         return " ".join([column_option("--id", ids), *dict.fromkeys(words)]).strip()
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,12 +134,10 @@ class Codebook:
 
     def __str__(self) -> str:
         shown = self.shown_columns()
-        rows = [HEADINGS, *(table_row(entry) for entry in shown)]
-        rows = [(*row[:-1], cut_text(row[-1], FINDINGS_LENGTH)) for row in rows]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
+        rows = [HEADINGS, *((*cells, cut_text(text, FINDINGS_LENGTH)) for *cells, text in map(table_row, shown))]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         lines = [line for line in (self.source, self.describe_size(), self.describe_findings()) if line]
-        table = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        lines += ["", *(line.rstrip() for line in table)]
+        lines += ["", *("   ".join(map(str.ljust, row, widths)).rstrip() for row in rows)]
         rest = len(self) - len(shown)
         lines += ["", f"{count(rest, 'column')} not shown: see .columns."] if rest else []
         lines += ["", *(f"- {piece}" for piece in self.advice)] if self.advice else []
@@ -166,13 +173,12 @@ def inspect(frame: Any, *, source: str = "", decimal: str = ".") -> Codebook:
     """
     table = as_source(frame, "The table", may_be_empty=True)
     values = as_polars(table)
-    entries = tuple(describe_columns(table, values, decimal))
+    entries = tuple(describe_column(column, table, decimal) for column in values.get_columns())
     numeric = [entry.name for entry in entries if not entry.left_out and values[entry.name].dtype.is_numeric()]
-    ambiguous = set()
-    for code, names in _missing_codes(entries).items():
-        others = [values[name] for name in numeric if name not in names]
-        if any((column == number).any() for number in missing_numbers([code]) for column in others):
-            ambiguous.add(code)
+    where = _missing_codes(entries)
+    others = {code: [values[name] for name in numeric if name not in names] for code, names in where.items()}
+    pairs = [(code, number) for code in others for number in missing_numbers([code])]
+    ambiguous = [code for code, number in pairs if any((column == number).any() for column in others[code])]
     return Codebook(entries, values.height, source, frozenset(ambiguous))
 
 
@@ -196,11 +202,6 @@ def column_option(option: str, names: Sequence[str]) -> str:
     return " ".join(f"{option} {shlex.quote(word)}" for word in [",".join(plain)] * bool(plain) + others)
 
 
-def _list_names(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
-
-
 def _missing_codes(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
     """Return {missing code: columns that have it}, of codes that an option can name."""
     where: dict[str, list[str]] = {}
@@ -212,34 +213,21 @@ def _missing_codes(columns: Sequence[ColumnEntry]) -> dict[str, list[str]]:
     return where
 
 
-def _having(columns: Sequence[ColumnEntry], type: FindingType) -> list[ColumnEntry]:
-    return [entry for entry in columns if entry.finding(type) is not None]
-
-
 def _say(
-    entries: Sequence[ColumnEntry],
-    singular: str,
-    plural: str,
-    rest: str = "",
-    option: str = "",
-    *,
-    is_conditional=False,
+    columns: Sequence[ColumnEntry], type: FindingType, verbs: str, rest: str = "", *, option="", is_conditional=False
 ) -> Iterator[Advice]:
-    """Yield one sentence about columns, if there are any; ``option`` names them unless it has a value."""
-    names = tuple(entry.name for entry in entries)
+    """Yield one sentence about the columns with a finding, if any; verbs are for one and for several: "is/are empty".
+
+    ``option`` gets their names unless it has a value.
+    """
+    names = tuple(entry.name for entry in columns if entry.finding(type))
     if names:
         option = column_option(option, names) if option and " " not in option else option
-        verb = singular if len(names) == 1 else plural
-        yield Advice(f"{_list_names(names)} {verb}{rest}", names, option, is_conditional)
+        yield Advice(f"{_quoted(names)} {verbs.split('/')[len(names) > 1]}{rest}", names, option, is_conditional)
 
 
-def _leave_out(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    cannot = ", which cannot be learned"
-    yield from _say(_having(columns, "identifier"), "is an identifier", "are identifiers", cannot, "--id")
-    yield from _say(_having(columns, "free text"), "is free text", "are free text", "", "--id")
-    yield from _say(_having(columns, "empty"), "has no values", "have no values", "", "--id")
-    constant = _having(columns, "constant")
-    yield from _say(constant, "is constant and says nothing", "are constant and say nothing", "", "--id")
+def _quoted(names: Sequence[str], most: int = 5) -> str:
+    return list_first([repr(name) for name in names], most)
 
 
 def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator[Advice]:
@@ -250,34 +238,25 @@ def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator
     groups: dict[tuple[str, ...], list[str]] = {}
     for code, names in where.items():
         groups.setdefault(tuple(names), []).append(repr(code))
-    shown = "; ".join(f"{', '.join(codes)} in {_list_names(names, 3)}" for names, codes in list(groups.items())[:6])
+    shown = "; ".join(f"{', '.join(codes)} in {_quoted(names, 3)}" for names, codes in list(groups.items())[:6])
     shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
     shown += " may mean a missing value; the option is for all columns"
     freed = [entry.name for entry in columns if entry.other_texts and set(entry.other_texts) <= where.keys()]
-    shown += f", and makes {_list_names(freed)} numbers or dates" if freed else ""
+    shown += f", and makes {_quoted(freed)} numbers or dates" if freed else ""
     names = tuple(dict.fromkeys(name for names in where.values() for name in names))
     yield Advice(shown, names, " ".join(f"--missing {shlex.quote(code)}" for code in where))
 
 
 def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    """Yield sentences about numbers, dates, orders and many levels of columns of text."""
-    numbers = [(entry, finding) for entry in columns if (finding := entry.finding("numbers as text"))]
-    plain = [entry for entry, finding in numbers if finding.readable and not finding.values]
-    yield from _say(plain, "has", "have", " numbers kept as text", "--numeric")
-    others = [entry for entry, _ in numbers if entry not in plain and not entry.other_texts]
-    yield from _say(others, "has", "have", " numbers kept as text; write all of them alike, without units, to use them")
-    dates = [entry for entry in _having(columns, "dates as text") if not entry.other_texts]
-    rest = " dates kept as text; write all of them alike, or say whether the day comes first"
-    yield from _say(dates, "has", "have", rest, "--set read.dates=day-first", is_conditional=True)
-    scales: dict[tuple[str, ...], list[str]] = {}
-    for entry in columns:
-        if finding := entry.finding("ordered levels"):
-            scales.setdefault(finding.values, []).append(entry.name)
-    for levels, names in scales.items():
-        have = "has levels that seem" if len(names) == 1 else "have levels that seem"
-        named = [name for name in names if "=" not in name]  # others cannot be named with their levels
-        option = f"--ordinal {shlex.quote('='.join([*named, '<'.join(levels)]))}" if named else ""
-        yield Advice(f"{_list_names(names)} {have} ordered; check the order, lowest first", tuple(names), option)
-    many = [entry for entry in _having(columns, "many levels") if not entry.finding("dates as text")]
-    many = [entry for entry in many if not entry.other_texts]
-    yield from _say(many, "has", "have", " many levels", f"--top-levels {TOP_LEVELS}")
+    """Yield sentences about numbers, dates and many levels of columns of text."""
+    texts = [entry for entry in columns if not entry.other_texts]
+    numbers = [(entry, entry.finding("numbers as text")) for entry in texts]
+    plain = [entry for entry, finding in numbers if finding and finding.readable and not finding.values]
+    yield from _say(plain, "numbers as text", "has/have", " numbers kept as text", option="--numeric")
+    others, rest = [entry for entry in texts if entry not in plain], "; write all of them alike, "
+    yield from _say(others, "numbers as text", "has/have", f" numbers kept as text{rest}without units, to use them")
+    rest = f" dates kept as text{rest}or say whether the day comes first"
+    option = "--set read.dates=day-first"
+    yield from _say(texts, "dates as text", "has/have", rest, option=option, is_conditional=True)
+    texts = [entry for entry in texts if not entry.finding("dates as text")]
+    yield from _say(texts, "many levels", "has/have", " many levels", option=f"--top-levels {TOP_LEVELS}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,24 +13,17 @@ import numpy as np
 import polars as pl
 
 from sparsefield import config
+from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import date_formats, type_columns
-from sparsefield.data.column_summaries import ColumnTraits, find_traits
+from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.frames import Source
 from sparsefield.data.schema import Kind
 from sparsefield.data.schema_learning import is_identifier, kind_of
 from sparsefield.errors import count
 
 FindingType = Literal[
-    "empty",
-    "identifier",
-    "free text",
-    "dates as text",
-    "numbers as text",
-    "missing codes",
-    "constant",
-    "many levels",
-    "ordered levels",
-]
+    "empty", "identifier", "free text", "dates as text", "numbers as text", "missing codes", "constant", "many levels",
+]  # fmt: skip
 """What may be found about a column."""
 
 MOST_CODES, MOST_LEVELS, RANGES, SHOWN_LEVELS, LABEL_LENGTH = 10, 20, 12, 3, 24
@@ -52,9 +45,8 @@ YEARS = (1500, 2200)
 LARGEST_EXACT = 2**53
 """Larger integers are not numbers that a fit accepts."""
 
-LONG_TEXT, MANY_WORDS, FREE_LEVELS, FREE_SHARE, ROWS_OF_LEVEL = 30, 4, 20, 0.3, 100
-"""Free text has cells of so many characters and words on average, more levels, and at most so many rows for a level; it
-is left out of a fit if it has more levels than this share of its cells."""
+MANY_WORDS = 4
+"""Nearly all different cells with so many words on average are free text."""
 
 ENOUGH = 0.8
 """Smallest share of the levels that are dates or numbers in a column that is said to hold them."""
@@ -78,22 +70,8 @@ TEXT_CODES = [
     "no answer", "no response", "refused", "don't know", "don\u2019t know", "dont know", "do not know",
     "prefer not to say", "prefer not to answer", "undisclosed", "unspecified", "k.a.", "k. a.", "k.a", "keine angabe",
     "keine angaben", "ohne angabe", "unbekannt", "weiß nicht", "weiss nicht", "keine antwort", "verweigert",
-    "inconnu", "sans réponse", "desconocido", "onbekend",
 ]  # fmt: skip
 """Texts for missing answers, in lower case and without spaces at their ends."""
-
-SCALES = (
-    "strongly disagree|disagree|somewhat disagree|neutral/undecided|somewhat agree|agree|strongly agree",
-    "never|almost never|rarely/seldom|sometimes/occasionally|often/frequently|very often|usually/mostly|always",
-    "not at all|a little/slightly|somewhat/moderately|quite a bit/a lot|very/very much|extremely",
-    "very low|low|medium/moderate/average|high|very high",
-    "very poor/very bad|poor/bad|fair/average/okay|good|very good|excellent",
-    "very dissatisfied|dissatisfied|neutral|satisfied|very satisfied",
-    "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils-teils|stimme eher zu|stimme zu|stimme voll zu",
-    "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils-teils|trifft eher zu|trifft zu|trifft voll zu",
-    "nie|selten|manchmal/gelegentlich|oft/häufig|sehr oft|immer",
-)
-"""Common scales, lowest first; a slash is between words that mean the same, and stands for a hyphen in them."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +84,12 @@ class LevelCount:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a column that deserves a look before a fit."""
+    """Something about a column that deserves a look before a fit: what was found, in a few words with the numbers."""
 
     type: FindingType
     text: str
-    """What was found, in a few words with the numbers."""
     values: tuple[str, ...] = ()
-    """The values that it is about: missing codes, texts that are no numbers or dates, or levels in order."""
+    """The values that it is about: missing codes, or texts that are no numbers or dates."""
     readable: bool = False
     """Whether numbers or dates that are kept as text can be read if those values are missing."""
 
@@ -145,12 +122,12 @@ class ColumnEntry:
     n_rows: int
     n_missing: int
     n_distinct: int
-    levels: tuple[LevelCount, ...] = ()
-    low: str = ""
-    high: str = ""
-    median: str = ""
-    findings: tuple[Finding, ...] = ()
-    left_out: str = ""
+    levels: tuple[LevelCount, ...]
+    low: str
+    high: str
+    median: str
+    findings: tuple[Finding, ...]
+    left_out: str
 
     @property
     def missing_share(self) -> float:
@@ -194,25 +171,26 @@ class ColumnEntry:
         return asdict(self) | {"missing_share": self.missing_share}
 
 
-def describe_columns(source: Source, frame: pl.DataFrame, decimal: str = ".") -> Iterator[ColumnEntry]:
-    """Yield a description of each column.
+def describe_column(values: pl.Series, source: Source, decimal: str = ".") -> ColumnEntry:
+    """Return the description of a column of a table, and of the same table as a frame of polars with other types.
 
-    Parameters
-    ----------
-    source : table
-    frame : the same table as a frame of polars
-    decimal : decimal mark of the file that was read
+    ``decimal`` is the decimal mark of the file that was read.
     """
-    for column in frame.get_columns():
-        is_plain = column.dtype == pl.String and source.kind not in ("array", "sparse")
-        if is_plain and source.native[:, source.names.index(column.name)].dtype == nw.String:
-            traits = ColumnTraits(column.null_count() == len(column), False, frozenset())  # no look at its cells
-        else:
-            try:
-                traits = find_traits(source, None, [column.name])[0]
-            except ValueError:  # cells of a type that a fit refuses, such as lists
-                traits = ColumnTraits(False, False, frozenset())
-        yield _Column(column, traits).describe(decimal)
+    traits = ColumnTraits(values.null_count() == len(values))
+    is_frame = source.kind not in ("array", "sparse")
+    if not is_frame or source.native[:, source.names.index(values.name)].dtype != nw.String:  # text needs no look
+        try:
+            traits = ColumnSummary.of(source, values.name).traits
+        except ValueError:  # cells that a fit refuses, such as lists or infinity
+            traits = ColumnTraits(values.dtype.is_float(), values.dtype.is_float())
+    column = _Column(values, traits)
+    role = column.find_role(decimal)
+    left_out = column.why_left_out(role)
+    findings = ([role] if role else []) + ([] if left_out else list(column.findings_in_values()))
+    sizes = len(values), values.null_count(), column.n_distinct
+    return ColumnEntry(
+        values.name, column.kind, column.reason(), *sizes, *column.describe_values(), tuple(findings), left_out
+    )
 
 
 class _Column:
@@ -238,25 +216,7 @@ class _Column:
         n = len(self.known)
         return is_identifier(self.n_distinct, n) or (n > FEW_VALUES and self.n_distinct == n)
 
-    @property
-    def count_distinct(self) -> str:
-        return f"{self.n_distinct:,} different values in {len(self.known):,} cells"
-
-    def describe(self, decimal: str) -> ColumnEntry:
-        role = self._role(decimal)
-        left_out = self._left_out(role)
-        findings = ([role] if role else []) + ([] if left_out else list(self._findings_in_values(role)))
-        limits, levels = ("", "", ""), self._levels
-        if self.kind == "numeric" and len(self.known):
-            numbers = self.known.to_physical().to_numpy()
-            middle = self._from_physical(float(np.median(numbers)))
-            limits, levels = (format_value(self.known.min()), format_value(self.known.max()), middle), self._ranges
-        sizes = len(self.values), self.values.null_count(), self.n_distinct
-        return ColumnEntry(
-            self.values.name, self.kind, self._reason(), *sizes, levels(), *limits, tuple(findings), left_out
-        )
-
-    def _reason(self) -> str:
+    def reason(self) -> str:
         """Return why the column has its kind, by the rules of `kind_of`."""
         if not len(self.known):
             return "no values"
@@ -269,19 +229,21 @@ class _Column:
             return f"{number}, more than {config.NUMERIC_STATES}" if self.kind == "numeric" else number
         return "text" if self.is_text else "true and false" if self.values.dtype == pl.Boolean else "categories"
 
-    def _levels(self) -> tuple[LevelCount, ...]:
-        pairs = list(self.counts.head(MOST_LEVELS).iter_rows())
-        if self.kind == "ordinal":
-            order = {str(label): k for k, label in enumerate(self.column_kind.order)}
-            pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
-        return tuple(LevelCount(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs)
-
-    def _ranges(self) -> tuple[LevelCount, ...]:
+    def describe_values(self) -> tuple[tuple[LevelCount, ...], str, str, str]:
+        """Return the levels, or the ranges, the limits and the median of numbers."""
+        if self.kind != "numeric":
+            pairs = list(self.counts.head(MOST_LEVELS).iter_rows())
+            if self.kind == "ordinal":
+                order = {str(label): k for k, label in enumerate(self.column_kind.order)}
+                pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
+            texts = [(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs]
+            return tuple(LevelCount(text, rows) for text, rows in texts), "", "", ""
         numbers = self.known.to_physical().to_numpy()
         finite = numbers[np.isfinite(numbers)]
         rows, limits = np.histogram(finite, RANGES) if len(finite) else (np.zeros(0), np.zeros(1))
-        ends = [self._from_physical(float(limit)) for limit in limits]
-        return tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(number)) for k, number in enumerate(rows))
+        *ends, median = (self._from_physical(float(number)) for number in (*limits, np.median(numbers)))
+        ranges = tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(number)) for k, number in enumerate(rows))
+        return ranges, format_value(self.known.min()), format_value(self.known.max()), median
 
     def _from_physical(self, number: float) -> str:
         """Return a number as text; that of a column of dates as a date."""
@@ -289,27 +251,26 @@ class _Column:
             return format_value(number)
         return format_value(pl.Series([int(number)]).cast(self.values.dtype)[0])
 
-    def _role(self, decimal: str) -> Finding | None:
+    def find_role(self, decimal: str) -> Finding | None:
         """Return the finding that the column is empty, an identifier, free text, or dates or numbers kept as text."""
-        n = len(self.known)
+        n, is_unlearnable = len(self.known), self.is_text and self.is_mostly_different
         if not n:
             return Finding("empty", "no values at all")
+        values = f"{self.n_distinct:,} different values in {n:,} cells"
         if self.is_text:
-            written = self._dates_or_numbers(decimal)
-            if written is None and self._is_free_text():
-                return Finding("free text", f"{self.count_distinct}, long")
-            return written or (Finding("identifier", self.count_distinct) if self.is_mostly_different else None)
-        if self.kind != "numeric":
-            return Finding("identifier", self.count_distinct) if is_identifier(self.n_distinct, n) else None
-        is_whole = self.values.dtype.is_numeric() and self.traits.numbers and not self.traits.fractions
-        if not is_whole or not self.is_mostly_different:
-            return None
-        low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
-        consecutive = high - low == n - 1 and self.n_distinct == n
-        years = low >= YEARS[0] and high <= YEARS[1]
-        if IDENTIFIER_NAME.search(self.values.name) or (consecutive and not years) or high > LARGEST_EXACT:
-            return Finding("identifier", self.count_distinct)
-        return None
+            if written := self._dates_or_numbers(decimal):
+                return written
+            if is_unlearnable and self.known.str.count_matches(r"\S+").mean() >= MANY_WORDS:
+                return Finding("free text", f"{values}, long")
+        elif self.kind != "numeric":
+            is_unlearnable = is_identifier(self.n_distinct, n)
+        elif self.values.dtype.is_numeric() and not self.traits.fractions and self.is_mostly_different:
+            low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
+            consecutive = high - low == n - 1 and self.n_distinct == n
+            years = low >= YEARS[0] and high <= YEARS[1]
+            is_named = IDENTIFIER_NAME.search(self.values.name) is not None
+            is_unlearnable = is_named or (consecutive and not years) or high > LARGEST_EXACT
+        return Finding("identifier", values) if is_unlearnable else None
 
     def _dates_or_numbers(self, decimal: str) -> Finding | None:
         """Return the finding of dates or numbers that are kept as text, with an example and the texts that are none."""
@@ -326,46 +287,28 @@ class _Column:
         else:
             return None
         others = levels.filter(~fits).to_list()
-        shown = ", ".join(repr(cut_text(level)) for level in others[:SHOWN_LEVELS])
-        shown += f" and {len(others) - SHOWN_LEVELS:,} more" if len(others) > SHOWN_LEVELS else ""
+        shown = list_first([repr(cut_text(level)) for level in others], SHOWN_LEVELS)
         text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {shown}" if others else "")
         return Finding(type, text, tuple(others), is_readable)
 
-    def _is_free_text(self) -> bool:
-        if self.n_distinct <= FREE_LEVELS:
-            return False
-        cells = self.known.filter(~_are_text_codes(self.known))
-        n, length = max(len(cells), 1), int(cells.str.len_chars().sum())
-        n_words = int(cells.str.count_matches(r"\S+").sum())
-        return length >= LONG_TEXT * n and n_words >= MANY_WORDS * n and n <= ROWS_OF_LEVEL * cells.n_unique()
-
-    def _left_out(self, role: Finding | None) -> str:
+    def why_left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
         if role is None:
             return ""
-        if role.type == "free text":
-            return "free text" if self.n_distinct > FREE_SHARE * len(self.known) else ""
-        if role.type in ("empty", "identifier"):
-            return {"empty": "empty", "identifier": "an identifier"}[role.type]
+        if role.type in ("empty", "identifier", "free text"):
+            return "an identifier" if role.type == "identifier" else role.type
         return f"{role.type}, nearly all different" if self.is_mostly_different else ""
 
-    def _findings_in_values(self, role: Finding | None) -> Iterator[Finding]:
+    def findings_in_values(self) -> Iterator[Finding]:
         """Yield findings about the values of a column that can be learned from."""
-        if role is not None and role.type == "free text":
-            return
         codes = self._missing_codes()
         if codes:
             shown = ", ".join(f"{cut_text(code)} ({count(rows, 'row')})" for code, rows in codes.items())
             yield Finding("missing codes", shown, tuple(codes))
         if self.n_distinct == 1:
             yield Finding("constant", f"only {cut_text(str(self.known[0]))}")
-        if not self.is_text or self.kind != "nominal":
-            return
-        order = find_order([level for level in self.counts["level"].head(MANY_LEVELS) if level not in codes])
-        if self.n_distinct > MANY_LEVELS:
+        if self.is_text and self.kind == "nominal" and self.n_distinct > MANY_LEVELS:
             yield Finding("many levels", f"{self.n_distinct:,}")
-        elif order:
-            yield Finding("ordered levels", f"from {cut_text(order[0])!r} to {cut_text(order[-1])!r}", order)
 
     def _missing_codes(self) -> dict[str, int]:
         """Return {value that may mean a missing one: its number of rows}."""
@@ -415,25 +358,6 @@ def _are_mostly(levels: pl.Series, pattern: str) -> bool:
         if len(part) < 3 or int(part.str.contains(pattern).sum()) < ENOUGH * len(part):
             return False
     return True
-
-
-def find_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Return levels in ascending order if all of them are of one known scale, each of another place; else nothing.
-
-    Examples
-    --------
-    >>> find_order(["Agree", "Disagree", "Strongly agree", "Neutral"])
-    ('Disagree', 'Neutral', 'Agree', 'Strongly agree')
-    >>> find_order(["red", "green", "blue"])
-    ()
-    """
-    words = [" ".join(level.lower().replace("/", "-").split()) for level in levels]
-    for scale in SCALES if len(levels) > 2 else ():
-        place = {word: k for k, same in enumerate(scale.split("|")) for word in same.split("/")}
-        places = [place.get(word, -1) for word in words]
-        if min(places) >= 0 and len(set(places)) == len(levels):
-            return tuple(level for _, level in sorted(zip(places, levels, strict=True)))
-    return ()
 
 
 def cut_text(text: str, longest: int = LABEL_LENGTH) -> str:

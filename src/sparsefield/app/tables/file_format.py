@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparsefield.errors import DataError, ModelFileError
@@ -39,6 +39,11 @@ OPTIONS = ("missing", "missing_only", "header", "separator", "encoding", "decima
 
 OPTIONS_OF_KIND = {"csv": OPTIONS[:-1], "sheet": ("missing", "missing_only", "header", "dates", "sheet")}
 """{kind of file: options that it has}; others have words for missing values, and SQLite files tables."""
+
+
+def list_first(words: Sequence[str], most: int = 5) -> str:
+    """Return the first words with commas between them, and how many more there are."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most:,} more" if len(words) > most else "")
 
 
 @dataclass(frozen=True)
@@ -174,10 +179,9 @@ class FileFormat:
             parts.append(f"compressed with {self.compression}")
         for form in dict.fromkeys(self.date_formats.values()):
             names = [name for name, own in self.date_formats.items() if own == form]
-            more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
             day = re.split("[T ]", form)[0].replace("%Y", "year").replace("%m", "month").replace("%d", "day")
             day += " and time" if "%H" in form else ""
-            parts.append(f"dates in {', '.join(map(repr, names[:5]))}{more} ({day})")
+            parts.append(f"dates in {list_first([repr(name) for name in names])} ({day})")
         return ", ".join(parts)
 
 
@@ -200,6 +204,17 @@ def encoding_title(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Gain in log-likelihood per held-out cell over column frequencies, and in how many of the columns it is clear."""
+
+    cells: int
+    gain: float
+    error: float
+    better: int
+    columns: int
+
+
+@dataclass(frozen=True)
 class Source:
     """How the table of a fit was read, so that other files are read alike and the fit can be repeated.
 
@@ -219,8 +234,10 @@ class Source:
     """The column whose values say which rows belong together."""
     top_levels: int | None = None
     """Number of levels of a nominal column of text that were kept."""
-    columns: str | None = None
-    """The path of the file with the names of the columns of a matrix."""
+    command: str = ""
+    """The command of the fit."""
+    held_out: HeldOut | None = None
+    """How well held-out cells were predicted."""
 
     def as_text(self) -> str:
         """Return the record as JSON."""

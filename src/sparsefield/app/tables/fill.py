@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.file_format import FileFormat, list_first
 from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.values import (
     SAMPLE_ROWS,
@@ -26,8 +26,6 @@ from sparsefield.errors import DataError, UnknownStateWarning, count
 
 OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""
-
-SHOWN_STATES = 6
 
 
 @dataclass(frozen=True)
@@ -156,8 +154,7 @@ def refuse_unknown_states(cells: pl.DataFrame, schema: Schema, found: FileFormat
         values = zip(column.filter(~missing), labels.filter(~missing), strict=True)
         unknown = [cell for cell, label in values if label not in known]
         if unknown:
-            states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
-            states += f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
+            states = list_first([str(state) for state in variable.states], 6)
             raise DataError(
                 f"{_place(variable, name)} has {count(len(unknown), 'cell')} with values that are not states of the "
                 f"model, such as {unknown[0]!r}; its states are {states}: correct these cells, or leave them empty."

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import as_polars, as_whole
 from sparsefield.data.frames import as_source
 from sparsefield.data.links import Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
-SHOWN_TABLES = 8
 QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 PARTS = ("subject", "relation", "object")
 ENDS = ("subject", "object")
@@ -35,9 +35,7 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection, place: str) -> None:
         self.connection, self.place = connection, place
-        listed = (
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-        )
+        listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'"
         self.tables = [name for (name,) in self._rows(f"{listed} ORDER BY name")]
 
     def _rows(self, query: str, *values: str) -> list[tuple]:
@@ -55,17 +53,13 @@ class Database:
         """Return (column, other table, its column) of the foreign keys of one column."""
         query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) GROUP BY id HAVING count(*) = 1'
         rows = self._rows(f"{query} ORDER BY id DESC", table)
-        found = {name.casefold(): name for name in self.tables}
-        rows = [(column, found[to.casefold()], key) for column, to, key in rows if to.casefold() in found]
+        known = {name.casefold(): name for name in self.tables}
+        rows = [(column, known[to.casefold()], key) for column, to, key in rows if to.casefold() in known]
         return [(column, to, key or self.primary_key(to)) for column, to, key in rows]
 
-    def read(self, table: str) -> pl.DataFrame:
-        """Return all rows of a table."""
-        quoted = table.replace('"', '""')
-        return self.query(f'SELECT * FROM "{quoted}"', table)
-
-    def query(self, query: str, table: str) -> pl.DataFrame:
-        """Return the result of one SELECT; ``table`` is its name in messages."""
+    def read(self, table: str, query: str = "") -> pl.DataFrame:
+        """Return all rows of a table, or the result of one SELECT, to which the table gives its name in messages."""
+        query = query or 'SELECT * FROM "{}"'.format(table.replace('"', '""'))
         try:
             with closing(self.connection.execute(query)) as cursor:
                 names, cells = [column[0] for column in cursor.description or ()], cursor.fetchall()
@@ -76,17 +70,15 @@ class Database:
             raise DataError(
                 f"{self.place}: table {table!r} has several columns {twice!r}: rename them with AS in a query."
             )
-        columns = zip(*cells, strict=True) if cells else [()] * len(names)
-        return pl.DataFrame([self._column(name, own) for name, own in zip(names, columns, strict=True)])
-
-    def _column(self, name: str, cells: Sequence[Any]) -> pl.Series:
-        """Return cells, whose types may be mixed in SQLite; numbers beside text become text."""
-        types = {type(cell) for cell in cells} - {type(None)}
-        if bytes in types:
-            raise DataError(f"{self.place}: column {name!r} has binary cells: cast it in a query, or drop it.")
-        if str in types:
-            return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
-        return pl.Series(name, cells, dtype=pl.Float64 if float in types else None, strict=False)
+        columns = []
+        for name, values in zip(names, zip(*cells, strict=True) if cells else [()] * len(names), strict=True):
+            types = set(map(type, values))  # which may be mixed in SQLite; numbers beside text become text
+            if bytes in types:
+                raise DataError(f"{self.place}: column {name!r} has binary cells: cast it in a query, or drop it.")
+            dtype = pl.String if str in types else pl.Float64 if float in types else None
+            texts = [None if cell is None else str(cell) for cell in values] if str in types else values
+            columns.append(pl.Series(name, texts, dtype=dtype, strict=False))
+        return pl.DataFrame(columns)
 
 
 @contextmanager
@@ -157,13 +149,11 @@ def read_database(
         for name, text in tables.items():
             table = known.get(text.casefold().removeprefix("main."))
             if table is None and not QUERY.match(text):
-                shown = ", ".join(opened.tables[:SHOWN_TABLES]) or "none"
-                rest = len(opened.tables) - SHOWN_TABLES
                 raise DataError(
-                    f"{opened.place}: there is no table {text!r}; tables: {shown}"
-                    f"{f' and {rest} more' if rest > 0 else ''}. A query must begin with SELECT."
+                    f"{opened.place}: there is no table {text!r}; tables: {list_first(opened.tables, 8) or 'none'}. "
+                    "A query must begin with SELECT."
                 )
-            frames[name] = opened.query(text, name) if table is None else opened.read(table)
+            frames[name] = opened.read(name, text) if table is None else opened.read(table)
             if frames[name].height == 0:
                 raise DataError(f"{opened.place}: table {name!r} has no rows.")
             if table is not None:
@@ -186,14 +176,7 @@ def read_database(
     return Relational(frames, keys=keys, links=links, **options)
 
 
-def read_triples(
-    triples: Any,
-    *,
-    entities: Any = None,
-    pairs: Literal["all", "mentioned"] = "all",
-    entity: str = "entity",
-    pair: str = "pair",
-) -> Relational:
+def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "mentioned"] = "all") -> Relational:
     """Read linked tables from triples (subject, relation, object), as in knowledge graphs; what is not stated is false.
 
     Parameters
@@ -205,13 +188,12 @@ def read_triples(
     pairs : {"all", "mentioned"}
         Whether each ordered pair of entities is a row, including pairs of an entity with itself, or only pairs that
         some triple mentions.
-    entity, pair : names of the two tables; the key of the entities has the name of their table
 
     Returns
     -------
     Relational
-        A table of entities and a table of pairs, with columns ``subject`` and ``object``, which are links to the
-        entities, and one 0/1 column for each relation, in sorted order.
+        A table ``entity``, whose key is the column ``entity``, and a table ``pair``, with columns ``subject`` and
+        ``object``, which are links to the entities, and one 0/1 column for each relation, in sorted order.
 
     Examples
     --------
@@ -223,8 +205,6 @@ def read_triples(
     """
     if pairs not in ("all", "mentioned"):
         raise DataError(f"pairs is {pairs!r}; it must be 'all' or 'mentioned'.")
-    if entity == pair:
-        raise DataError(f"Both tables have the name {entity!r}: pass different names as entity= and pair=.")
     stated = _read_frame(triples, "triples")
     if set(PARTS) <= set(stated.columns):
         stated = stated.select(PARTS)
@@ -239,24 +219,23 @@ def read_triples(
     if relations.is_in(ENDS).any():
         raise DataError("A relation has the name of a column of the table of pairs, subject or object: rename it.")
     if entities is None:
-        # A column has one type.
-        types = {stated[end].dtype for end in ENDS}
-        ends = [stated[end].cast(pl.String if len(types) > 1 else types.copy().pop()) for end in ENDS]
-        table = pl.concat([end.alias(entity) for end in ends]).unique().sort().to_frame()
+        text = len({stated[end].dtype for end in ENDS}) > 1  # a column has one type
+        ends = [(stated[end].cast(pl.String) if text else stated[end]).alias("entity") for end in ENDS]
+        table = pl.concat(ends).unique().sort().to_frame()
     else:
         table = _read_frame(entities, "entities")
-        key = entity if entity in table.columns else table.columns[0]
-        table = _refuse_missing(table, [key], "entities").rename({key: entity})
-        if table[entity].is_duplicated().any():
-            twice = table[entity].filter(table[entity].is_duplicated())[0]
-            raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: keep one row for each.")
-    place = {str(name): row for row, name in enumerate(table[entity])}  # a number may also be written as text
+        key = "entity" if "entity" in table.columns else table.columns[0]
+        table = _refuse_missing(table, [key], "entities").rename({key: "entity"})
+        twice = table["entity"].filter(table["entity"].is_duplicated())
+        if len(twice):
+            raise DataError(f"Column {key!r} of the entities has {twice[0]!r} in several rows: keep one row for each.")
+    place = {str(name): row for row, name in enumerate(table["entity"])}  # a number may also be written as text
     for end in ENDS:
         unknown = [(row, cell) for row, cell in enumerate(stated[end]) if str(cell) not in place]
         if unknown:
             raise DataError(
                 f"Row {unknown[0][0] + 1} of the triples names {unknown[0][1]!r} as {end}, which is no entity: add it "
-                f"to the table of entities ({entity!r}), or remove the triple."
+                "to the table of entities, or remove the triple."
             )
     size = table.height
     if pairs == "all" and size**2 > MAX_PAIRS:
@@ -270,10 +249,10 @@ def read_triples(
         codes, row = np.arange(size**2), codes[row]
     cells = np.zeros((len(relations), len(codes)), dtype=np.int8)
     cells[relation.replace_strict(relations, range(len(relations)), return_dtype=pl.Int64).to_numpy(), row] = 1
-    columns = {"subject": table[entity].gather(codes // size), "object": table[entity].gather(codes % size)}
+    columns = {"subject": table["entity"].gather(codes // size), "object": table["entity"].gather(codes % size)}
     columns |= dict(zip(relations, cells, strict=True))
-    links = {name: (pair, name, entity) for name in ENDS}
-    return Relational({entity: table, pair: pl.DataFrame(columns)}, keys={entity: entity}, links=links)
+    links = {name: ("pair", name, "entity") for name in ENDS}
+    return Relational({"entity": table, "pair": pl.DataFrame(columns)}, keys={"entity": "entity"}, links=links)
 
 
 def _read_frame(data: Any, what: str) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
+from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.read import PARQUET, is_parquet, polars_errors
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_matrix import as_checked_csr
@@ -19,7 +20,7 @@ from sparsefield.errors import DataError
 CELLS_OF_BLOCK, MIN_BLOCK_ROWS = 2**21, 1024
 """Cells of a Parquet file that are dense in memory at a time, and the fewest rows, since each read has a cost."""
 
-SHOWN_COLUMNS = 5
+REMEDY = "Leave them out (columns=, at the command line --id), or read the file as a table."
 
 
 def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
@@ -89,28 +90,17 @@ def read_sparse(
             types = table.collect_schema().items()
             other = [f"{name!r} ({dtype})" for name, dtype in types if dtype != pl.Boolean and not dtype.is_numeric()]
             if other:
-                raise DataError(
-                    f"{file}: a sparse matrix has columns of 0 and 1, and these are others: "
-                    f"{', '.join(other[:SHOWN_COLUMNS])}{', ...' * (len(other) > SHOWN_COLUMNS)}. Leave them out "
-                    "(columns=, at the command line --id), or read the file as a table."
-                )
+                what = f"a sparse matrix has columns of 0 and 1, and these are others: {list_first(other)}"
+                raise DataError(f"{file}: {what}. {REMEDY}")
             n_rows = table.select(pl.len()).collect().item()
             for start in range(0, n_rows, rows):
                 cells = table.slice(start, rows).collect().to_numpy()
                 valid = (cells == 0) | (cells == 1)
                 if not valid.all():
-                    wrong = np.flatnonzero(~valid.all(axis=0)).tolist()
-                    first = [int(np.argmin(valid[:, k])) for k in wrong[:SHOWN_COLUMNS]]
-                    shown = ", ".join(
-                        f"column {names[k]!r} has {cells[row, k]} in row {start + row:,}"
-                        for k, row in zip(wrong, first, strict=False)
-                    )
-                    more = f", and {len(wrong) - len(first):,} more columns" * (len(wrong) > len(first))
-                    raise DataError(
-                        f"{file}: a sparse matrix has cells of 0 and 1 only, none of them missing: {shown}{more} "
-                        "(counted from 0). Leave such columns out (columns=, at the command line --id), or read the "
-                        "file as a table."
-                    )
+                    wrong = [(k, int(np.argmin(valid[:, k]))) for k in np.flatnonzero(~valid.all(axis=0))]
+                    places = [f"column {names[k]!r} has {cells[row, k]} in row {start + row:,}" for k, row in wrong]
+                    what = "a sparse matrix has cells of 0 and 1 only, none of them missing"
+                    raise DataError(f"{file}: {what}: {list_first(places)} (counted from 0). {REMEDY}")
                 counts.append(np.count_nonzero(cells, axis=1))
                 indices.append(np.nonzero(cells)[1].astype(np.int32))
     offsets, numbers = np.cumsum(np.concatenate(counts)), np.concatenate(indices)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import shlex
+import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source
+from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source, list_first
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
 STANDARD_INPUT = "-"
-SHOWN_COLUMNS = 8
 PARQUET = (".parquet", ".pq")
 """Suffixes of Parquet files."""
 
@@ -46,6 +50,12 @@ _STATISTICAL = {"spss": "read_sav", "stata": "read_dta", "sas": "read_sas7bdat",
 """{kind of file: the function of pyreadstat that reads it}"""
 
 _EXTRA = "pip install 'sparsefield[files]'"
+
+COPIES = 4.0
+"""Memory that reading a text takes, in sizes of the text."""
+
+READING_SECONDS = 60.0
+"""Time for reading a statistical file, and as much again for every 10 MB: a damaged one may take forever."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,7 @@ def _read_content(path: Path | str) -> _Content:
     import bz2
     import gzip
     import lzma
+    import zlib
 
     path = Path(path)
     is_input = str(path) == STANDARD_INPUT
@@ -173,12 +184,21 @@ def _read_content(path: Path | str) -> _Content:
     except OSError as error:
         raise DataError(f"{name}: the file cannot be opened ({error.strerror}): give a file with a table.") from None
     compression = next((word for start, word in _COMPRESSIONS.items() if data.startswith(start)), "")
-    try:
-        data = {"": bytes, "gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}[compression](data)
-    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
-        raise DataError(
-            f"{name}: this {compression} file is damaged ({_one_line(error)}): copy or download it again."
-        ) from None
+    if compression:
+        from sparsefield.data.memory import refuse_beyond_available
+
+        parts, size = [], 0
+        try:
+            with {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}[compression](io.BytesIO(data)) as file:
+                while part := file.read(2**20):
+                    parts.append(part)
+                    size += len(part)
+                    refuse_beyond_available(COPIES * size, f"{name}: the decompressed file")
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise DataError(
+                f"{name}: this {compression} file is damaged ({_one_line(error)}): copy or download it again."
+            ) from None
+        data = b"".join(parts)
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:20].lower()
     if start.startswith(_PAGES):
         raise DataError(f"{name}: this is no table that can be read: save the table as CSV, Parquet or Excel.")
@@ -225,6 +245,7 @@ def _read(content: _Content, options: FileFormat) -> SourceTable:
 def _read_typed(content: _Content) -> pl.DataFrame:
     """Read a file whose columns have types."""
     import polars as pl
+    import polars.selectors as cs
 
     if content.kind in _STATISTICAL:
         table = _read_statistical(content)
@@ -237,12 +258,19 @@ def _read_typed(content: _Content) -> pl.DataFrame:
             table = pl.read_ndjson(io.BytesIO(content.data.removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
         except pl.exceptions.PolarsError:
             raise DataError(f"{content.name}: the file cannot be read: write one JSON object per line.") from None
-    nested = [column for column, dtype in table.schema.items() if dtype.is_nested()]
-    if nested:
+    others = [column for column, dtype in table.schema.items() if dtype.is_nested() or dtype in (pl.Binary, pl.Object)]
+    if others:
         raise DataError(
-            f"{content.name}: columns have lists or records as cells, which a table of values does not have; "
-            f"{list_columns(nested)}: make a column of each part, or remove them."
+            f"{content.name}: columns have lists, records or bytes as cells, which a table of values does not have; "
+            f"{list_columns(others)}: make a column of each part, or remove them."
         )
+    for column in table.select(cs.date(), cs.datetime()).get_columns():
+        units = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+        days = column.to_physical() // units.get(getattr(column.dtype, "time_unit", ""), 1)
+        if not days.is_between(date.min.toordinal() - 719_163, date.max.toordinal() - 719_163).all():
+            raise DataError(
+                f"{content.name}: column {column.name!r} has dates beyond the years 1 to 9999: correct or remove them."
+            )
     return table
 
 
@@ -256,12 +284,19 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
         import fastexcel
     except ImportError:
         raise DataError(f"{name}: this is an Excel or OpenDocument file: {_EXTRA} to read it.") from None
+    if data.startswith(b"PK"):
+        _refuse_archive(data, name)
     try:
         workbook = fastexcel.read_excel(data)
         sheet = _choose(workbook.sheet_names, options.sheet, name, "sheet")
-        cells = workbook.load_sheet(sheet, header_row=None, dtypes="string").to_polars()
+        cells, numbers = (
+            workbook.load_sheet(sheet, header_row=None, dtypes=d).to_polars() for d in ("string", "float")
+        )
     except fastexcel.FastExcelError as error:
         raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
+    for column, number in zip(cells.get_columns(), numbers.get_columns(), strict=True):
+        rounded = column.cast(pl.Float64, strict=False) != number  # the text has nine decimals
+        cells = cells.with_columns(column.zip_with(~rounded.fill_null(False), number.cast(pl.String)))
     options = replace(options, sheet=sheet, header=options.header is not False, decimal=".")
     names = [f"x{k}" for k in range(cells.width)]
     if options.header and cells.height:
@@ -276,9 +311,27 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
     return SourceTable(table, table, options)
 
 
+def _refuse_archive(data: bytes, name: str) -> None:
+    """Refuse a ZIP file that is encrypted, is no spreadsheet, or would not fit into memory."""
+    from sparsefield.data.memory import refuse_beyond_available
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            is_encrypted = any(entry.flag_bits & 1 for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
+    if is_encrypted:
+        raise DataError(f"{name}: the file is encrypted: save it without a password.")
+    is_sheet = any(part.startswith("xl/") or part == "content.xml" for part in sizes)
+    if not is_sheet or sizes.get("mimetype", 0) > 1000:
+        raise DataError(f"{name}: this is no table that can be read: save the table as CSV, Parquet or Excel.")
+    refuse_beyond_available(sum(sizes.values()), f"{name}: the spreadsheet")
+
+
 def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> str:
     """Return the sheet or table to read: the wanted one, or the only one."""
-    listed = ", ".join(repr(name) for name in names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    listed = list_first([repr(name) for name in names], 20)
     if wanted is not None and wanted not in names:
         raise DataError(f"{file}: there is no {what} {wanted!r}; the file has {listed or 'none'}.")
     if not names:
@@ -299,22 +352,49 @@ def _read_statistical(content: _Content) -> pl.DataFrame:
     """
     import polars as pl
 
+    if find_spec("pyreadstat") is None:
+        raise DataError(f"{content.name}: this is a file of SPSS, Stata or SAS: {_EXTRA} to read it.")
+    # In a process of its own, since pyreadstat ends that in which it reads some damaged files.
+    from sparsefield.data.memory import available_memory
+
+    words = [sys.executable, "-P", "-c", "import sparsefield.app.tables.read as r; r.send_statistical()"]
+    memory = str(int(min(available_memory(), 2**40)))
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    seconds = READING_SECONDS * (1 + len(content.data) / 1e7)
+    with content.as_file() as path:
+        try:
+            done = subprocess.run(
+                [*words, str(path), _STATISTICAL[content.kind], memory], capture_output=True, timeout=seconds, env=paths
+            )
+        except subprocess.TimeoutExpired:
+            done = subprocess.CompletedProcess(words, 1, b"", f"it took more than {seconds:.0f} s".encode())
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip() if done.returncode == 1 else ""
+        reason = reason.rpartition("\n")[2] or "it is damaged"
+        raise DataError(f"{content.name}: the file cannot be read ({reason}): export it again, or save it as CSV.")
+    return pl.read_ipc(io.BytesIO(done.stdout))
+
+
+def send_statistical() -> None:
+    """Write the table of the file of SPSS, Stata or SAS that arguments of this process name to standard output."""
+    path, function, memory = sys.argv[1:]
+    import polars as pl
+    import pyreadstat
+
+    with suppress(ImportError, ValueError, OSError):  # Windows has no such limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory),) * 2)
     try:
-        import pyreadstat
-    except ImportError:
-        raise DataError(f"{content.name}: this is a file of SPSS, Stata or SAS: {_EXTRA} to read it.") from None
-    try:
-        with content.as_file() as path:
-            cells, about = getattr(pyreadstat, _STATISTICAL[content.kind])(str(path), output_format="dict")
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError) as error:
-        raise DataError(
-            f"{content.name}: the file cannot be read ({_one_line(error)}): export it again, or save it as CSV."
-        ) from None
-    labels, measures = about.variable_value_labels, about.variable_measure
-    return pl.DataFrame(
-        labeled_column(column, values, labels.get(column, {}), ordered=measures.get(column) == "ordinal")
-        for column, values in cells.items()
-    )
+        cells, about = getattr(pyreadstat, function)(path, output_format="dict")
+        labels, measures = about.variable_value_labels, about.variable_measure
+        table = pl.DataFrame(
+            labeled_column(column, values, labels.get(column, {}), ordered=measures.get(column) == "ordinal")
+            for column, values in cells.items()
+        )
+        table.write_ipc(sys.stdout.buffer)
+    except Exception as error:  # of a dozen types where a file is damaged
+        sys.exit(_one_line(error))
 
 
 def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: bool) -> pl.Series:
@@ -348,21 +428,23 @@ def _one_line(error: Exception) -> str:
 
 
 @contextmanager
-def polars_errors(path: Path | str) -> Iterator[None]:
-    """Raise polars' errors as one-line `DataError` with the name of the file."""
+def polars_errors(path: Path | str, verb: str = "read") -> Iterator[None]:
+    """Raise errors of polars, also those that are no `Exception`, as one-line `DataError` with the name of the file."""
     import polars as pl
 
     try:
         yield
-    except pl.exceptions.PolarsError as error:
+    except BaseException as error:
+        # A panic of Rust is no Exception, and each library has its own class for it.
+        if not isinstance(error, pl.exceptions.PolarsError) and type(error).__name__ != "PanicException":
+            raise
         line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
-        raise DataError(f"{path}: the file cannot be read ({line}): is it complete?") from error
+        raise DataError(f"{path}: the file cannot be {verb} ({line}): is it complete?") from error
 
 
 def list_columns(columns: Sequence[str]) -> str:
     """Return a short list of column names for a message."""
-    rest = len(columns) - SHOWN_COLUMNS
-    return f"columns: {', '.join(columns[:SHOWN_COLUMNS])}" + (f" and {rest} more" if rest > 0 else "")
+    return f"columns: {list_first(columns, 8)}"
 
 
 def is_parquet(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import polars as pl
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.linked import read_database, read_triples
-from sparsefield.app.tables.read import read_source, read_table
+from sparsefield.app.tables.read import SourceTable, read_source, read_table
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.errors import DataError
@@ -44,20 +44,7 @@ _DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
 _FOREIGN_KEY = {"table": str, "column": str, "to": str}
 _OFFSET_LINK = {"table": str, "along": str, "within": Names, "by": int}
 _LINK_KEYS = f"{', '.join(_FOREIGN_KEY)} for a foreign key, or {', '.join(_OFFSET_LINK)} for an offset link"
-_TRIPLES = {"file": str, "entities": str, "pairs": Pairs, "entity": str, "pair": str}
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """The path of a table and the options for reading it."""
-
-    path: Path
-    reading: FileFormat
-
-    def read(self, *, as_text: bool = False) -> pl.DataFrame:
-        """Return the table, or the cells of a text file as their text."""
-        source = read_source(self.path, self.reading, may_be_empty=True, strict=False)
-        return source.cells if as_text else source.table
+_TRIPLES = {"file": str, "entities": str, "pairs": Pairs}
 
 
 @dataclass(frozen=True)
@@ -67,10 +54,10 @@ class SchemaFile:
     data: Relational
     kinds: dict[str, dict[str, str]] = field(default_factory=dict)
     """{table: {column: kind}}, for ``RelationalField(kinds=...)``; empty if the schema file names none."""
-    files: dict[str, TableFile] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
     """Files of the tables that are not from a database."""
-    formats: dict[str, FileFormat] = field(default_factory=dict)
-    """The formats of these files."""
+    sources: dict[str, SourceTable] = field(default_factory=dict)
+    """What was read from these files."""
     inputs: tuple[Path, ...] = ()
     """All files that were read, including the schema file."""
 
@@ -141,8 +128,8 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
     problems = _problems(content, _TOP, str(path))
     parts = [name for name in ("tables", "triples") if name in content]
     if len(parts) != 1 and not problems:
-        problems = [f"{path}: the file has {' and '.join(parts) or 'no data'}; it must have either [tables.NAME] or "]
-        problems[0] += "[triples]."
+        has = " and ".join(parts) or "no data"
+        problems = [f"{path}: the file has {has}; it must have either [tables.NAME] or [triples]."]
     refused = ("links", "database", *_READING) if parts == ["triples"] else _READING if "database" in content else ()
     what = "[triples]" if parts == ["triples"] else "a database"
     problems += [f"{path}: {name!r} cannot be used with {what}: remove it." for name in refused if name in content]
@@ -166,9 +153,9 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
                 data.linked_rows(name)
             except DataError as error:
                 tables = [table for table in dict.fromkeys((link.table, link.to)) if table in parsed.files]
-                where = ", ".join(f"table {table!r} is {parsed.files[table].path}" for table in tables)
+                where = ", ".join(f"table {table!r} is {parsed.files[table]}" for table in tables)
                 raise DataError(f"{error}{f' ({where})' if where else ''}") from None
-    return SchemaFile(data, parsed.kinds, parsed.files, parsed.formats, (path, *parsed.inputs))
+    return replace(parsed, data=data, inputs=(path, *parsed.inputs))
 
 
 def _problems(section: Any, known: Mapping[str, Any], where: str, *needed: str, keys: str = "") -> list[str]:
@@ -215,54 +202,54 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         part: {name: table[part] for name, table in tables.items() if part in table} for part in ("observed", "ignore")
     }
     keys = {name: table["key"] for name, table in tables.items() if "key" in table}
-    files: dict[str, TableFile] = {}
-    formats: dict[str, FileFormat] = {}
+    files: dict[str, Path] = {}
+    sources: dict[str, SourceTable] = {}
     if database is not None:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
         inputs = (path.parent / database,)
         with _prefix_errors(path):
             data = read_database(inputs[0], queries, keys=keys or None, links=links or None, **options)
     else:
-        frames = {}
         for name, table in tables.items():
             with _prefix_errors(f"{path}, [tables.{name}]"):
                 reading = {key: table.get(key, content.get(key)) for key in _READING}
                 words = {key: tuple(reading.pop(key) or ()) for key in ("missing", "missing_only")}
-                reading |= {key: table.get(key) for key in ("header", "sheet")}
-                files[name] = TableFile(path.parent / table["file"], FileFormat(**words, **reading))
-            source = read_source(files[name].path, files[name].reading, may_be_empty=True, strict=False)
-            frames[name], formats[name] = source.table, source.format
-        inputs = tuple(file.path for file in files.values())
-        _read_keys_as_one_type(frames, formats, keys, links)
+                form = FileFormat(**words, **reading, header=table.get("header"), sheet=table.get("sheet"))
+            files[name] = path.parent / table["file"]
+            sources[name] = read_source(files[name], form, may_be_empty=True, strict=False)
+        inputs = tuple(files.values())
+        frames = _with_keys_of_one_type(sources, keys, links)
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     kinds = {name: _kinds(table, data, name, f"{path}, [tables.{name}]") for name, table in tables.items()}
-    return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, formats, inputs)
+    return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, sources, inputs)
 
 
-def _read_keys_as_one_type(
-    frames: dict[str, pl.DataFrame],
-    formats: Mapping[str, FileFormat],
-    keys: Mapping[str, str],
-    links: Mapping[str, Link],
-) -> None:
-    """Read a key and its foreign keys as integers if all are, else as text, so that 007 is not 7 beside x3."""
+def _with_keys_of_one_type(
+    sources: Mapping[str, SourceTable], keys: Mapping[str, str], links: Mapping[str, Link]
+) -> dict[str, pl.DataFrame]:
+    """Return the tables, with a key and its foreign keys as integers if all are, else as text: 007 is not 7 by x3."""
+    frames = {name: source.table for name, source in sources.items()}
+    is_text = {name: source.format.is_text for name, source in sources.items()}
     foreign = [link for link in links.values() if isinstance(link, ForeignKey)]
     for to, key in list(keys.items()) * max(len(foreign), 1):  # a key that becomes text may be a foreign key itself
         ends = dict.fromkeys([(to, key), *((link.table, link.column) for link in foreign if link.to == to)])
-        ends = [(table, column) for table, column in ends if table in frames and column in frames[table].columns]
-        columns = [frames[table][column] for table, column in ends]
-        if not any(column.dtype == pl.String and column.null_count() < len(column) for column in columns):
+        columns = [
+            (table, frames[table][name]) for table, name in ends if table in frames and name in frames[table].columns
+        ]
+        if not any(column.dtype == pl.String and column.null_count() < len(column) for _, column in columns):
             continue
-        numbers = [column.cast(pl.Int64, strict=False) for column in columns]
-        whole = all(column.dtype == pl.String or column.dtype.is_integer() for column in columns)
-        whole &= all(formats[table].is_text for table, _ in ends)  # other files say themselves what a key is
-        whole &= all(
-            number.null_count() == column.null_count() for number, column in zip(numbers, columns, strict=True)
+        numbers = [column.cast(pl.Int64, strict=False) for _, column in columns]
+        whole = all(  # other files than text say themselves what a key is
+            is_text[table]
+            and (column.dtype == pl.String or column.dtype.is_integer())
+            and number.null_count() == column.null_count()
+            for (table, column), number in zip(columns, numbers, strict=True)
         )
-        for (table, _), column, number in zip(ends, columns, numbers, strict=True):
-            if formats[table].is_text:
+        for (table, column), number in zip(columns, numbers, strict=True):
+            if is_text[table]:
                 frames[table] = frames[table].with_columns(number if whole else column.cast(pl.String))
+    return frames
 
 
 def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, encoding_title
+from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, encoding_title, list_first
 from sparsefield.app.tables.values import read_dates, type_columns
 from sparsefield.errors import DataError
 
@@ -29,28 +29,19 @@ COMMA_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
 YEARS = range(1800, 2101)
 
-_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-"""Byte order marks, and encodings that read and write them."""
-
-_ALPHABETS = (
-    ("cp1252", "äöüß"),
-    ("cp1252", "àâæçéèêëîïôœùûüÿ"),
-    ("cp1252", "áéíñóúüªº"),
-    ("cp1252", "àáâãçéêíóôõúüªº"),
-    ("cp1252", "àèéìíîòóùú"),
-    ("cp1252", "åäöéü"),
-    ("cp1252", "åæøéèêôóò"),
-    ("cp1250", "áčďéěíňóřšťúůýž"),
-    ("cp1250", "ąćęłńóśźż"),
-    ("cp1250", "áéíóöőúüű"),
-    ("cp1250", "čćđšž"),
-    ("cp1250", "ăâîşţ"),
-    ("cp1254", "çğıöşüâîû"),
-    ("cp1252", "àáâãäåæçèéêëìíîïñòóôõöøœùúûüÿß"),
-)
+_ALPHABETS = [
+    (page, letters)
+    for page, alphabets in (
+        ("cp1252", "äöüß àâæçéèêëîïôœùûüÿ áéíñóúüªº àáâãçéêíóôõúüªº àèéìíîòóùú åäöéü åæøéèêôóò"),
+        ("cp1250", "áčďéěíňóřšťúůýž ąćęłńóśźż áéíóöőúüű čćđšž ăâîşţ"),
+        ("cp1254", "çğıöşüâîû"),
+        ("cp1252", "àáâãäåæçèéêëìíîïñòóôõöøœùúûüÿß"),
+    )
+    for letters in alphabets.split()
+]
 """Letters beyond ASCII of languages, with their code pages; of equally good ones the first is taken.
 
-Cells are too short for charset-normalizer to tell code pages of Latin letters apart: it reads "Nuñez" as "Nuńez".
+Cells are too short for charset-normalizer to tell code pages of Latin letters apart: it reads "Müller" as Windows-1250.
 """
 
 _OLDER = {"cp1252": "cp850", "cp1250": "cp852", "cp1254": "cp857"}
@@ -80,8 +71,6 @@ def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame
             f"{name}: line {line:,} has a NUL byte, as in a file that is damaged or no table that can be read: save "
             "the table as CSV, Parquet or Excel."
         )
-    if "\n" not in text:
-        text = text.replace("\r", "\n")
     first = re.match(r"(?i)sep=([ -~\t])\r?\n", text)  # which Excel understands
     if first:
         text = text[first.end() :]
@@ -89,7 +78,7 @@ def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame
     if not text.strip():
         raise DataError(f"{name}: the file is empty: give a file with a header and rows.")
     found = find_format(text, replace(options, kind="csv", encoding=encoding))
-    cells = _parse(text if text.endswith("\n") else text + "\n", name, found)
+    cells = _parse(text, name, found)
     table, found = with_types(cells, found)
     return table, cells, found
 
@@ -106,9 +95,10 @@ def with_types(cells: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, Fi
 
 def find_encoding(data: bytes, name: str) -> str:
     """Return the encoding of a text: by its byte order mark, else UTF-8 or UTF-16 where valid, else a code page."""
-    for mark, encoding in _BOMS.items():
-        if data.startswith(mark):
-            return encoding
+    if data.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     even, odd = data[:4096:2].count(0), data[1:4096:2].count(0)
     half = len(data[1:4096:2])
     if max(even, odd) > 0.7 * half > 1 and min(even, odd) < 0.1 * half:  # every second byte of western text
@@ -203,7 +193,7 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     below = [[row[k] for row in others if k < len(row) and row[k] not in DEFAULT_MISSING] for k in range(len(first))]
     are_numbers = [all(NUMBER.fullmatch(cell) for cell in cells) for cells in below]
     texts = [cell not in DEFAULT_MISSING and not NUMBER.fullmatch(cell) for cell in first]
-    if any(text and numbers and cells for text, numbers, cells in zip(texts, are_numbers, below, strict=True)):
+    if any(map(all, zip(texts, are_numbers, below, strict=True))):
         return True
     if any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first):
         return False
@@ -254,6 +244,9 @@ def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     names = [cell.strip() for cell in first] if header else [f"x{k}" for k in range(len(first))]
     if header:
         check_header(names, name)
+    if '"' not in text and "\n" not in text:
+        text = text.replace("\r", "\n")  # old Macs; between quotes, line ends belong to cells
+    text = text if text.endswith("\n") else text + "\n"
     bare = re.sub('"[^"]*"', "", text) if '"' in text else text
     if len(names) > 1 and bare is text and re.search(r"(?:^|\n)\r?\n", text):
         text = bare = re.sub(r"(?:\r?\n)+", "\n", text)  # blank lines; of a single column they are missing values
@@ -271,8 +264,7 @@ def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     rows = [(line, cells or [""]) for line, cells in _records(text, name, separator) if cells or len(names) == 1]
     ragged = [(line, len(cells)) for line, cells in rows if len(cells) != len(names)]
     if ragged:
-        shown = ", ".join(f"line {line:,} has {cells:,}" for line, cells in ragged[:SHOWN_ROWS])
-        shown += f" and {len(ragged) - SHOWN_ROWS:,} more rows are so" if len(ragged) > SHOWN_ROWS else ""
+        shown = list_first([f"line {line:,} has {cells:,}" for line, cells in ragged], SHOWN_ROWS)
         raise DataError(
             f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
             f"and put cells that contain {separator!r} in quotes. (If the first column has no name, as in files of R, "

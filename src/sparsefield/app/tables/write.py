@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, encoding_title
-from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet
+from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
 
@@ -33,8 +33,8 @@ COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
 NEEDED = {"sheet": "xlsxwriter"}
 """{kind: the package that writes it}"""
 
-MOST_ROWS, MOST_COLUMNS = 1_048_575, 16_384
-"""Size of an Excel sheet, without its header."""
+MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT, LARGEST_WHOLE = 1_048_575, 16_384, 32_767, 2**53
+"""Size of an Excel sheet without its header, and bounds of its cells."""
 
 
 class OutputFormat(NamedTuple):
@@ -76,6 +76,27 @@ def check_output_format(path: Path) -> None:
             raise DataError(
                 f"{path}: {NEEDED[what]} is needed to write this file: pip install 'sparsefield[files]', or write "
                 "another format, such as .csv."
+            )
+
+
+def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
+    """Refuse a table, or many copies of its rows, that does not fit into an Excel sheet if the output is one."""
+    import polars as pl
+
+    if (find_output_format(path) or OutputFormat()).kind != "sheet":
+        return
+    if table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS:
+        raise DataError(
+            f"{path}: an Excel sheet has at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns, and the table has "
+            f"{table.height * copies:,} and {table.width:,}: write another format, such as .parquet."
+        )
+    for column in table.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)).get_columns():
+        lengths = column.str.len_chars()
+        row = lengths.arg_max()
+        if row is not None and lengths[row] > LONGEST_TEXT:
+            raise DataError(
+                f"{path}: column {column.name!r} has {lengths[row]:,} characters in row {row + 1:,}, and a cell has at "
+                f"most {LONGEST_TEXT:,} in Excel: shorten the text, or write another format, such as .parquet."
             )
 
 
@@ -132,6 +153,7 @@ def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None)
     """
     like = like or PLAIN
     output = find_output_format(path) or OutputFormat()
+    refuse_lost_cells(table, path)
     if output.kind == "csv":
         style = like if like.is_text else replace(PLAIN, header=like.header)
         content = _format_text(table, replace(style, separator="\t") if output.suffix in TAB_FILES else style)
@@ -149,11 +171,7 @@ def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
     import polars as pl
     import polars.selectors as cs
 
-    table = table.with_columns(cs.duration().dt.to_string(), cs.time().dt.to_string("%H:%M:%S%.f"))
-    for column in table.select(cs.datetime()).get_columns():
-        zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
-        is_date = not zone and (column == column.dt.truncate("1d")).all()
-        table = table.with_columns(column.dt.to_string("%Y-%m-%d" if is_date else f"%Y-%m-%d %H:%M:%S%.f{zone}"))
+    table = _times_as_text(table)
     if style.decimal == ",":
         table = table.with_columns(cs.float().cast(pl.String).str.replace(".", ",", literal=True))
     text = table.write_csv(
@@ -174,24 +192,80 @@ def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
         return text.encode()
 
 
+def _times_as_text(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with times and durations as text; datetimes at midnight are dates."""
+    import polars.selectors as cs
+
+    table = table.with_columns(cs.duration().dt.to_string(), cs.time().dt.to_string("%H:%M:%S%.f"))
+    for column in table.select(cs.datetime()).get_columns():
+        zone = "%:z" if getattr(column.dtype, "time_zone", None) else ""
+        is_date = not zone and (column == column.dt.truncate("1d")).all()
+        table = table.with_columns(column.dt.to_string("%Y-%m-%d" if is_date else f"%Y-%m-%d %H:%M:%S%.f{zone}"))
+    return table
+
+
 def _typed_content(table: pl.DataFrame, kind: str, path: Path, like: FileFormat) -> bytes:
     """Return a table as a file whose columns have types; cells of text get those of their values."""
+    import polars as pl
+    import polars.selectors as cs
+
     from sparsefield.app.tables.read import polars_errors
     from sparsefield.app.tables.text import with_types
 
     if like.is_text:
         table = with_types(table, like)[0]
-    if kind == "sheet" and (table.height > MOST_ROWS or table.width > MOST_COLUMNS):
-        raise DataError(
-            f"{path}: an Excel sheet has at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns, and the table has "
-            f"{table.height:,} and {table.width:,}: write another format, such as .parquet."
-        )
+    if kind in ("jsonl", "sheet"):
+        table = table.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String))
+        changed = [column.name for column in table.select(~cs.string()).get_columns() if _changes(column, kind)]
+        table = table.with_columns(_times_as_text(table.select(changed)).cast(pl.String))
+        if changed:
+            what = f"{path}: written as text, since the file would change their values; {list_columns(changed)}."
+            warnings.warn(what, UserWarning, stacklevel=3)
+    if kind == "sheet":
+        return _sheet_content(table, has_header=like.header is not False)
     buffer = io.BytesIO()
-    with polars_errors(path):
-        if kind == "sheet":
-            table.write_excel(buffer, include_header=like.header is not False)
-        else:
-            {"parquet": table.write_parquet, "arrow": table.write_ipc, "jsonl": table.write_ndjson}[kind](buffer)
+    with polars_errors(path, "written"):
+        {"parquet": table.write_parquet, "arrow": table.write_ipc, "jsonl": table.write_ndjson}[kind](buffer)
+    return buffer.getvalue()
+
+
+def _changes(column: pl.Series, kind: str) -> bool:
+    """Return whether cells would become other values: infinite numbers; in Excel those that it has no type for."""
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_float():
+        return bool(column.is_infinite().any())
+    if kind != "sheet" or dtype == pl.Boolean:
+        return False
+    if dtype.is_decimal():
+        return not (column.cast(pl.Float64).cast(dtype) == column).all()
+    if dtype.is_integer():
+        return not column.is_between(-LARGEST_WHOLE, LARGEST_WHOLE).all()
+    if dtype not in (pl.Date, pl.Datetime) or getattr(dtype, "time_zone", None):
+        return True
+    milliseconds = column.cast(pl.Datetime("ns" if getattr(dtype, "time_unit", "") == "ns" else "us"))
+    return not (column.dt.year().is_between(1901, 9999) & (milliseconds == milliseconds.dt.truncate("1ms"))).all()
+
+
+def _sheet_content(table: pl.DataFrame, *, has_header: bool) -> bytes:
+    """Return a table as an Excel workbook, cell by cell, since guesses would make links and formulas of text."""
+    import polars as pl
+    import xlsxwriter
+
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
+        sheet, bold = book.add_worksheet(), book.add_format({"bold": True})
+        day, time = (book.add_format({"num_format": form}) for form in ("yyyy-mm-dd", "yyyy-mm-dd hh:mm:ss"))
+        writers = {pl.Boolean: (sheet.write_boolean, None), pl.String: (sheet.write_string, None)}
+        writers |= {pl.Date: (sheet.write_datetime, day), pl.Datetime: (sheet.write_datetime, time)}
+        for k, column in enumerate(table.get_columns()):
+            if has_header:
+                sheet.write_string(0, k, column.name, bold)
+            write, form = writers.get(column.dtype.base_type(), (sheet.write_number, None))
+            for row, cell in enumerate(column, start=has_header):
+                if cell is not None:
+                    write(row, k, cell, form)
     return buffer.getvalue()
 
 

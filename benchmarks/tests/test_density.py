@@ -1,0 +1,57 @@
+"""Log-likelihoods of whole rows: enumeration, bounds by annealing, Chow-Liu trees."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from benchmarks import density
+from benchmarks.density import LogLinear, bound_log_partition, chow_liu_score, run_density
+from sparsefield import Features, MarkovField
+
+EVERY = np.array(list(product((0, 1), repeat=6)))
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 500)
+    chances = np.array([0.15, 0.5, 0.9])[kind][:, None]
+    return (rng.random((500, 6)) < chances).astype(np.int64)
+
+
+@pytest.mark.parametrize("params", [{}, {"features": Features(max_order=3)}, {"latent": {"class": 3}}], ids=str)
+def test_arrays_of_a_field_have_its_likelihood_and_bounds_contain_ln_z(rows, params, monkeypatch) -> None:
+    field = MarkovField(l1=1.0, n_jobs=1, **params).fit(rows)
+    model = LogLinear.of(field.field_)
+    exact = bound_log_partition(model, rows.astype(float))
+    expected = field.log_likelihood(EVERY)
+    assert np.exp(expected).sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(model.log_potential(EVERY.astype(float)) - exact.lower, expected, atol=1e-8)
+    monkeypatch.setattr(density, "MAX_ENUMERATED", 0)
+    bounds = bound_log_partition(model, rows.astype(float), steps=100, burn_in=20)
+    assert bounds.error < 0.05
+    assert abs(bounds.lower - exact.lower) < 5 * bounds.error + 0.01
+    assert abs(bounds.upper - exact.lower) < 5 * bounds.error + 0.01
+
+
+def test_a_chow_liu_tree_is_a_distribution_and_beats_independent_columns(rows) -> None:
+    weights = np.exp([chow_liu_score(rows, row[None]) for row in EVERY])
+    assert weights.sum() == pytest.approx(1.0, abs=0.02)  # counts of pairs and of columns are smoothed alike
+    shares = rows.mean(axis=0)
+    independent = (rows * np.log(shares) + (1 - rows) * np.log(1 - shares)).sum(axis=1).mean()
+    assert chow_liu_score(rows, rows) > independent
+
+
+def test_l1_is_chosen_on_validation_rows(rows, monkeypatch) -> None:
+    monkeypatch.setattr(
+        density,
+        "load_dataset",
+        lambda name: type("S", (), {"train": rows[:300], "valid": rows[300:400], "test": rows[400:]}),
+    )
+    tree, pairs, *cited = run_density(("nltcs",), ["pairs"], lambda line: None, n_jobs=1)
+    assert pairs["l1"] in density.GRIDS["nltcs"]
+    assert pairs["lower"] == pairs["test"] == pairs["upper"] > tree["test"] - 0.2
+    assert [row["test"] for row in cited] == [-6.0, -5.99]
