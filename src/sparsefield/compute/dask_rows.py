@@ -1,6 +1,6 @@
 """Rows of Dask arrays and frames as a dataset: partitions are encoded on the workers that have them.
 
-The client receives summaries and counts, and rows only where the table is sparse.
+The client receives summaries and counts, and never rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,9 @@ from sparsefield.data.schema_learning import check_roles, learn_from_summaries, 
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
-    SparseBlock,
-    Table,
     combine_digests,
-    compile_sparse_piece,
     cut_into_blocks,
     encode_rows,
-    join_pieces,
-    prefers_sparse,
     warn_unknown_values,
 )
 from sparsefield.errors import DataError
@@ -138,7 +133,6 @@ def learn_from_partitions(
     states: Mapping[str, Sequence[Label]] | None,
     symmetric: bool,
     weight: np.ndarray | None,
-    sparse: bool,
 ) -> Dataset:
     """Learn the schema of a partitioned table, and encode its rows.
 
@@ -146,7 +140,6 @@ def learn_from_partitions(
     ----------
     observed, kinds, states, symmetric : as for `learn_schema`
     weight : (rows,) weights of all rows, or None
-    sparse : whether a table that is mostly zeros is stored sparsely; its nonzero cells then come to the client
     """
     source = parts.source
     given, known = check_roles(source, observed, kinds, states)
@@ -165,14 +158,6 @@ def learn_from_partitions(
         summaries = [engine.submit(_join_summaries, group) for group in groups]
     (summary,) = engine.gather(summaries)
     schema = learn_from_summaries(summary, given, known, observed=observed, symmetric=symmetric)
-    plain = schema.with_reference()
-    # Decided by the density alone, not by memory: the same rows are stored in the same way on every cluster.
-    if sparse and prefers_sparse(plain, source.n_rows, float("inf")):
-        schema_there = engine.send(plain)
-        pieces = engine.gather([engine.submit(_encode_sparse, *part, schema_there) for part in rows])
-        if all(piece is not None for piece in pieces):
-            offsets, columns, summed = join_pieces(pieces)
-            return Dataset.single(Table.of_cells(plain, offsets, columns, summed))
     size, schema_there = config.block_rows(source.n_rows), engine.send(schema)
     starts = zip(rows, [0, *ends[:-1]], strict=True)
     encoded = [engine.submit(_encode, *part, schema_there, start, size) for part, start in starts]
@@ -225,10 +210,6 @@ def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, kn
 
 def _join_summaries(parts: Sequence[list[ColumnSummary]]) -> list[ColumnSummary]:
     return [ColumnSummary.join(column) for column in zip(*parts, strict=True)]
-
-
-def _encode_sparse(part: Any, number: int, weight: np.ndarray | None, schema: Schema) -> SparseBlock | None:
-    return compile_sparse_piece(_read(part, number), schema, weight)
 
 
 def _encode(part: Any, number: int, weight: np.ndarray | None, schema: Schema, first: int, size: int) -> Encoded:

@@ -387,13 +387,6 @@ def _advice(schema: Schema, width: int) -> str:
     return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
 
 
-def join_pieces(pieces: Sequence[SparseBlock]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets, columns and weights, as in `SparseBlock`, of consecutive pieces of rows."""
-    counts = np.concatenate([np.diff(piece.offsets) for piece in pieces])
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    return offsets, np.concatenate([piece.columns for piece in pieces]), np.concatenate([p.weight for p in pieces])
-
-
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> Table | None:
     """Compile ``source`` to a sparse table; None if it has missing or numeric cells, or too many nonzero ones."""
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
@@ -412,29 +405,18 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     return Table.of_cells(schema, *cells, weight)
 
 
-def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Return whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
+def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int) -> bool:
+    """Return whether sparse storage is faster, or the only one that fits into the memory of this machine."""
     cells = n_rows * schema.n_columns
-    memory = machine_memory() if memory is None else memory
-    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > memory
+    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
 
 
-def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
-
-    ``memory`` is by default that of this machine.
-    """
+def prefers_sparse(schema: Schema, n_rows: int) -> bool:
+    """Return whether a table without missing cells is stored sparsely, judged by how frequent reference states are."""
     if not all(variable.has_reference for variable in schema.variables):
         return False
     n_nonzero = n_rows * sum(1.0 - v.frequencies[v.reference] for v in schema.variables)
-    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows, memory)
-
-
-def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | None = None) -> SparseBlock | None:
-    """Encode a partition of a table; None if a cell is missing."""
-    cells = read_nonzero_cells(source, schema)
-    weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
-    return None if cells is None else SparseBlock(0, *cells, weight)
+    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows)
 
 
 def read_nonzero_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:

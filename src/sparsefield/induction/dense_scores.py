@@ -17,7 +17,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.data.candidate_pairs import Side
+from sparsefield.data.layout import Side
 from sparsefield.induction.candidates import (
     Proposals,
     are_candidates,

@@ -182,7 +182,7 @@ def wald_statistics(
         return np.empty(0), np.empty(0)
     layout = field.layout
     designs = [make_designs(*pair) for pair in zip(field.graphs, layout.widths.tolist(), strict=True)]
-    hessians = parts.sum(_curvature, field, designs)
+    hessians = parts.sum(sum_curvature, field, designs)
     inverses = [_inverses(*pair) for pair in zip(designs, hessians, strict=True)]
     features = [design.parameter - layout.n_target_columns for design in designs]
     information = [np.zeros(len(design.source)) for design in designs]
@@ -231,7 +231,7 @@ def _test_averaged(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, 
     return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
 
 
-def _curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
+def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
     sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
     found, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table

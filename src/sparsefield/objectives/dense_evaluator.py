@@ -185,6 +185,11 @@ class DenseEvaluator(DenseProblem):
             self._sampled = rows, curvature.sample_rows(rows, len(self.layout.tables))
         return curvature.newton_system(self._sampled[1], graphs, theta, free, self._engine.map)
 
+    @property
+    def evaluated(self) -> BlockCollection:
+        """The rows, with errors and expectations of the last evaluation."""
+        return self._evaluated
+
     def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return Wald statistics and degrees of freedom at the last point: see `curvature.wald_statistics`."""
         return curvature.wald_statistics(self._field(*self._point), self._evaluated, weights, groups)
