@@ -92,8 +92,8 @@ class Fold:
         """Return the point at some l1, which is learned once.
 
         The fit starts from the current weights, if their l1 is larger, or from the point at the nearest l1. A fold
-        without points takes that of another fold, which has seen the held-out data of this one: it begins at a larger
-        l1 than those that will compete.
+        without points takes that of another fold, which has seen the held-out data of this one: it takes
+        two steps, or these data would show.
         """
         if l1 in self.points:
             return self.points[l1]
@@ -103,6 +103,9 @@ class Fold:
             start = WarmStart.from_field(
                 points[min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))].field
             )
+        if start is not None and not self.points:
+            self._path.step_to(l1, start, ahead=self._ahead)
+            start = None
         fitted = self._path.step_to(l1, start, ahead=self._ahead).field
         scores, weights = self._score(self._path)
         self.points[l1], self._last = PathPoint(l1, scores, fitted, weights), l1
