@@ -291,7 +291,7 @@ def _selection_checkpoint(estimator: FieldEstimator, data: TrainingData) -> Sele
     if folder is None:
         return None
     dataset = data.of_path
-    parts = [estimator.resolve(name) for name in ("induction", "missing", "inference")]
+    parts = [estimator.resolve(name) for name in ("induction", "missing")]
     parts += [_objective_of_structure(estimator, dataset), training_options(estimator)]
     ways = replace(_selection_options(estimator, dataset), n_threads=1)  # threads change nothing
     return SelectionCheckpoint(folder, fingerprint(dataset, *parts, ways, data.groups))
@@ -330,11 +330,9 @@ def _select_l1(
         called = None if first else FitCallbacks()
         return make_path(estimator, dataset, at, used, callbacks=called, objective=objective)
 
-    inference, callbacks = estimator.resolve("inference"), estimator._callbacks()
+    callbacks = estimator._callbacks()
     with Threads(1) if ways.n_threads > 1 else nullcontext(engine) as used:
-        return select_l1(
-            dataset, make, inference, used, ways, callbacks, data.groups, checkpoint, whole_path=whole_path
-        )
+        return select_l1(dataset, make, used, ways, callbacks, data.groups, checkpoint, whole_path=whole_path)
 
 
 def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:

@@ -12,7 +12,7 @@ from sparsefield.inference.cell_probabilities import (
     state_probabilities,
 )
 from sparsefield.inference.elimination import ExactInference
-from sparsefield.inference.gibbs import AIS, Gibbs, draw, draw_often
+from sparsefield.inference.gibbs import AIS, Gibbs, ShortGibbs, draw, draw_often
 from sparsefield.inference.method import InferenceMethod, MeanField
 from sparsefield.inference.missing_sums import LogEstimate
 
@@ -32,6 +32,7 @@ __all__ = [
     "LogEstimate",
     "Marginals",
     "MeanField",
+    "ShortGibbs",
     "draw",
     "draw_often",
     "infer",

@@ -49,10 +49,6 @@ MAX_ENUMERATED = 256
 DRAWS, SWEEPS = 4, 3
 """How often that many completions are drawn, and Gibbs sweeps between two draws."""
 
-DRAWS_TO_COMPARE = 1
-"""As `DRAWS`, to compare fields. On two tables with 20% missing cells, log-likelihoods of rows were too high by about
-0.01 for every l1, and the same l1 was best."""
-
 MAX_INFLUENCE = 2.0
 """Largest sum of the weights between an observed cell and drawn components at which the cell is not hidden: ratios of
 binary columns then differ by a factor of e^2 at most."""
@@ -151,15 +147,12 @@ def predict_observed(field: Field, dataset: Dataset, engine: Engine, *, thorough
 
 
 def score_rows(field: Field, dataset: Dataset, engine: Engine) -> np.ndarray:
-    """Return the log-likelihood of the observed cells of each row of a plain table, (rows,).
-
-    Missing cells are averaged out by few draws, which is precise enough to compare fields.
-    """
+    """Return the log-likelihood of the observed cells of each row of a plain table, (rows,)."""
     weights = FieldWeights.of(field)
 
     def score(member: tuple[int, Block]) -> np.ndarray:
         table, block = member
-        probabilities = predict_block(weights, table, block, draws=DRAWS_TO_COMPARE)
+        probabilities = predict_block(weights, table, block)
         return log_probabilities(weights.layout.schemas[table].coding, block.codes, probabilities).sum(axis=0)
 
     return np.concatenate(engine.map(score, list(dataset.blocks())))
@@ -212,7 +205,6 @@ def predict_block(
     dataset: Dataset | None = None,
     *,
     thorough: bool = False,
-    draws: int = DRAWS,
 ) -> np.ndarray:
     """Return the probabilities (states, rows) of the observed cells of a block without links, each given the others.
 
@@ -230,7 +222,7 @@ def predict_block(
     per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * max(block.n_own_columns, 1)))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
-        probabilities[:, rows] = _predict_rows(field, table, rows_of_block(block, rows), dataset, thorough, draws)
+        probabilities[:, rows] = _predict_rows(field, table, rows_of_block(block, rows), dataset, thorough)
     return probabilities
 
 
@@ -277,9 +269,7 @@ def _softmax(logits: np.ndarray, coding: Coding) -> np.ndarray:
     return weights / np.repeat(np.add.reduceat(weights, starts), sizes, axis=0)
 
 
-def _predict_rows(
-    field: FieldWeights, table: int, block: Block, dataset: Dataset | None, thorough: bool, n_draws: int
-) -> np.ndarray:
+def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Dataset | None, thorough: bool) -> np.ndarray:
     """Return the probabilities of the observed cells of incomplete rows."""
     schema, every_row = field.layout.schemas[table], np.arange(block.n_rows)
     influence = _influences(field, table)
@@ -295,7 +285,7 @@ def _predict_rows(
         rows = np.flatnonzero((labels == component).any(axis=0))
         members, sums = labels[:, rows] == component, _RatioSums(field, table, block.codes[:, rows])
         part, left_out = _with_missing(schema, block, rows, members)
-        drawn[:, rows] |= members & _add_completions(sums, field, table, part, left_out, n_draws)
+        drawn[:, rows] |= members & _add_completions(sums, field, table, part, left_out)
         ratios[:, rows] += sums.logarithms() - without[:, rows]
     probabilities = _softmax(ratios, schema.coding)
     hidden = (influence @ drawn > MAX_INFLUENCE) & (block.codes >= 0)
@@ -345,7 +335,7 @@ def _make_block(schema: Schema, codes: np.ndarray, covariates: np.ndarray, left_
 
 
 def _add_completions(
-    sums: _RatioSums, field: FieldWeights, table: int, block: Block, left_out: np.ndarray, n_draws: int
+    sums: _RatioSums, field: FieldWeights, table: int, block: Block, left_out: np.ndarray
 ) -> np.ndarray:
     """Add the completions of some rows to sums; return which rows were drawn, (rows,)."""
     schema = field.layout.schemas[table]
@@ -359,8 +349,8 @@ def _add_completions(
     if len(rows):
         part, codes = rows_of_block(block, rows), np.empty((0, 0), dtype=np.int32)
         hashes, all_rows = hash_rows(part.codes, part.covariates).view(np.int64), np.arange(len(rows))
-        weight = np.full(len(rows) * COPIES, 1.0 / (n_draws * COPIES))
-        for number in range(n_draws):
+        weight = np.full(len(rows) * COPIES, 1.0 / (DRAWS * COPIES))
+        for number in range(DRAWS):
             keys = kernels.row_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes)
             sweeps = SWEEPS if number else 0
             drawn, codes = draw_completions(field, table, part, all_rows, COPIES, sweeps, keys, codes)

@@ -184,14 +184,14 @@ def draw_linked(
     problem, (member, variable, row) = compiled.problem, compiled.missing_cells
     tables = np.array([t for t, _ in members])[member[problem.cell_offsets[:-1]]]
     keys = kernels.row_keys(*counter, tables, problem.entity_row)
-    drawn, slots = np.zeros((len(row), copies), dtype=np.int32), _missing_arcs(problem, field.theta)
+    drawn, slots = np.zeros((len(row), copies), dtype=np.int32), missing_arcs(problem, field.theta)
     if before.shape[1]:
         drawn[:] = before[:, np.arange(copies) % before.shape[1]]
     else:
         kernels.start_copies(problem, keys, drawn)
         sweeps += BURN_IN
     values = np.zeros((len(slots.base), copies))
-    kernels.draw_copies(problem, slots, keys, sweeps, values, drawn)
+    kernels.draw_copies(problem, slots, keys, sweeps, 0, values, drawn, np.empty(0))
     every_copy, cells = [], [np.flatnonzero(member == k) for k in range(len(members))]
     for c in range(copies):
         blocks = []
@@ -207,7 +207,7 @@ def draw_linked(
     return every_copy, drawn
 
 
-def _missing_arcs(problem: MissingProblem, theta: np.ndarray) -> kernels.MissingArcs:
+def missing_arcs(problem: MissingProblem, theta: np.ndarray) -> kernels.MissingArcs:
     """Collect the arcs between the missing cells of a problem."""
     cells, features, base, _ = ground(problem, theta)
     slots, slot_numbers = cells.offsets[features.cell] + features.column, np.arange(len(base) + 1)

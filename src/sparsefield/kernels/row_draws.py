@@ -73,8 +73,8 @@ def start_copies(problem, keys, drawn):
 
 
 @njit(nogil=True, cache=True)
-def draw_copies(problem, slots, keys, sweeps, values, drawn):
-    """Draw the missing cells of several copies of linked rows by Gibbs sampling, ``sweeps`` times.
+def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
+    """Draw the missing cells of several copies of rows by Gibbs sampling, ``burn_in`` and ``sweeps`` times.
 
     The copies of a cell share its random number, each with a shift of its own, such that every c-th part of the unit
     interval is used once by c copies (stratified sampling): where their conditional distributions are equal, states
@@ -86,6 +86,8 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
     keys : (entities,)
     values : (slots, copies), buffer for the columns of drawn cells
     drawn : (missing cells, copies), codes; updated
+    sums : (states of all missing cells,) or nothing; the conditional probabilities that states are drawn from, after
+        the burn-in, are added to it
     """
     copies, coding = drawn.shape[1], problem.coding
     strata, z = np.arange(copies), np.empty((problem.widest, copies))
@@ -94,7 +96,7 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
         for c in range(copies):
             columns = values[slots.slot_offsets[g] : slots.slot_offsets[g + 1]]
             write_columns(coding, problem.cell_variable[g], drawn[g, c], columns, c)
-    for sweep in range(sweeps):
+    for sweep in range(burn_in + sweeps):
         for e in range(problem.entity_start.shape[0]):
             stream = mix(keys[e], sweep + 1)
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
@@ -105,8 +107,17 @@ def draw_copies(problem, slots, keys, sweeps, values, drawn):
                     _slot_logits(slots, first + s, values, z[s])
                 offset, stream = uniform(stream)
                 stream = _shuffle(strata, stream)
+                last = first + columns.shape[0]
+                alike = slots.arc_offsets[first] == slots.arc_offsets[last]  # all copies have the same probabilities
+                alike = alike and slots.term_offsets[first] == slots.term_offsets[last]
+                total = 1.0
                 for c in range(copies):
-                    total = state_weights(coding, v, z, c, p)
+                    if c == 0 or not alike:
+                        total = state_weights(coding, v, z, c, p)
+                        if sweep >= burn_in and sums.shape[0]:
+                            factor = (copies if alike else 1) / total
+                            for k in range(count):
+                                sums[problem.state_offsets[g] + k] += p[k] * factor
                     drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
                     write_columns(coding, v, drawn[g, c], columns, c)
 

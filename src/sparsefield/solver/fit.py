@@ -144,7 +144,8 @@ def optimize(state: State, goal: Goal) -> None:
         if not state.problem.keeps_errors and goal.phase != "path":
             drop_inactive(state)
         progress = progress and not (options.certify and working_set.is_optimal_within(state.tolerance))
-        enough = rounds > 0 and missing.round_is_over(steps, converging=goal.converging or not options.certify)
+        last = rounds == 0 and not (goal.phase == "path" and missing.is_random)  # others go on to an optimum
+        enough = not last and missing.round_is_over(steps, converging=goal.converging or not options.certify)
         if progress and not enough:
             continue
         if rounds == 0:

@@ -19,8 +19,9 @@ from sparsefield.data import (
     hold_out_cells,
     row_folds,
 )
+from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
-from sparsefield.inference import InferenceMethod, infer_marginals, score_rows
+from sparsefield.inference import ShortGibbs, infer_marginals, score_rows
 from sparsefield.model import Field
 from sparsefield.model.label_field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
@@ -33,6 +34,10 @@ from sparsefield.solver.working_set import make_field
 
 MIN_ROWS = 50
 """Plain tables with fewer rows, and linked tables, hold out cells instead of rows."""
+
+HIDDEN_SHARE, MANY_CELLS = 0.25, 5_000
+"""Share of the known cells of held-out rows that are hidden at a time where cells are missing; with fewer cells than
+that, all others are hidden in turn."""
 
 BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
@@ -87,8 +92,8 @@ class Fold:
         """Return the point at some l1, which is learned once.
 
         The fit starts from the current weights, if their l1 is larger, or from the point at the nearest l1. A fold
-        without points takes that of another fold, which has seen the held-out data of this one: the first fit is
-        exact then.
+        without points takes that of another fold, which has seen the held-out data of this one: it takes
+        two steps, or these data would show.
         """
         if l1 in self.points:
             return self.points[l1]
@@ -98,8 +103,10 @@ class Fold:
             start = WarmStart.from_field(
                 points[min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))].field
             )
-        exact = start is not None and not self.points
-        fitted = self._path.step_to(l1, start, ahead=self._ahead, exact=exact).field
+        if start is not None and not self.points:
+            self._path.step_to(l1, start, ahead=self._ahead)
+            start = None
+        fitted = self._path.step_to(l1, start, ahead=self._ahead).field
         scores, weights = self._score(self._path)
         self.points[l1], self._last = PathPoint(l1, scores, fitted, weights), l1
         self._save(repr(l1), self.points[l1])
@@ -229,7 +236,6 @@ class SelectionPlan(NamedTuple):
 
 def make_folds(
     dataset: Dataset,
-    inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
     groups: np.ndarray | None = None,
@@ -239,7 +245,7 @@ def make_folds(
     if isinstance(criterion, HeldOut):
         if not dataset.tables:  # they are on a cluster
             raise held_out_refusal()
-        plan = _hold_out(dataset, criterion, inference, engine, options, groups)
+        plan = _hold_out(dataset, criterion, engine, options, groups)
         if plan is not None:
             return plan
         warnings.warn(
@@ -266,7 +272,6 @@ def held_out_refusal() -> DataError:
 def _hold_out(
     dataset: Dataset,
     criterion: HeldOut,
-    inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
     groups: np.ndarray | None,
@@ -295,8 +300,8 @@ def _hold_out(
         if sum(int(cells.sum()) for cells in hidden) < BATCHES:
             return None
         codes = [table.codes() for table in dataset.tables]
-        cells = codes, hidden, [rng.integers(0, BATCHES, table.shape) for table in codes]
-        scorer = partial(_score_cells, dataset=train, cells=cells, inference=inference, engine=engine, options=options)
+        cells = HiddenCells(train, codes, hidden, [rng.integers(0, BATCHES, table.shape) for table in codes])
+        scorer = partial(score_cells, cells=cells, engine=engine, options=options)
         folds.append(partial(lambda *fold: fold, train, scorer))
     return SelectionPlan(folds, float(np.sqrt(1.0 / (1.0 - share))), criterion)
 
@@ -322,12 +327,39 @@ def _held_out_rows(
 def _row_fold(
     dataset: Dataset, rows: np.ndarray, engine: Engine, options: SelectionOptions, groups: np.ndarray | None
 ) -> tuple[Dataset, Callable[[Path], Scores]]:
-    rest = dataset.subset(np.setdiff1d(np.arange(dataset.n_rows), rows))
+    rest, held_out = dataset.subset(np.setdiff1d(np.arange(dataset.n_rows), rows)), dataset.subset(rows)
     # Every tenth row is in the same batch, which covers all times and places if rows are in such an order. Rows of the
     # same group, which are not independent, are in the same batch.
     units = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
-    score = partial(score_row_batches, dataset=dataset.subset(rows), batches=units % BATCHES, engine=engine)
-    return deduplicate_rows(rest), partial(score, options=options)
+    batches = units % BATCHES
+    if dataset.is_dense and dataset.has_missing:
+        return rest, partial(score_cells, cells=_hide_cells(held_out, batches), engine=engine, options=options)
+    score = partial(score_row_batches, dataset=held_out, batches=batches, engine=engine, options=options)
+    return deduplicate_rows(rest), score
+
+
+class HiddenCells(NamedTuple):
+    """A dataset in which cells are hidden, to be predicted from the others."""
+
+    dataset: Dataset
+    codes: Sequence[np.ndarray]
+    """Table by table, (targets, rows): those of all cells."""
+    hidden: Sequence[np.ndarray]
+    """(targets, rows) bool"""
+    batches: Sequence[np.ndarray]
+    """(targets, rows) or (rows,): numbers of batches."""
+
+
+def _hide_cells(dataset: Dataset, batches: np.ndarray) -> HiddenCells:
+    """Hide parts of the known cells, the same ones for every l1; each part has copies of the rows."""
+    (table,), (width,) = dataset.tables, dataset.layout.widths
+    codes, n_parts = table.codes(), round(1 / HIDDEN_SHARE)
+    part_of_cell = (np.random.default_rng(0).random(codes.shape) * n_parts).astype(np.int64)
+    used = range(n_parts if codes.size < MANY_CELLS else 1)
+    hidden = np.concatenate([(part_of_cell == part) & (codes >= 0) for part in used], axis=1)
+    rows, codes = np.tile(np.arange(table.n_rows), len(used)), np.tile(codes, len(used))
+    shown = rebuild_table(table, np.where(hidden, -1, codes), rows, int(width))
+    return HiddenCells(dataset.with_tables([shown]), [codes], [hidden], [batches[rows]])
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------
@@ -361,27 +393,16 @@ def score_row_batches(
     return scores[weighed] / totals[weighed], totals[weighed]
 
 
-def _score_cells(
-    path: Path,
-    *,
-    dataset: Dataset,
-    cells: tuple[Sequence[np.ndarray], ...],
-    inference: InferenceMethod,
-    engine: Engine,
-    options: SelectionOptions,
-) -> Scores:
-    """Score a field by the mean log-probability of the values of cells that are missing in a dataset.
-
-    ``cells`` are, table by table, (targets, rows) each: all values, which of them to score, and their batches.
-    """
-    marginals = infer_marginals(final_field(path, options), dataset, inference, engine)
+def score_cells(path: Path, *, cells: HiddenCells, engine: Engine, options: SelectionOptions) -> Scores:
+    """Score a field by the mean log-probability of hidden cells given the others."""
+    marginals = infer_marginals(final_field(path, options), cells.dataset, ShortGibbs(), engine)
     total, count = np.zeros(BATCHES), np.zeros(BATCHES)
-    for table, beliefs, codes, scored, batches in zip(dataset.tables, marginals.values, *cells, strict=True):
-        v, rows = np.nonzero(scored)
+    for table, beliefs, codes, hidden, batches in zip(cells.dataset.tables, marginals.values, *cells[1:], strict=True):
+        v, rows = np.nonzero(hidden)
         states = table.schema.coding.state_offsets[v] + codes[v, rows]
-        truth = np.log(np.maximum(beliefs[states, rows], 1e-12))
-        total += np.bincount(batches[v, rows], truth, BATCHES)
-        count += np.bincount(batches[v, rows], minlength=BATCHES)
+        weights, of_cell = table.weight()[rows], np.broadcast_to(batches, codes.shape)[v, rows]
+        total += np.bincount(of_cell, weights * np.log(np.maximum(beliefs[states, rows], 1e-12)), BATCHES)
+        count += np.bincount(of_cell, weights, BATCHES)
     return total[count > 0] / count[count > 0], count[count > 0]
 
 

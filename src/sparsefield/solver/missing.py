@@ -190,8 +190,9 @@ class MonteCarloEM(MissingCells):
         self._window = []
 
     def schedule(self, *, loose: bool = False, settled: bool = True) -> tuple[int, bool]:
-        rough = self._on_path or not (self._state.final or settled)
-        return (ROUGH_ROUNDS, False) if rough else (MAX_EM_ROUNDS + 1, True)
+        if self._on_path:  # completions continue from those of the last l1
+            return 1, False
+        return (MAX_EM_ROUNDS + 1, True) if self._state.final or settled else (ROUGH_ROUNDS, False)
 
     def round_is_over(self, steps: int, *, converging: bool) -> bool:
         # A round need not be at an optimum: five steps, or one that is much shorter than the first, suffice.

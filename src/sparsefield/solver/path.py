@@ -105,15 +105,12 @@ class Path:
             checkpoint.clear()
         return result
 
-    def step_to(
-        self, l1: float, start: WarmStart | None = None, *, ahead: bool = True, exact: bool = False
-    ) -> FitResult:
+    def step_to(self, l1: float, start: WarmStart | None = None, *, ahead: bool = True) -> FitResult:
         """Fit approximately at another l1, from the last weights or from given ones: score all candidates once, add.
 
         Between two values of l1 gradients rarely change faster than l1 itself (the strong rule of Tibshirani et al.),
         so candidates within that distance of a smaller l1 are added, unless ``ahead`` is false: most of them are not
-        needed, and weights that are about to leave 0 hardly matter. The next step adds what was missed, or, with
-        ``exact``, a certificate does.
+        needed, and weights that are about to leave 0 hardly matter. The next step adds what was missed.
         """
         state, last = self.state, self.options.l1
         state.set_penalty(l1, start=start)
@@ -127,7 +124,7 @@ class Path:
             drop_inactive(state)
             add_features(state, proposals.features, near)
         optimize(state, Goal("path", *state.missing.schedule()))
-        return fit(state) if exact else state.result()
+        return state.result()
 
     def l1_max(self) -> float:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""

@@ -19,12 +19,11 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset
 from sparsefield.errors import SelectionWarning
-from sparsefield.inference import InferenceMethod
 from sparsefield.model import PathRow
 from sparsefield.solver.checkpoint import SelectionCheckpoint
 from sparsefield.solver.folds import Fold, FoldGrid, SelectionOptions, ebic_costs, make_folds
 from sparsefield.solver.path import Path
-from sparsefield.solver.solver_options import EBIC
+from sparsefield.solver.solver_options import EBIC, HeldOut
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State
 
 PATH_LENGTH, STEP = 49, 1e-4 ** (1 / 32)
@@ -37,7 +36,7 @@ PATH_KKT_TOLERANCE, SEARCH_KKT_TOLERANCE = 0.05, 0.2
 """Violation, as a share of l1, that is allowed for a field on a path, and for one that is only compared on held-out
 data: its score differs from that of the exact field by far less than a standard error of the comparison."""
 
-EMPTY_STANDARD_ERRORS, EMPTY_MARGIN = 2.0, 4.0 / 3.0
+EMPTY_STANDARD_ERRORS, EMPTY_MARGIN = 2.5, 4.0 / 3.0
 """How much worse than the best the empty field may be if cells are missing, in standard errors; otherwise one. Such
 rows say less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some
 tables. The smallest l1 that selects nothing is raised by the margin: with other completions it would select something.
@@ -47,14 +46,14 @@ EMPTY_FIELD_L1 = 1e12
 """An l1 at which the field has no pairs."""
 
 STRIDE = 2
-"""Values of l1 by which the first fold proceeds at a time, until a quadratic through its scores bends down."""
+"""Values of l1 by which folds proceed at a time; between them scores are almost quadratic."""
 
 CLEARLY_WORSE = 3.0
 """Standard errors of a difference that hardly ever occur by chance."""
 
 NOT_SPARSER, NOT_DENSER = 2.5, 1.5
-"""Standard errors of a difference from the best value, in the first fold, beyond which a larger or a smaller l1 will
-not be selected by all folds together. A smaller one would have to be better by a standard error."""
+"""Standard errors of a difference in the first fold beyond which a larger l1 will not be selected by all folds together
+(times those that are allowed), nor a smaller one."""
 
 
 class MakePath(Protocol):
@@ -95,7 +94,6 @@ class PathSelection:
 def select_l1(
     dataset: Dataset,
     make: MakePath,
-    inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
     callbacks: FitCallbacks | None = None,
@@ -114,9 +112,9 @@ def select_l1(
     checkpoint : where finished points are saved
     whole_path : whether all folds are fitted at all values, until scores have fallen for long
     """
-    plan = make_folds(dataset, inference, engine, options, groups)
-    held_out, n_folds = plan.criterion.name == "heldout", len(plan.folds)
-    min_improvement = plan.criterion.min_improvement
+    plan = make_folds(dataset, engine, options, groups)
+    criterion, n_folds = plan.criterion, len(plan.folds)
+    held_out, min_improvement = isinstance(criterion, HeldOut), criterion.min_improvement
     kkt_tol = max(options.kkt_tol, SEARCH_KKT_TOLERANCE if held_out else PATH_KKT_TOLERANCE)
 
     def open_fold(k: int) -> Fold:
@@ -135,9 +133,9 @@ def select_l1(
         values = _values_of_l1(first.begin(), max(dataset.total_weights) / plan.scale if held_out else None)
         grid = FoldGrid(first, n_folds, open_fold, values, threads, hear)
         chosen = 0
-        if held_out:
+        if isinstance(criterion, HeldOut):
             tolerated = EMPTY_STANDARD_ERRORS if dataset.has_missing else 1.0
-            chosen, rises = search_l1(grid, tolerated, min_improvement)
+            chosen, rises = search_l1(grid, tolerated, min_improvement, criterion.standard_errors)
         if whole_path or not held_out:
             patience = LONG_PATIENCE if whole_path else PATIENCE
             points = dict(enumerate(_follow(grid, patience, chosen + 1, min_improvement)))
@@ -158,7 +156,7 @@ def select_l1(
         )
     if chosen == 0 and dataset.has_missing:
         l1 *= EMPTY_MARGIN
-    return PathSelection(l1, list(points).index(chosen), tuple(points.values()), plan.criterion.name, scale)
+    return PathSelection(l1, list(points).index(chosen), tuple(points.values()), criterion.name, scale)
 
 
 def _values_of_l1(l1_max: float, unit: float | None) -> np.ndarray:
@@ -199,23 +197,22 @@ def _length(path: Sequence[PathPoint], patience: int, min_improvement: float) ->
 # -- the search --------------------------------------------------------------------------------------------------------
 
 
-def search_l1(grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvement: float = 0.0) -> tuple[int, bool]:
-    """Return the index of the sparsest field that is about as good as the best one, and whether scores still rise.
+def search_l1(
+    grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvement: float = 0.0, standard_errors: float = 1.0
+) -> tuple[int, bool]:
+    """Return the index of the best field, or of the sparsest that is about as good, and whether scores still rise.
 
-    It is worse than the best by at most one standard error. Scores rise if the best value is the smallest.
+    Scores rise if the best value is the smallest.
 
     Parameters
     ----------
     empty_standard_errors : how many standard errors the field without features may be worse, if it is to be selected
     min_improvement : share by which a score must be higher than that of a larger l1 to count as better
+    standard_errors : how many standard errors a sparser field may be worse
     """
     lead = _lead_to_fall(grid, min_improvement)
-    while lead + 1 < len(grid) and is_better(grid.lead(lead + 1), grid.lead(lead), min_improvement):
-        lead += 1
-    while lead > 0 and not is_better(grid.lead(lead), grid.lead(lead - 1), min_improvement):
-        lead -= 1
     best = _pooled_best(grid, lead, min_improvement)
-    chosen = _sparsest_good(grid, best, lead)
+    chosen = _sparsest_good(grid, best, lead, standard_errors)
     # Other folds are asked about the field without features unless the first one is sure.
     if chosen > 0 and is_as_good(grid.lead(0), grid.lead(best), CLEARLY_WORSE):
         grid.pool([0, best])
@@ -224,13 +221,10 @@ def search_l1(grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvemen
 
 
 def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
-    """Follow the path of the first fold until its score falls, and return the index near which it is highest."""
-    tried, best, index = [0], 0, 0
-    top = grid.lead(0)
-    while index + 1 < len(grid):
-        index = min(index + (1 if _bends_down(grid, tried) else STRIDE), len(grid) - 1)
+    """Follow the path of the first fold by strides until its score falls, and return the index of its best."""
+    best, top = 0, grid.lead(0)
+    for index in range(STRIDE, len(grid), STRIDE):
         point = grid.lead(index)
-        tried.append(index)
         if is_better(point, top, min_improvement):
             best, top = index, point
             continue
@@ -238,59 +232,41 @@ def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
         helps = not is_as_good(grid.lead(0), top, CLEARLY_WORSE)
         if index - best >= PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
             break
-    k = tried.index(best)
-    if not 0 < k < len(tried) - 1:
-        return best
-    # The vertex of a quadratic through the best score and its neighbors.
-    near = tried[k - 1 : k + 2]
-    bend, slope, _ = np.polyfit(np.array(near) - best, [grid.lead(i).score for i in near], 2)
-    return best if bend >= 0.0 else int(np.clip(round(best - 0.5 * slope / bend), near[0], near[-1]))
-
-
-def _bends_down(grid: FoldGrid, tried: Sequence[int]) -> bool:
-    """Return whether a quadratic through the last three scores would be lower after the next stride."""
-    if len(tried) < 3:
-        return False
-    scores = [grid.lead(k).score for k in tried[-3:]]
-    quadratic = np.polyfit(np.array(tried[-3:]) - tried[-1], scores, 2)
-    return bool(np.polyval(quadratic, STRIDE) < scores[-1])
-
-
-def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
-    """Return the index of the best score of all folds, near that of the first one, ``lead``.
-
-    Other folds are fitted only where the first one leaves doubt.
-    """
-    best, k = lead, lead + 1
-    while k < min(best + PATIENCE, len(grid)) and is_as_good(grid.lead(k), grid.lead(lead), NOT_DENSER):
-        grid.pool([best, k])
-        point, top = grid.point(k), grid.point(best)
-        if not is_as_good(point, top):
-            break
-        best, k = k if is_better(point, top, min_improvement) else best, k + 1
-    while best > 0 and is_as_good(grid.lead(best - 1), grid.lead(lead), NOT_SPARSER):
-        grid.pool([best - 1, best])
-        if is_better(grid.point(best), grid.point(best - 1), min_improvement):
-            break
-        best -= 1
     return best
 
 
-def _sparsest_good(grid: FoldGrid, best: int, lead: int) -> int:
-    """Return the first index whose score is about as good as the best, by growing steps and then by bisection."""
+def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
+    """Return the index of the best score of all folds, by strides from that of the first one, ``lead``."""
+    near = sorted({max(lead - STRIDE, 0), lead})
+    while True:
+        grid.pool(near)
+        best = near[0]
+        for k in near[1:]:
+            best = k if is_better(grid.point(k), grid.point(best), min_improvement) else best
+        beyond = min(best + STRIDE, len(grid) - 1)
+        if best == near[0] > 0:
+            near.insert(0, max(best - STRIDE, 0))
+        elif best == near[-1] < beyond and is_as_good(grid.lead(beyond), grid.lead(best), NOT_DENSER):
+            near.append(beyond)
+        else:
+            return best
+
+
+def _sparsest_good(grid: FoldGrid, best: int, lead: int, standard_errors: float) -> int:
+    """Return the first index whose score is about as good as the best, by growing strides and then by bisection."""
 
     def is_good(k: int) -> bool:
-        if not is_as_good(grid.lead(k), grid.lead(lead), NOT_SPARSER):
+        if not is_as_good(grid.lead(k), grid.lead(lead), NOT_SPARSER * standard_errors):
             return False
-        grid.pool([k, best])
-        return is_as_good(grid.point(k), grid.point(best))
+        grid.pool([k])
+        return is_as_good(grid.point(k), grid.point(best), standard_errors)
 
-    good, bad, step = best, -1, 1
+    good, bad, step = best, -1, STRIDE
     while good > 0 and bad < 0:
         k = max(good - step, 0)
         good, bad, step = (k, bad, 2 * step) if is_good(k) else (good, k, step)
-    while good - bad > 1:
-        k = (good + bad) // 2
+    while good - bad > STRIDE:
+        k = good - (good - bad) // (2 * STRIDE) * STRIDE
         good, bad = (k, bad) if is_good(k) else (good, k)
     return good
 

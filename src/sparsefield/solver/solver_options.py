@@ -12,8 +12,7 @@ from sparsefield.options import OptionObject
 if TYPE_CHECKING:
     from sparsefield.solver.state import FitCallbacks
 
-FOLDS, FOLDS_OF_SMALL_TABLES, ROWS_FOR_FEW_FOLDS = 5, 10, 500
-"""A smaller table has more folds: each fit loses fewer of its rows, and takes little time."""
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -113,36 +112,40 @@ class SelectionCriterion(OptionObject):
 class HeldOut(SelectionCriterion):
     """Select l1 by the log-likelihood of rows, or of cells, that were held out (cross-validation).
 
-    Of the fields that predict about as well as the best one, the sparsest is taken: its score is worse by at most one
-    standard error of the difference, which is computed over held-out rows.
+    Where cells are missing, some known cells of each held-out row are hidden at a time, and predicted from the others.
+    Of the fields that predict about as well as the best one, the sparsest is taken: its score is worse by at most half
+    a standard error of the difference, which is computed over held-out rows. The field without pairs is taken if it is
+    worse by at most one (2.5, where cells are missing).
 
     Parameters
     ----------
     folds : "auto" or int
         Number of parts of the rows. The first is held out while l1 is searched; at values about which it leaves doubt,
-        each is held out in turn, and the scores of all of them are pooled. "auto" is 5, and 10 for a table with fewer
-        than 500 rows; a table with fewer than 50 rows, and linked tables, hold out cells once. 1 holds out a part once:
-        faster, but l1 then depends strongly on ``random_state``.
+        each is held out in turn, and the scores of all of them are pooled. "auto" is 5; a table with fewer than 50
+        rows, and linked tables, hold out cells once. 1 holds out a part once: faster, but l1 then depends strongly on
+        ``random_state``.
     fraction : float
         Share of the rows or cells that is held out once.
+    standard_errors : float
+        How many standard errors worse than the best the sparsest field may be. 1 gives fewer edges, and worse
+        predictions of large tables; 0 takes the best, and more edges by chance in small ones.
 
     Examples
     --------
     >>> HeldOut().n_folds(n_rows=2000), HeldOut().n_folds(n_rows=300), HeldOut(folds=1).share_of(1)
-    (5, 10, 0.2)
+    (5, 5, 0.2)
     """
 
     folds: int | Literal["auto"] = "auto"
     fraction: float = 0.2
+    standard_errors: float = 0.5
     name = "heldout"
     description = "predictions of held-out cells"
     min_improvement = 1e-4
 
     def n_folds(self, n_rows: int) -> int:
         """Return the number of folds of a table."""
-        if self.folds != "auto":
-            return self.folds
-        return FOLDS if n_rows >= ROWS_FOR_FEW_FOLDS else FOLDS_OF_SMALL_TABLES
+        return min(FOLDS, n_rows) if self.folds == "auto" else self.folds
 
     def share_of(self, n_folds: int) -> float:
         """Return the share that is held out at a time."""
