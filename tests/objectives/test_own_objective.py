@@ -12,7 +12,7 @@ from random_tables import chain, hide
 
 from sparsefield import MarkovField, load
 from sparsefield.errors import DataError
-from sparsefield.estimators import options
+from sparsefield.estimators import field_estimator
 from sparsefield.objectives import OBJECTIVES, PseudoLikelihood
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 
@@ -79,13 +79,13 @@ def test_a_package_adds_a_name_by_an_entry_point(example, monkeypatch) -> None:
         ]
     }
     monkeypatch.setattr(options, "entry_points", lambda group: points.get(group, []))
-    options.load_plugins.cache_clear()
+    field_estimator.load_plugins.cache_clear()
     try:
         with pytest.warns(UserWarning, match="'broken' of sparsefield.objectives.*cannot be loaded"):
             assert isinstance(MarkovField(objective="plugged").resolve("objective"), PseudoLikelihood)
     finally:
         OBJECTIVES.pop("plugged", None)
-        options.load_plugins.cache_clear()
+        field_estimator.load_plugins.cache_clear()
 
 
 @pytest.mark.parametrize("missing", ["em", "mean-field"])

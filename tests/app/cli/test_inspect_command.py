@@ -95,9 +95,10 @@ def test_the_options_of_fit_answer_the_findings(run, survey: Path) -> None:
 
 def test_a_fit_says_which_words_may_mean_missing_values(run, survey: Path, tmp_path: Path) -> None:
     done = run("fit", survey, "-o", tmp_path / "m", "--l1", 200, "--no-check")
-    notes = [line for line in done.err.splitlines() if "'k.A.'" in line]
-    assert len(notes) == 1
-    assert notes[0].startswith("Note: '-9' in 'Alter'; 'k.A.' in ")
+    left_out, advice = (line for line in done.err.splitlines() if "'k.A.'" in line)
+    assert "'Einkommen' (numbers as text, because of 'k.A.')" in left_out
+    assert advice.startswith("Note: '-9' in 'Alter'; 'k.A.' in ")
+    assert "To use them: sparsefield fit " in done.err
 
 
 def test_json_has_all_columns(run, table: Path) -> None:

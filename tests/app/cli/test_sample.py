@@ -79,7 +79,7 @@ def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, ask
     done = run("sample", weather, "-o", out, "--given", asked, "-n", 40, *QUICK)
     assert done.code == 0, done.err
     assert done.out == f"120 rows drawn, 40 for each row of {asked}, with 40 chains of 20 sweeps each.\nWrote {out}.\n"
-    assert "Sampling 3 missing values in 3 rows, 40 times ..." in done.err
+    assert "Sampling 3 missing values in 3 columns and 3 rows, 40 times ..." in done.err
     drawn = text(out)
     assert drawn.columns == ["who", "heat", "mood", "wet", "umbrella"]
     assert drawn["who"].to_list() == ["007"] * 40 + ["008"] * 40 + ["009"] * 40
@@ -154,11 +154,11 @@ def test_linked_tables_are_required_and_sampled_once(
 ) -> None:
     out = ("-o", tmp_path / "out")
     run("sample", model, *out).one_error("over linked tables", "--given")
-    run("sample", model, *out, "--given", school / "pupils.csv").one_error("over linked tables", "--given")
+    run("sample", model, *out, "--given", school / "pupils.csv").one_error("pass linked tables")
     run("sample", model, *out, "--given", school, "-n", 2).one_error("-n is not for linked tables", "remove it")
     run("sample", model, "-o", tmp_path / "o.csv", "--given", school).one_error("give a folder")
     run("sample", model, *out, "--given", school, "--missing", "x").one_error("schema file")
-    run("sample", made, "-o", tmp_path / "o.csv", "--given", school).one_error("the model is of one table")
+    run("sample", made, "-o", tmp_path / "o.csv", "--given", school).one_error("pass one table")
     (school / "visit.csv").write_bytes((school / "visits.csv").read_bytes())
     (school / "schema.toml").write_text((school / "schema.toml").read_text().replace("visits.csv", "visit.csv"))
     run("sample", model, "-o", school, "--given", school).one_error("one of the files that are read")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from sparsefield import config
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
 from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, fit_command, form_of
@@ -112,6 +111,8 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
 
 def _params(model: OpenModel) -> dict[str, Any]:
     """Return all parameters, without the modules that learn and infer if all option objects are the default ones."""
+    from sparsefield import config
+
     saved: Any = model.extra.get("params")
     defaults = DEFAULTS | dict.fromkeys(OWN_PARAMETERS)
     plain = isinstance(saved, dict) and set(saved) <= set(defaults)

@@ -160,10 +160,11 @@ def read_tables(
     """
     form, linked = form_of(data), model.linked
     if form == "matrix" and not data.is_dir():
-        raise DataError(f"{data}: a sparse 0/1 matrix has no missing values: pass one table with missing values.")
+        raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):
-        what = "over linked tables: pass their TOML file or its folder" if linked else "of one table: pass its CSV file"
-        raise DataError(f"{data}: {model.path} holds a {model.estimator}; the model is {what}.")
+        what, other = "linked tables, by their TOML file or its folder", "one table, such as a CSV or Parquet file"
+        what, other = (what, "one table") if linked else (other, "linked tables")
+        raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {other}: pass {what}.")
     schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
     if linked:
         parsed, source = read_linked(data, reading), None
