@@ -62,7 +62,7 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_and_an_absent_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be opened"):
+    with pytest.raises(DataError, match="has no Parquet files"):
         read_table(tmp_path)
     with pytest.raises(DataError, match="there is no such file"):
         read_table(tmp_path / "absent.sav")
