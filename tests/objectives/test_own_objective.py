@@ -78,7 +78,7 @@ def test_a_package_adds_a_name_by_an_entry_point(example, monkeypatch) -> None:
             EntryPoint("broken", "no_such_module:Objective", "sparsefield.objectives"),
         ]
     }
-    monkeypatch.setattr(options, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(field_estimator, "entry_points", lambda group: points.get(group, []))
     field_estimator.load_plugins.cache_clear()
     try:
         with pytest.warns(UserWarning, match="'broken' of sparsefield.objectives.*cannot be loaded"):
