@@ -28,6 +28,7 @@ from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.app.datasets import load_mixed
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
+from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 __all__ = ["PARTS", "run_bfi", "run_gaussian", "run_imputation", "run_planted", "run_wages"]
 
@@ -91,6 +92,8 @@ def run_bfi(seed: int = 0, report: Report = print, *, quick: bool = False) -> li
                 "l1": str(params["l1"]),
                 "loss": float(-np.log(picked).mean()),
                 "weights": len(field.field_.weights),
+                "edges": len(edges_of(field)),
+                "hold": len(holding_edges(field)),
                 "mae": float(np.abs(medians - places).mean()),
                 "exact": float((modes == places).mean()),
                 "seconds": seconds,
@@ -273,6 +276,16 @@ def edges_of(field: MarkovField) -> Edges:
     return {(min(owner[a], owner[b]), max(owner[a], owner[b])) for a, b in field.field_.pairs.tolist()}
 
 
+def holding_edges(field: MarkovField) -> Edges:
+    """Return the edges that hold at a false discovery rate of 5%, by their positions among the columns of the input."""
+    evidence, schema = field.field_.record.evidence, field.field_.schema
+    place = {name: k for k, name in enumerate(schema.order)}
+    position = [place[name] for name in schema.names]
+    tests = [] if evidence is None else zip(evidence.edges, evidence.q_values, strict=True)
+    ends = [(position[a], position[b]) for (a, b), q_value in tests if q_value <= FALSE_DISCOVERY_RATE]
+    return {(min(a, b), max(a, b)) for a, b in ends}
+
+
 def run_gaussian(seed: int = 0, report: Report = print, *, quick: bool = False) -> list[Row]:
     """Return a row per method: the edges of a Gaussian graph of 200 columns, learned from 1,000 rows."""
     rng, size, n_rows = np.random.default_rng(seed), 30 if quick else 200, 1000
@@ -385,6 +398,7 @@ def _regress_by_glmnet(frame: pl.DataFrame) -> TimedByR:
 OUR_GRAPHS = (
     Method("sparsefield, EBIC, refit", lambda table: edges_of(MarkovField(selection="ebic", refit=True).fit(table))),
     Method("sparsefield, EBIC", lambda table: edges_of(MarkovField(selection="ebic").fit(table))),
+    Method("sparsefield, edges that hold", lambda table: holding_edges(MarkovField().fit(table))),
 )
 """A refit drops features by their Wald statistics."""
 
@@ -426,7 +440,7 @@ class Part:
 
 
 PARTS = {
-    "bfi": Part(run_bfi, ("method", "l1", "loss", "weights", "mae", "exact", "seconds")),
+    "bfi": Part(run_bfi, ("method", "l1", "loss", "weights", "edges", "hold", "mae", "exact", "seconds")),
     "imputation": Part(run_imputation, ("data", "method", "error", "seconds")),
     "gaussian": Part(run_gaussian, ("data", "method", "precision", "recall", "f1", "seconds")),
     "planted": Part(run_planted, ("data", "method", "precision", "recall", "f1", "seconds")),

@@ -12,6 +12,7 @@ import typer
 from benchmarks.binary_data import DRAW, BinaryData
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import installed
+from benchmarks.mixed import edges_of, holding_edges
 from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
 from sparsefield.app.cli.console import print_message
 from sparsefield.estimators import MarkovField
@@ -66,6 +67,10 @@ def run_selection(
             field = MarkovField(l1="auto", random_state=seed, n_jobs=n_jobs, **options).fit(data.train)
             table.append(_row(data, f"sparsefield, {name}", field, time.perf_counter() - started))
             report(_words(table[-1]))
+            if name == "auto, heldout":
+                hold = holding_edges(field)
+                table.append(table[-1] | {"method": "sparsefield, edges that hold", **_accuracy(data, hold)})
+                report(_words(table[-1]))
         for name in peers:
             if installed(SOLVERS[name].module):
                 edges, seconds = _nodewise(data.train, name)
@@ -100,20 +105,20 @@ def _nodewise(samples: Array, name: str) -> tuple[list[tuple[str, str]], float]:
 
 
 def _row(data: BinaryData, method: str, field: MarkovField, seconds: float) -> Row:
-    found = np.zeros(data.weights.shape, dtype=bool)
-    found[tuple(field.field_.pairs.T)] = True
-    truth, found = np.triu(data.weights != 0.0, 1), np.triu(found | found.T, 1)
-    right = int((truth & found).sum())
     return {
         "data": data.name,
         "method": method,
         "seconds": seconds,
         "l1": field.l1_,
-        "edges": int(found.sum()),
-        "precision": right / max(int(found.sum()), 1),
-        "recall": right / int(truth.sum()),
+        **_accuracy(data, edges_of(field)),
         "score": field.score(data.held_out) / len(data.weights),
     }
+
+
+def _accuracy(data: BinaryData, edges: set[tuple[int, int]]) -> Row:
+    truth = {(int(a), int(b)) for a, b in np.argwhere(np.triu(data.weights != 0.0, 1))}
+    right = len(truth & edges)
+    return {"edges": len(edges), "precision": right / max(len(edges), 1), "recall": right / len(truth)}
 
 
 def _words(row: Row) -> str:

@@ -25,7 +25,6 @@ from dask_processes import (
 )
 from threadpoolctl import threadpool_info
 
-import sparsefield
 from sparsefield import FitCallbacks, MarkovField, Solver
 from sparsefield.errors import ClusterError
 
@@ -148,7 +147,7 @@ def test_clusters_without_workers_with_other_versions_or_out_of_reach_are_refuse
         here.start_worker()
         here.wait_for(1)
         with monkeypatch.context() as patch:
-            patch.setattr(sparsefield, "__version__", "99.1")
+            patch.setattr(dask_engine.sparsefield, "__version__", "99.1")
             refused(here.client, r"sparsefield [\d.]+ there and 99\.1 here")
             refused(here.address, r"sparsefield [\d.]+ there and 99\.1 here")
         with DaskEngine(here.client) as engine:
@@ -173,7 +172,7 @@ def test_schedulers_and_workers_without_the_library_are_named(tmp_path, who) -> 
             here.start_worker(*([str(tmp_path)] if who == "worker" else []))
             here.connect()
             here.wait_for(1)
-            with pytest.raises(ClusterError, match=rf"(?i){who}.*sparsefield None there and.*Install the same"):
+            with pytest.raises(ClusterError, match=rf"(?i){who}.*cannot import sparsefield.*install version"):
                 in_time(lambda: MarkovField(l1=2.0, solver=Solver(engine=here.client)).fit(COMPLETE))
         finally:
             here.end()

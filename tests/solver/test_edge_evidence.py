@@ -1,4 +1,4 @@
-"""Evidence for edges: as a slow computation says, calibrated without dependence, precise where a graph is known."""
+"""Evidence for edges: that of a slow computation, calibrated where nothing depends, precise where a graph is known."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ was lost with a worker. Needs the extra ``cluster``.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+import sparsefield
 from sparsefield.compute.block_collection import (
     BlockCollection,
     Combine,
@@ -48,9 +50,6 @@ INLINE_BYTES = 100_000
 
 CACHED_VALUES = 16
 """Number of shared values, such as the features, that stay on the cluster between operations."""
-
-PACKAGES = ["sparsefield", "numpy", "numba", "python"]
-"""What has the same version everywhere."""
 
 
 class DaskEngine(Engine):
@@ -201,15 +200,25 @@ class DaskEngine(Engine):
 
     def _check_versions(self) -> None:
         """Refuse workers and schedulers without this library, or with other versions."""
-        places = self.client.get_versions(packages=PACKAGES)
-        here = places["client"]["packages"]
-        for name, place in [("Scheduler", places["scheduler"]), *places["workers"].items()]:
-            there = place["packages"]
-            others = [package for package in PACKAGES if there.get(package) != here[package]]
-            apart = [f"{package} {there.get(package)} there and {here[package]} here" for package in others]
-            if apart:
-                where = f"{name} {self.address}" if name == "Scheduler" else f"Worker {name}"
-                raise ClusterError(f"{where} differs from this process: {', '.join(apart)}. Install the same versions.")
+        here, places = _versions(), dict(self.client.run(_versions, on_error="return"))
+        try:
+            places["Scheduler"] = self.client.run_on_scheduler(_versions)
+        except OSError:
+            raise  # the scheduler has left
+        except Exception as error:
+            places["Scheduler"] = error
+        for name, there in places.items():
+            place = f"{name} {self.address}" if name == "Scheduler" else f"Worker {name}"
+            if isinstance(there, OSError):
+                continue  # the worker has just left
+            if isinstance(there, BaseException):
+                raise ClusterError(
+                    f"{place} cannot import sparsefield ({there}): install version {here['sparsefield']} there."
+                )
+            if there != here:
+                names = [name for name in here if there[name] != here[name]]
+                apart = ", ".join(f"{name} {there[name]} there and {here[name]} here" for name in names)
+                raise ClusterError(f"{place} differs from this process: {apart}. Install the same versions.")
 
     def _disconnect(self) -> None:
         if self._owns_client:
@@ -320,3 +329,15 @@ def map_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[
     """Return a function of each block of a shard."""
     with Threads(1):
         return [function(block, *shared) for block in shard[0]]
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that must agree."""
+    import numba
+
+    return {
+        "sparsefield": sparsefield.__version__,
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }

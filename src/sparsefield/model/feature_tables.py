@@ -112,10 +112,8 @@ def edge_table(field: Field, kind: str = "polars") -> Frame:
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
     labeled = make_label_columns({name: [key[k] for key in ranked] for k, name in enumerate(names)}, kind)
     shown = names if _is_relational(field) else ("variable_a", "variable_b")
-    strengths, weights = (
-        np.sqrt([squares[key] for key in ranked]),
-        np.array([slopes[key] for key in ranked], dtype=float),
-    )
+    strengths = np.sqrt([squares[key] for key in ranked])
+    weights = np.array([slopes[key] for key in ranked], dtype=float)
     p_values, q_values = np.array([tests[key] for key in ranked], dtype=float).reshape(-1, 2).T
     columns = {
         "weight": np.where(np.isnan(weights), strengths, weights),

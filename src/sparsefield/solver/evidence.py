@@ -1,7 +1,7 @@
 """Evidence for edges: decorrelated score tests of the pseudo-likelihood, and false discovery rates.
 
-A test asks whether the rows need the features of an edge beside those of all others (Ning and Liu, 2017). Variances
-are those of the sandwich estimator (Godambe), and q-values those of Benjamini and Hochberg over all candidate edges.
+A test asks whether the rows need the features of an edge beside those of all other edges (Ning and Liu, 2017).
+Variances are those of the sandwich estimator (Godambe), and q-values those of Benjamini and Hochberg over all candidate edges.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MIN_ROWS = 4.0
 """Rows for each parameter of a regression, below which they are left out, too."""
 
 MIN_RIDGE, BIAS_RIDGE = 1.0, 1e-8
-"""Least curvature that is added to each weight, which holds what rows do not determine; and to each bias, as a share
-of the largest curvature of its regression."""
+"""Least curvature that is added to each weight, which holds what the rows do not determine; and to each bias, as a
+share of the largest curvature of its regression."""
 
 LEVELS = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL)
 
@@ -73,9 +73,8 @@ def edge_evidence(state: State) -> EdgeEvidence | None:
     problem.evaluate(graphs, theta)
     is_pair = (features[:, 2:] < 0).all(axis=1)
     edges, shares = np.full(len(features), -1), observed_shares(state, arcs, len(features))
-    _, first, edges[is_pair] = np.unique(
-        layout.edge_keys(features[is_pair, :2]), return_index=True, return_inverse=True
-    )
+    keys = layout.edge_keys(features[is_pair, :2])
+    _, first, edges[is_pair] = np.unique(keys, return_index=True, return_inverse=True)
     tested = np.flatnonzero(is_pair & _are_linear(layout, features[:, :2]))
     scores = edge_scores(FieldWeights(layout, graphs, None, theta), problem.evaluated, edges, tested, state.options.l2)
     ends, p_values = features[is_pair, :2][first], np.ones(len(first))
