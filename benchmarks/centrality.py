@@ -1,4 +1,4 @@
-"""This module compares communities and shortest paths of large networks with those of networkx."""
+"""Communities and shortest paths of large networks beside those of networkx, and strength beside that of EBICglasso."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy.stats import spearmanr
+from sklearn.covariance import graphical_lasso
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
-from sparsefield.analysis.centrality import find_centrality, find_communities, modularity
+from sparsefield import MarkovField, centrality
+from sparsefield.analysis.centrality import find_centrality, find_communities
 from sparsefield.analysis.network import Network
 from sparsefield.app.cli.console import print_message
+from sparsefield.app.datasets import load_mixed
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 
-__all__ = ["run_centrality"]
+__all__ = ["fit_graphical_lasso", "run_centrality", "run_strength"]
 
 EDGES_PER_NODE, GROUPS, SHARE_WITHIN = 3, 40, 0.8
 PEER_SOURCES = 10
@@ -54,12 +58,12 @@ def _compare_communities(network: Network) -> Row:
     part = network.edge_subgraph()
     ours, seconds = _timed(lambda: find_communities(len(part.nodes), part.ends, part.strengths))
     parts, peer_seconds = _timed(lambda: nx.community.louvain_communities(_as_graph(network), seed=0))
-    theirs, position = np.empty(len(part.nodes), dtype=np.int64), {node: k for k, node in enumerate(part.nodes)}
-    for k, members in enumerate(parts):
-        theirs[[position[node] for node in members]] = k
-    found = {"modularity": modularity(ours, part.ends, part.strengths)}
-    found["networkx_modularity"] = modularity(theirs, part.ends, part.strengths)
-    return _row(network, "communities", seconds, peer_seconds) | found
+    graph, nodes = _as_graph(network), np.array(part.nodes)
+    own = [set(nodes[ours == k].tolist()) for k in range(ours.max() + 1)]
+    names = {"modularity": own, "networkx_modularity": parts}
+    return _row(network, "communities", seconds, peer_seconds) | {
+        name: nx.community.modularity(graph, sets) for name, sets in names.items()
+    }
 
 
 def _compare_paths(network: Network) -> Row:
@@ -85,6 +89,39 @@ def _as_graph(network: Network) -> Any:
     return graph
 
 
+def fit_graphical_lasso(X: np.ndarray) -> np.ndarray:
+    """Return the partial correlations (columns, columns) of a graphical lasso with the lowest EBIC (gamma 1/2).
+
+    It stands in for R's EBICglasso, with correlations of Pearson where bootnet takes polychoric ones.
+    """
+    (n, p), correlations = X.shape, np.corrcoef(X.T)
+    upper, best = np.triu_indices(p, 1), (np.inf, np.eye(p))
+    largest = np.abs(correlations[upper]).max()
+    for penalty in largest * np.geomspace(1.0, 0.02, 60):
+        _, precision = graphical_lasso(correlations, penalty, tol=1e-3, enet_tol=1e-8, max_iter=500)
+        edges = np.count_nonzero(np.abs(precision[upper]) > 1e-10)
+        likelihood = 0.5 * n * (np.linalg.slogdet(precision)[1] - np.trace(correlations @ precision))
+        best = min(
+            best, (edges * (np.log(n) + 2.0 * np.log(p)) - 2.0 * likelihood, precision), key=lambda pair: pair[0]
+        )
+    scale = np.sqrt(best[1].diagonal())
+    return np.eye(p) - best[1] / np.outer(scale, scale)
+
+
+def run_strength(seed: int = 0) -> list[Row]:
+    """Return rank correlations of centralities with those of a graphical lasso on the 25 items of bfi."""
+    items = load_mixed("bfi").select("^[ACENO][1-5]$")
+    partial, rows = fit_graphical_lasso(items.drop_nulls().to_numpy().astype(float)), []
+    for selection in ("heldout", "ebic"):
+        field = MarkovField(selection=selection, random_state=seed).fit(items)
+        for linear in (True, False):
+            found = centrality(field, linear=linear)
+            pairs = {"strength": np.abs(partial).sum(axis=0), "expected_influence": partial.sum(axis=0)}
+            figures = {name: float(spearmanr(found[name], theirs).statistic) for name, theirs in pairs.items()}
+            rows.append({"selection": selection, "weights": "linear parts" if linear else "norms", **figures})
+    return rows
+
+
 def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
     started = time.perf_counter()
     found = function()
@@ -96,8 +133,14 @@ def command(
     as_json: Json = False,
     seed: Seed = 0,
 ) -> None:
-    """Compare communities, closeness and betweenness of large networks with networkx, on one thread."""
+    """Compare communities, closeness and betweenness of large networks with networkx, on one thread.
+
+    Then strength and expected influence of 25 questionnaire items are correlated with those of a graphical lasso.
+    """
     find_centrality(draw_network(200, seed))  # compile first
     rows = run_centrality(columns or [1_000, 5_000, 10_000], seed=seed, report=print_message)
     shown = ("columns", "edges", "task", "seconds", "networkx_seconds", "modularity", "networkx_modularity")
     print_rows(rows, shown, as_json)
+    rows = run_strength(seed)
+    print_message("rank correlations with a graphical lasso, which stands in for EBICglasso:")
+    print_rows(rows, ("selection", "weights", "strength", "expected_influence"), as_json)

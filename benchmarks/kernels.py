@@ -42,7 +42,7 @@ from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.sparse_scores import gather_rows, unit_for
 from sparsefield.kernels.algorithm1 import score_pairs, transpose
 from sparsefield.kernels.elementary import exp_minus_abs
-from sparsefield.kernels.mean_field_sweep import gradient, sweep
+from sparsefield.kernels.mean_field_sweep import slopes, sweep
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -424,12 +424,13 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     for pairs, words in ((data.pairs, f"{name}, true arcs"), (everyone, f"{name}, all arcs")):
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
-        out, counted = np.zeros(len(theta)), (len(graph.arc_source), states, rows)
-        sweeps = [(b, graph, theta, False, b.beliefs, e, np.empty((0, 0))) for b, e in zip(blocks, errors, strict=True)]
+        counted, nothing = (len(graph.arc_source), states, rows), np.empty((0, 0))
+        both, out = list(zip(blocks, errors, strict=True)), (np.empty(states), np.empty(len(graph.arc_source)))
+        sweeps = [(b, graph, theta, 0, len(b.codes), False, b.beliefs, e, nothing) for b, e in both]
         _calls(sweep, sweeps)()  # the errors that gradients and scores read
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
-        gradients = [(graph, e, b.beliefs, out) for b, e in zip(blocks, errors, strict=True)]
-        yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
+        gradients = [(graph, e, b.beliefs, 0, states, *out) for b, e in both]
+        yield Case("gradient", words, work_of_gradient(*counted), _calls(slopes, gradients))
     for dtype in ("float32", "float64"):
         sides = zip(blocks, errors, strict=True)
         parts = engine.distribute([EvaluatedBlock(0, b, e.astype(dtype), b.beliefs.astype(dtype)) for b, e in sides])

@@ -20,13 +20,12 @@ from sparsefield.app.cli.console import print_message
 from sparsefield.induction import CFI
 from sparsefield.induction.dense_scores import (
     Thresholds,
-    band_tiles,
     count_products,
     gather_large_values,
     keep_large_values,
     score_pairs_dense,
-    square_tiles,
     tile_summand,
+    tiles_of_block,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +96,10 @@ def _one_threshold(threshold: float, repeats: int) -> Row:
     kept, _ = factors.parts.map_update(keep_large_values, thresholds, np.float32)
     width = len(factors.means[0])
     out = np.zeros((width, width))
-    bands = [tile for k, block in enumerate(layout.candidate_blocks) for tile in band_tiles(k, block)]
-    squares = [tile for k, block in enumerate(layout.candidate_blocks) for tile in square_tiles(k, block)]
+    bands, squares = (
+        [tile for k in range(len(layout.candidate_blocks)) for tile in tiles_of_block(layout, k, bands=bands)]
+        for bands in (True, False)
+    )
 
     def add_all_plain() -> None:
         out[:] = 0.0

@@ -48,7 +48,6 @@ FILES = {
     "objectives/": EVALUATION,
     "induction/": SCORING,
     "solver/owlqn": OPTIMIZER,
-    "solver/penalty": OPTIMIZER,
     "solver/parametrization": OPTIMIZER,
     "estimators/": TABLE,
 }

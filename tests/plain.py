@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparsefield.compute import Threads
+from sparsefield.compute import Threads, identity
 from sparsefield.data import Block, Dataset, Layout, Schema, Table, learn_schema
 from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
+from sparsefield.objectives import GradientFactors
 
 
 def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Adjacency, ...]:
@@ -43,3 +44,9 @@ def learn_plain_schema(source, *, observed=(), numeric="auto", states=None, samp
         source, observed=observed, kinds=kinds, states=states, symmetric=False, sample_weight=sample_weight
     )
     return Schema(tuple(replace(v, bins=()) if v.numeric else v for v in schema.variables), schema.order)
+
+
+def evaluated(factors: GradientFactors) -> tuple[np.ndarray, np.ndarray]:
+    """Return the errors and expectations of all rows of one table, (columns, rows) each."""
+    parts = factors.parts.map(identity)
+    return np.concatenate([p.errors for p in parts], axis=1), np.concatenate([p.expectations for p in parts], axis=1)

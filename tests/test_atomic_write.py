@@ -118,3 +118,10 @@ def test_threads_that_write_one_path_fail_nowhere_and_tear_nothing(tmp_path) -> 
     assert read
     assert read <= set(contents)
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_reported_with_the_name_of_the_file() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no device is always full")
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
+        write_atomically("/dev/full", b"x")

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
-    from sparsefield.analysis.label_evaluation import evaluate_labels
     from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
@@ -76,7 +73,6 @@ __all__ = [
     "compare",
     "conditional_log_likelihood",
     "confidence_intervals",
-    "evaluate_labels",
     "findings",
     "impute",
     "inspect",
@@ -97,45 +93,36 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
-    "analysis.bootstrap": ("centrality_stability",),
-    "analysis.centrality": ("centrality",),
-    "analysis.label_evaluation": ("evaluate_labels",),
-    "analysis.predictability": ("conditional_log_likelihood", "predictability"),
-    "analysis.stability": ("regularization_path", "stability"),
-    "analysis.confidence_intervals": ("confidence_intervals",),
-    "app.pages.findings": ("findings",),
-    "app.pages.figure": ("plot_network",),
-    "app.pages.page": ("write_report",),
-    "app.tables.export": ("to_networkx", "to_pgmpy", "write_uai"),
-    "analysis.imputation": ("Imputations", "PooledEstimates", "impute", "pool"),
-    "app.tables.codebook": ("Codebook", "inspect"),
-    "chain.crf": ("ChainCRF",),
-    "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
-    "data.frame_building": ("calendar_parts",),
-    "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
-    "analysis.comparison": ("GroupComparison", "compare"),
-    "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
-    "inference": ("AIS", "AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "app.tables.linked": ("read_database", "read_triples"),
-    "app.tables.schema_file": ("read_schema",),
-    "chain.reading": ("read_conll",),
-    "objectives": ("EM",),
-    "solver": ("EBIC", "Features", "FitCallbacks", "HeldOut", "Solver"),
+    "analysis.bootstrap": "centrality_stability",
+    "analysis.centrality": "centrality",
+    "analysis.comparison": "GroupComparison compare",
+    "analysis.confidence_intervals": "confidence_intervals",
+    "analysis.imputation": "Imputations PooledEstimates impute pool",
+    "analysis.predictability": "conditional_log_likelihood predictability",
+    "analysis.stability": "regularization_path stability",
+    "app.pages.figure": "plot_network",
+    "app.pages.findings": "findings",
+    "app.pages.page": "write_report",
+    "app.tables.codebook": "Codebook inspect",
+    "app.tables.export": "to_networkx to_pgmpy write_uai",
+    "app.tables.linked": "read_database read_triples",
+    "app.tables.schema_file": "read_schema",
+    "chain.crf": "ChainCRF",
+    "chain.reading": "read_conll",
+    "data": "ForeignKey OffsetLink Relational Template",
+    "data.frame_building": "calendar_parts",
+    "estimators": "CRFClassifier MarkovField RelationalField load",
+    "induction": "CFI FixedGraph FullL1 Grafting IdealParent PaperCFI",
+    "inference": "AIS AutomaticInference BeliefPropagation ExactInference Gibbs MeanField",
+    "objectives": "EM",
+    "solver": "EBIC Features FitCallbacks HeldOut Solver",
 }
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
 
 
-def lazy_names(package: str, names_of_module: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports names from their modules when they are first used."""
-    module_of_name = {name: module for module, names in names_of_module.items() for name in names}
-
-    def get(name: str) -> Any:
-        if name not in module_of_name:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{module_of_name[name]}"), name)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return get
-
-
-__getattr__ = lazy_names("sparsefield", _NAMES_OF_MODULE)
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module when it is first used."""
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module 'sparsefield' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"sparsefield.{_MODULE_OF_NAME[name]}"), name)
+    return value

@@ -17,6 +17,14 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
     On failure an existing file is unchanged. A symbolic link is followed, and a file that is replaced keeps its mode.
     """
+    try:
+        _write(path, content)
+    except OSError as error:  # that of a full disk has no name, and that of a folder the name of the partial file
+        error.filename = os.fspath(path)
+        raise
+
+
+def _write(path: str | os.PathLike[str], content: bytes) -> None:
     if is_stream(path):
         sys.stdout.flush()  # what was printed before comes first
         # To open /dev/stdout again would truncate a file, and is impossible for a socket.

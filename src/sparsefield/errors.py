@@ -26,6 +26,10 @@ class CovariateWarning(UserWarning):
     """An observed column has many missing cells; they get its mean, which can make other columns dependent."""
 
 
+class DateTextWarning(UserWarning):
+    """A column holds dates as text, which are categories without an order."""
+
+
 class ClippedValueWarning(UserWarning):
     """A value of an observed column is far beyond those of training; it was moved closer, so that no sum overflows."""
 

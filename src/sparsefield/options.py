@@ -151,7 +151,7 @@ RULES: dict[str, Rule] = {
     "callbacks": attributes("None or FitCallbacks(...)", methods=("path_point",)),
     "folds": whole(1, words=("auto",)),
     "fraction": number(0.0, 1.0, above=True, below=True),
-    "gamma": NOT_NEGATIVE,
+    "gamma": number(0.0, 1e6),
     # of EM and of inference methods
     "copies": whole(2, 65536),
     "max_copies": whole(8, 65536),

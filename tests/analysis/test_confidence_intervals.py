@@ -14,7 +14,7 @@ from sparsefield.analysis import refit
 from sparsefield.analysis.bootstrap import CentralityStability, centrality_indices, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.app.datasets import make_markov_field
-from sparsefield.errors import OtherTableWarning, PenaltyWarning
+from sparsefield.errors import DataError, OtherTableWarning, PenaltyWarning
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +159,10 @@ def test_dropping_few_rows_keeps_the_centrality(field: MarkovField, samples: np.
 def test_another_table_is_noticed(field: MarkovField, samples: np.ndarray) -> None:
     with pytest.warns(OtherTableWarning, match=r"\(200 rows, and 400 in training\)"):
         confidence_intervals(field, samples[:200])
+
+
+def test_a_field_of_constant_columns_is_refused_in_one_sentence() -> None:
+    field = MarkovField(l1=1.0, n_jobs=1).fit(np.ones((30, 2)))
+    for estimate in (confidence_intervals, centrality_stability):
+        with pytest.raises(DataError, match=r"^No column of the field varies, so it has no weights"):
+            estimate(field, np.ones((30, 2)))

@@ -49,7 +49,7 @@ def features_of(network: Network, edge: int) -> list[Feature]:
 
 def test_edges_are_those_of_the_estimator(field: MarkovField) -> None:
     network = Network(field.field_)
-    edges = {frozenset((a, b)): strength for a, b, strength in field.edges_.iter_rows()}
+    edges = {frozenset((a, b)): strength for a, b, _, _, strength, *_ in field.edges_.iter_rows()}
     assert len(network.strengths) == len(edges) > 2
     found = {}
     for number in range(network.n_variables):

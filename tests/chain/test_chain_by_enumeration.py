@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from chain_oracle import Enumerated, enumerate_labelings
 
 from sparsefield.chain.model import ChainWeights, features_of_keys
-from sparsefield.chain.problem import ChainProblem, sum_chains
+from sparsefield.chain.problem import ChainGraph, ChainProblem, sum_chains
 from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.threads import Threads
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
@@ -36,6 +36,10 @@ def make_weights(table: SparseMatrix, n_labels: int, scale: float = 1.0) -> Chai
     features = features_of_keys(keys, table.n_columns, n_labels)
     theta = scale * rng.normal(size=features.size)
     return ChainWeights(features, theta)
+
+
+def graph_of(weights: ChainWeights, table: SparseMatrix) -> ChainGraph:
+    return ChainGraph(table, weights.features.keys, weights.features.n_labels)
 
 
 def labelings(weights: ChainWeights, table: SparseMatrix) -> list[Enumerated | None]:
@@ -82,7 +86,7 @@ def test_weighted_likelihood_with_all_or_some_labels_known(table, n_labels, engi
         ]
         problem = ChainProblem(table, codes, n_labels, engine, SEQUENCE_WEIGHTS)
         np.testing.assert_allclose(problem.log_likelihoods(weights), truth, rtol=1e-12, atol=1e-12)
-        loss, gradient = problem.evaluate(weights)
+        loss, gradient = problem.evaluate(graph_of(weights, table), weights.theta)
         assert loss == pytest.approx(-float(SEQUENCE_WEIGHTS @ truth))
         assert np.isfinite(gradient).all()
 
@@ -93,10 +97,11 @@ def test_gradient_is_that_of_finite_differences(table, n_labels, engine) -> None
     assert len(features.intercepts)
     for share in (1.0, 0.5):
         problem = ChainProblem(table, some_labels(n_labels, share), n_labels, engine, SEQUENCE_WEIGHTS)
-        gradient = problem.evaluate(weights)[1].copy()
+        graph = graph_of(weights, table)
+        gradient = problem.evaluate(graph, theta)[1]
         for k in range(features.size):
             change = step * (np.arange(features.size) == k)
-            up, down = (problem.evaluate(ChainWeights(features, theta + sign * change))[0] for sign in (1.0, -1.0))
+            up, down = (problem.evaluate(graph, theta + sign * change)[0] for sign in (1.0, -1.0))
             assert (up - down) / (2 * step) == pytest.approx(gradient[k], abs=1e-7)
 
 

@@ -30,15 +30,15 @@ def learn_parted(parts, weight=None, observed=(), kinds="auto", states=None) -> 
     """As `learn_schema`, with two joins on the way to one."""
     sources = [as_source(part, may_be_empty=True) for part in parts]
     weighed = weight or [None] * len(parts)
-    given = check_roles(sources[0], observed, kinds, states)
-    parted = [summarize_columns(source, w, given, states) for source, w in zip(sources, weighed, strict=True)]
+    given, known = check_roles(sources[0], observed, kinds, states)
+    parted = [summarize_columns(source, w, given, known) for source, w in zip(sources, weighed, strict=True)]
     half = len(parted) // 2
 
     def join(parts):
         return [ColumnSummary.join(column) for column in zip(*parts, strict=True)]
 
     joined = join([join(some) for some in (parted[:half], parted[half:]) if some])
-    return learn_from_summaries(joined, given, observed=observed, states=states)
+    return learn_from_summaries(joined, given, known, observed=observed)
 
 
 def rounded(schema: Schema) -> str:

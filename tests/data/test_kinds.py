@@ -196,10 +196,10 @@ def test_rows_of_labels_that_orders_lack_are_counted_over_all_partitions() -> No
     for parts in (blocks, [pl.concat(blocks)]):
         sources = [as_source(part) for part in parts]
         given = given_kinds({"a": "lo<hi", "b": ["x"]}, ("a", "b"))
-        columns = zip(*(summarize_columns(source, None, given) for source in sources), strict=True)
+        columns = zip(*(summarize_columns(source, None, given, {}) for source in sources), strict=True)
         summaries = [ColumnSummary.join(column) for column in columns]
         with pytest.raises(DataError, match=r"'a' holds 'mid' \(row 107\).*'b' holds 'y' \(row 109\)"):
-            learn_from_summaries(summaries, given)
+            learn_from_summaries(summaries, given, {})
 
 
 def test_all_problems_with_kinds_are_told_at_once() -> None:

@@ -14,6 +14,8 @@ from sparsefield import MarkovField, conditional_log_likelihood
 from sparsefield.data import as_source, compile_table
 from sparsefield.errors import DataError
 
+EDGE_COLUMNS = ["variable_a", "variable_b", "weight", "sign", "strength", "p_value", "q_value"]
+
 
 def table(n_rows: int = 90, missing: float = 0.15) -> np.ndarray:
     rng = np.random.default_rng(8)
@@ -114,13 +116,16 @@ def test_features_name_every_weight_strongest_first(fitted) -> None:
 def test_edges_have_the_norm_of_their_block(fitted) -> None:
     _, field, _, _ = fitted
     edges = field.edges_
-    assert edges.columns == ["variable_a", "variable_b", "strength"]
+    assert edges.columns == EDGE_COLUMNS
     pairs = field.features_.filter(pl.col("variable_b").is_not_null())
     squares = {}
     for a, _, b, _, w in pairs.rows():
         squares[a, b] = squares.get((a, b), 0.0) + w * w
-    assert {row[:2]: row[2] for row in edges.rows()} == pytest.approx({k: math.sqrt(v) for k, v in squares.items()})
-    assert (np.diff(edges["strength"].to_numpy()) <= 0).all()
+    assert {row[:2]: row[4] for row in edges.rows()} == pytest.approx({k: math.sqrt(v) for k, v in squares.items()})
+    holds = edges["q_value"].to_numpy() <= 0.05
+    assert (np.diff(holds.astype(int)) <= 0).all()
+    for some in (edges.filter(holds), edges.filter(~holds)):
+        assert (np.diff(some["strength"].to_numpy()) <= 0).all()
 
 
 def test_features_of_a_field_without_any_are_an_empty_frame_with_the_usual_columns() -> None:
@@ -129,4 +134,4 @@ def test_features_of_a_field_without_any_are_an_empty_frame_with_the_usual_colum
         field = MarkovField(n_jobs=1, l1=1e6).fit(kind)
         assert len(field.features_) == len(field.edges_) == 0
         assert list(field.features_.columns) == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
-        assert list(field.edges_.columns) == ["variable_a", "variable_b", "strength"]
+        assert list(field.edges_.columns) == EDGE_COLUMNS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, evaluate_labels
+from sparsefield import CRFClassifier
 from sparsefield.errors import DataError
 
 COMBINATIONS = np.array(list(product((0, 1), repeat=3)))
@@ -99,13 +98,12 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
 
 def test_weights_of_zero_are_refused_where_labels_are_scored(fitted) -> None:
     model, X, Y = fitted
-    for ask in (model.score, partial(evaluate_labels, model)):
-        with pytest.raises(DataError, match="All sample weights are zero: at least one row must have a weight above"):
-            ask(X, Y, sample_weight=np.zeros(len(Y)))
-        with pytest.raises(DataError, match=r"sample_weight of row 0 is -1\.0"):
-            ask(X, Y, sample_weight=np.full(len(Y), -1.0))
-        with pytest.raises(DataError, match="one weight per row"):
-            ask(X, Y, sample_weight=np.ones(3))
+    with pytest.raises(DataError, match="All sample weights are zero: at least one row must have a weight above"):
+        model.score(X, Y, sample_weight=np.zeros(len(Y)))
+    with pytest.raises(DataError, match=r"sample_weight of row 0 is -1\.0"):
+        model.score(X, Y, sample_weight=np.full(len(Y), -1.0))
+    with pytest.raises(DataError, match="one weight per row"):
+        model.score(X, Y, sample_weight=np.ones(3))
 
 
 def test_frames_of_true_labels_have_the_names_of_the_fit(fitted) -> None:
@@ -114,7 +112,7 @@ def test_frames_of_true_labels_have_the_names_of_the_fit(fitted) -> None:
     for table in (frame, frame[["y2", "y0", "y1"]], pl.DataFrame(frame[["y1", "y0", "y2"]])):
         assert model.score(X, table) == model.score(X, Y)
     renamed = frame[["y2", "y0", "y1"]].rename(columns={"y1": "z"})
-    for ask in (model.score, partial(evaluate_labels, model), model.log_likelihood):
+    for ask in (model.score, model.log_likelihood):
         for odd in (renamed, pl.DataFrame(renamed)):
             with pytest.raises(DataError, match=r"y lacks the label\(s\) 'y1' and has the unknown column\(s\) 'z'"):
                 ask(X, odd)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver
 from sparsefield.errors import DataError
 
 pytest.importorskip("distributed")
@@ -79,18 +79,6 @@ def test_dask_arrays_with_equal_rows(dask_client) -> None:
     there.fit(da.from_array(rows, chunks=(1500, 2)), sample_weight=da.from_array(weight, chunks=700))
     assert_same_optimum(there, here)
     assert here.field_.record.n_rows == there.field_.record.n_rows == 4000
-
-
-def test_tables_that_are_sparse_stay_so(dask_client, monkeypatch) -> None:
-    """As they would here, where they are large enough for it to pay."""
-    monkeypatch.setattr(config, "CELLS_FOR_SPARSE", 1000)
-    rng = np.random.default_rng(8)
-    rows = (rng.random((3000, 30)) < 0.03).astype(int)
-    rows[:, 1] |= rows[:, 0] & (rng.random(3000) < 0.8)
-    here = MarkovField(l1=3.0).fit(rows)
-    there = MarkovField(l1=3.0, solver=Solver(engine=dask_client)).fit(da.from_array(rows, chunks=(700, 30)))
-    assert_same_optimum(there, here)
-    assert ("x0", "x1") in set(zip(there.edges_["variable_a"], there.edges_["variable_b"], strict=True))
 
 
 def test_l1_is_chosen_on_the_cluster(dask_client) -> None:

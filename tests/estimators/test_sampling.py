@@ -126,7 +126,8 @@ def test_a_given_field_answers_as_it_is(sticky: MarkovField) -> None:
 def test_a_given_field_tells_of_its_weights_and_of_no_fit(sticky: MarkovField) -> None:
     assert sticky.features_.rows() == [("a", 1, "b", 1, 6.0)]
     assert sticky.biases_.rows() == [("a", 1, -3.0), ("b", 1, -3.0)]
-    assert sticky.edges_.rows() == [("a", "b", 6.0)]
+    assert [row[:5] for row in sticky.edges_.rows()] == [("a", "b", 6.0, 1, 6.0)]
+    assert sticky.edges_["q_value"].is_nan().all()
     assert sticky.history_.height == 0
     assert "objective" in sticky.history_.columns
     assert np.isnan(sticky.kkt_violation_)

@@ -10,7 +10,7 @@ from gradient_factors import factors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
-from plain import graphs_of, learn_plain_schema
+from plain import evaluated, graphs_of, learn_plain_schema
 from rule_variants import cfi_with
 
 from sparsefield.data import Dataset, as_source, compile_table
@@ -102,7 +102,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     factors = factors_of(problem, objective)
     found = score(rule((errors, signals)), problem, factors)
     n = problem.schema.n_target_columns
-    err, mid, weight = factors.errors[0][0], factors.expectations[0][0], factors.local_blocks[0][0].block.weight
+    (err, mid), weight = evaluated(factors), problem.table.weight()
     means, biases = factors.means[0], factors.bias_gradient[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0
@@ -123,7 +123,8 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     problem = make_problem(seed)
     factors = factors_of(problem)
     n = problem.schema.n_target_columns
-    err, sig = factors.errors[0][0], factors.expectations[0][0] - factors.means[0][:, None]
+    err, mid = evaluated(factors)
+    sig = mid - factors.means[0][:, None]
     found = score(IdealParent(0.0), problem, factors)
     assert found
     for (a, b), (gradient, found_score) in found.items():
@@ -145,7 +146,7 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     assert problem.schema.n_target_columns > 128
     assert problem.schema.n_columns - problem.schema.n_target_columns > 128
     factors = factors_of(problem)
-    assert len(factors.errors[0]) == 3
+    assert len(factors.parts) == 3
     exact = score(Grafting(), problem, factors)
     for product in ("dense", "sparse"):
         found = score(cfi_with(product), problem, factors)

@@ -52,7 +52,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.fixed_candidates])
 def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
     problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
-    assert len(factors_of(problem).errors[0]) > 1
+    assert len(factors_of(problem).parts) > 1
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:

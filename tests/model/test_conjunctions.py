@@ -84,7 +84,7 @@ def test_feature_and_edge_tables_have_conjunctions() -> None:
     assert table.row(4) == ("x0", 1, "x2", 1, "x4", None, None, None, -0.3)
     assert table.filter(table["weight"] == 0.5).row(0)[4:8] == (None,) * 4
     assert bias_table(field).rows() == [("x1", 2, -0.2), ("x0", 1, 0.1)]
-    edges = {(a, b): strength for a, b, strength in edge_table(field).iter_rows()}
+    edges = {(a, b): strength for a, b, _, _, strength, *_ in edge_table(field).iter_rows()}
     expected = {
         ("x0", "x1"): 2.0**2 + 0.7**2,
         ("x0", "x2"): 0.5**2 + 2.0**2 + 0.3**2 + 0.7**2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain import evaluated
 from test_likelihood_evaluator import Problem
 
 from sparsefield.compute import Threads
@@ -73,8 +74,8 @@ def test_errors_and_expectations_give_the_gradients_of_candidates() -> None:
         evaluator.evaluate(evaluator.compile(sample.layout.arcs(features)), rng.normal(0.0, 0.5, 6 + len(features)))
         factors = evaluator.gradient_factors()
         assert isinstance(factors, GradientFactors)
-        (parts,) = factors.local_blocks
-        product = sum(part.errors @ part.expectations.T for part in parts)
+        errors, expectations = evaluated(factors)
+        product = errors @ expectations.T
         found = (product + product.T)[candidates[:, 0], candidates[:, 1]]
         other = evaluator.compile(sample.layout.arcs(candidates))
         assert np.allclose(found, evaluator.gradient(other, 6 + len(candidates))[6:], atol=1e-8)

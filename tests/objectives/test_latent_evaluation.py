@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from oracle import SlowField
-from plain import learn_plain_schema
+from plain import evaluated, learn_plain_schema
 
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, as_source, compile_table
@@ -96,7 +96,7 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
     evaluator = LatentEvaluator(problem.sample, PseudoLikelihood(), Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     factors, n = evaluator.gradient_factors(), problem.schema.n_target_columns
-    (errors,), (expectations,) = factors.errors[0], factors.expectations[0]
+    errors, expectations = evaluated(factors)
     latent = range(problem.schema.target_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
         if a in latent or b in latent:

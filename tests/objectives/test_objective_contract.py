@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
-from plain import graphs_of
+from plain import evaluated, graphs_of
 
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Table
@@ -81,8 +81,8 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     n, columns = problem.schema.n_target_columns, problem.schema.n_columns
     errors = np.zeros((columns, problem.table.n_rows))
     (means,) = contrast.means
-    errors[:n] = np.concatenate(contrast.errors[0], axis=1)
-    signals = np.concatenate(contrast.expectations[0], axis=1) - means[:, None]
+    errors[:n], expectations = evaluated(contrast)
+    signals = expectations - means[:, None]
     biases = np.concatenate([contrast.bias_gradient[0], np.zeros(columns - n)])
     product = errors @ signals.T
     whole = product + product.T + np.outer(means, biases) + np.outer(biases, means)

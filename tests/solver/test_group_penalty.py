@@ -10,8 +10,7 @@ from scipy.special import expit
 
 from sparsefield import Features, MarkovField, Solver
 from sparsefield.data import as_source, compile_table
-from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.penalty import NonsmoothPenalty
+from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Point
 
 GROUPS = np.array([0, 1, 1, 1, 2, 2, 3])
 STRENGTHS = np.array([0.0, 2.0, 2.0, 8.0, 3.0, 3.0, 1.5])

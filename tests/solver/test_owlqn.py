@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from oracle import violation
 from scipy.special import expit
 
-from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
+from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Penalty, Point
 
 
 def anywhere(theta: np.ndarray) -> np.ndarray:
@@ -145,11 +144,11 @@ def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
 
 @pytest.mark.parametrize("on_biases", [[True, True], [True, False], [False, False]])
 def test_penalties_are_those_of_equation_5(on_biases) -> None:
-    penalty = Penalty(2.0, 3.0, np.array(on_biases))
+    penalty = Penalty(2.0, 3.0, np.array(on_biases), np.ones(1))
     theta = np.array([1.0, -2.0, 3.0])
     held = [*on_biases, True]
     assert penalty.value(theta) == pytest.approx(
         sum(2 * abs(t) + 1.5 * t * t for t, h in zip(theta, held, strict=True) if h)
     )
-    assert penalty.l1_of(3).tolist() == [2.0 * h for h in held]
-    assert penalty.l2_of(3).tolist() == [3.0 * h for h in held]
+    assert penalty.nonsmooth.strengths.tolist() == [2.0 * h for h in held]
+    assert penalty.l2_strengths.tolist() == [3.0 * h for h in held]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import evaluated
 
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
@@ -76,8 +77,8 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
     coordinates = CenteredParametrization(mean, variance, np.ones(n, dtype=bool))
     transformed = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
     errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
-    errors[:n] = factors.errors[0][0]
-    signals = factors.expectations[0][0] - mean[:, None]
+    errors[:n], expectations = evaluated(factors)
+    signals = expectations - mean[:, None]
     expected = [errors[a] @ signals[b] + errors[b] @ signals[a] for a, b in problem.pairs]
     np.testing.assert_allclose(transformed[n:], expected, atol=1e-11)
     weight = problem.table.blocks[0].weight

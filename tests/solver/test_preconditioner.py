@@ -11,9 +11,8 @@ from sparse_tables import sparse_sample
 
 from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import parametrization
-from sparsefield.solver.owlqn import OrthantLBFGS, Point
+from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Point
 from sparsefield.solver.parametrization import CenteredParametrization
-from sparsefield.solver.penalty import NonsmoothPenalty
 
 # -- memory that lets parameters go --------------------------------------------------------------------------------
 

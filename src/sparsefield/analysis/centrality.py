@@ -311,18 +311,6 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
         graph = (member.T @ graph @ member).tocsr()
 
 
-def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> float:
-    """Return the share of the weight within communities, minus its expectation for nodes of these degrees."""
-    kept = ends[:, 0] != ends[:, 1]
-    ends, weights = ends[kept], weights[kept]
-    total = weights.sum()
-    if total == 0:
-        return 0.0
-    inside = weights[labels[ends[:, 0]] == labels[ends[:, 1]]].sum() / total
-    degree = np.bincount(labels[ends].ravel(), np.repeat(weights, 2))
-    return float(inside - np.square(degree / (2 * total)).sum())
-
-
 def _move(graph: sp.csr_array) -> list[int]:
     """Return the community of each node after moves that increase modularity, until none does."""
     degrees: list[float] = np.asarray(graph.sum(axis=1)).tolist()

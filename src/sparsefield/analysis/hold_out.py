@@ -308,7 +308,8 @@ class _TargetTable:
         numeric = [(v, x) for v, x in enumerate(self.schema.targets) if x.numeric and held_out[:, v].any()]
         if not numeric:
             return
-        answers = number_answers(posterior)
+        ends = [posterior.quantile(0.5 + k * INTERVAL / 2) for k in (-1, 1)]
+        answers = [as_source(frame) for frame in (posterior.mean, *ends)]
         for v, variable in numeric:
             column, rows = self.source.column(variable.name), np.flatnonzero(held_out[:, v])
             numbers = np.full(self.source.n_rows, np.nan)
@@ -460,11 +461,6 @@ def _run_fold(
         converged=record.converged,
     )
     return fold, columns
-
-
-def number_answers(posterior: Any) -> list[Source]:
-    """Return the means of the numbers of a posterior, and the lower and upper ends of their central intervals."""
-    return [as_source(f) for f in (posterior.mean, *(posterior.quantile(0.5 + k * INTERVAL / 2) for k in (-1, 1)))]
 
 
 def _first_iteration(estimator: Any, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:

@@ -1,4 +1,4 @@
-"""Scores of predicted cells: the measures of the paper's section 4, of labels of whole rows, and of single columns."""
+"""Scores of predicted cells: the measures of the paper's section 4, and of single columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score
 
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
@@ -106,54 +106,6 @@ def _average_precision(relevant: Array, probabilities: Array, weights: Array) ->
     if not relevant[weights > 0.0].any():
         return math.nan
     return float(average_precision_score(relevant, probabilities, sample_weight=weights))
-
-
-@dataclass(frozen=True)
-class LabelScores:
-    """Scores of predicted labels of whole rows, as scikit-learn defines them."""
-
-    hamming_loss: float
-    """Share of the labels that are wrong."""
-    subset_accuracy: float
-    """Share of the rows in which every label is right."""
-    micro_f1: float
-    """F1 of the positives of all labels together; of a single label, of its classes together. NaN for several labels,
-    one of which has more than two states."""
-    macro_f1: float
-    """Mean of the F1 of each label; of a single label, of each of its classes. NaN as above."""
-
-
-def score_labels(
-    truth: Array, predicted: Array, positive: Sequence[int | None], sample_weight: Array | None = None
-) -> LabelScores:
-    """Return the scores of predicted labels.
-
-    Parameters
-    ----------
-    truth, predicted : (rows, labels) numbers of states, -1 for a true state that is not known
-    positive : number of the positive state of each label, None for a label of more than two states
-    sample_weight : (rows,) weights of the rows; None weights all alike
-
-    Examples
-    --------
-    >>> score_labels(np.array([[1, 0], [1, 1]]), np.array([[1, 0], [0, 1]]), positive=[1, 1])
-    LabelScores(hamming_loss=0.25, subset_accuracy=0.5, micro_f1=0.8, macro_f1=0.8333333333333333)
-    """
-    wrong = truth != predicted
-    hamming, subset = (
-        float(np.average(rows, weights=sample_weight)) for rows in (wrong.mean(axis=1), ~wrong.any(axis=1))
-    )
-    if truth.shape[1] == 1:
-        labels = truth[:, 0], predicted[:, 0]
-    elif None not in positive:
-        labels = truth == np.asarray(positive), predicted == np.asarray(positive)
-    else:
-        return LabelScores(hamming, subset, float("nan"), float("nan"))
-    micro, macro = (
-        float(f1_score(*labels, average=average, sample_weight=sample_weight, zero_division=0))  # pyright: ignore[reportArgumentType]
-        for average in ("micro", "macro")
-    )
-    return LabelScores(hamming, subset, micro, macro)
 
 
 @dataclass(frozen=True)

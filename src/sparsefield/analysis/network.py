@@ -14,8 +14,8 @@ from itertools import combinations, islice
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.candidate_pairs import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.coding import ColumnClass
+from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 
@@ -143,11 +143,6 @@ class Network:
             names = sorted(schema.index_of_name, key=schema.index_of_name.__getitem__)
             found += [f"{table}.{name}" for name in names] if table else names
         return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
-
-    def number(self, name: str, table: str = "") -> int:
-        """Return the node of a variable."""
-        t = self.field.layout.tables.index(table)
-        return int(self.starts[t]) + self.field.layout.schemas[t].index_of_name[name]
 
     def table_of(self, node: int) -> str:
         """Return the table of a node; empty where there is only one table."""

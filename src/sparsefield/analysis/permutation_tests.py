@@ -29,7 +29,7 @@ MATCHED_ROWS = 1000
 SHUFFLES, CHANCE = 199, 0.1
 """Permutations of the test whether missing cells differ between groups, and the p-value above which they do not."""
 
-ROUND, REACHED = 50, 20
+ROUND, REACHED = 50, 10
 """Permutations between two looks at the p-values, and how many of them have to reach every statistic to end a test."""
 
 

@@ -121,7 +121,7 @@ class RefitProblem:
         """Return the Hessian of the loss without its penalty, (parameters, parameters)."""
         block, coding = self.rows._replace(weight=weight), self.layout.schemas[0].coding
         states, hessian = np.zeros((int(coding.state_offsets[-1]), self.n_rows)), np.zeros((len(theta), len(theta)))
-        predict_states(block, self.graph, theta, states)
+        predict_states(block, self.graph, theta, 0, len(block.codes), states)
         designs = make_designs(self.graph, len(block.beliefs))
         flat, at = variable_hessians(block, coding, states, block.beliefs, designs), 0
         for v in range(len(block.codes)):
@@ -342,6 +342,8 @@ def dense_rows(estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any) ->
             "Intervals are those of the pseudo-likelihood, but the weights were estimated otherwise: fit with "
             "objective='pl', and refit=True or False."
         )
+    if not len(field.theta):
+        problems.append("No column of the field varies, so it has no weights whose uncertainty could be estimated.")
     if len(field.theta) > MAX_PARAMETERS:
         problems.append(
             f"The field has {len(field.theta):,} parameters, and the joint covariance of at most {MAX_PARAMETERS:,} is "

@@ -18,7 +18,7 @@ from sparsefield.data.frame_building import Frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows
-from sparsefield.estimators.options import as_seed
+from sparsefield.estimators.field_estimator import as_seed
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.induction import FixedGraph
 from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.chain.model import ChainModel, encode_labels, learn_classes, load_chain, save_chain
-from sparsefield.chain.problem import ChainProblem, sum_chains
+from sparsefield.chain.problem import Candidates, ChainProblem, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
 from sparsefield.chain.training import ChainTrainer, select_l1
 from sparsefield.chain.viterbi import best_labels, n_best_labels
@@ -163,15 +163,15 @@ class ChainCRF(BaseEstimator):
         classes = learn_classes(labels)
         start = self.model_.renumbered(read.numbers, classes) if self.warm_start and hasattr(self, "model_") else None
         with Threads(self.n_jobs) as engine:
-            trainer = ChainTrainer(
-                ChainProblem(table, encode_labels(labels, classes), len(classes), engine, weights),
-                float(self.l2),
-                self._resolve("solver"),
-                self._resolve("induction"),
-                all_states=bool(self.all_states),
-                all_transitions=bool(self.all_transitions),
-                intercept=bool(self.fit_intercept),
+            problem = ChainProblem(
+                table,
+                encode_labels(labels, classes),
+                len(classes),
+                engine,
+                weights,
+                Candidates(bool(self.all_states), bool(self.all_transitions), bool(self.fit_intercept)),
             )
+            trainer = ChainTrainer(problem, float(self.l2), self._resolve("solver"), self._resolve("induction"))
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
                 l1, path, near = select_l1(trainer, criterion, self._generator())

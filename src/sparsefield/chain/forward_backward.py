@@ -13,10 +13,9 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels import vector_lanes as vec
+from sparsefield.kernels import elementary as vec
 from sparsefield.kernels.chain_scores import padded_width, state_scores
-from sparsefield.kernels.elementary import FAST, exp_nonpositive
-from sparsefield.kernels.vector_lanes import LANES
+from sparsefield.kernels.elementary import FAST, LANES, exp_nonpositive
 
 _SMALL_SUM = 1e-50
 """Sums below this are rescaled."""

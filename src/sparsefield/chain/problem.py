@@ -1,4 +1,4 @@
-"""The exact conditional log-likelihood of linear chains: loss, gradient, scores of candidates, and marginals.
+"""The exact conditional log-likelihood of linear chains: a problem of the common solver, and marginals.
 
 The score of a pair of attribute and label is its expected count minus its observed count. A feature without a weight
 improves the penalized likelihood exactly if its score is beyond l1.
@@ -6,18 +6,111 @@ improves the penalized likelihood exactly if its score is beyond l1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from sparsefield.chain.forward_backward import chain_errors, chain_marginals
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
+from sparsefield.compute import tree_sum
 from sparsefield.compute.block_collection import Engine
-from sparsefield.compute.tree_sum import tree_sum
+from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
+from sparsefield.induction import Proposals
 from sparsefield.kernels.chain_scores import feature_sums, padded_width
+from sparsefield.objectives.objective import PairQuery, Problem
+from sparsefield.solver.owlqn import Transform
+
+MOST_MEMORY, MEMORY_NUMBERS = 40, 10**7
+"""Steps that the optimizer remembers, and numbers that it may hold for them; long vectors have fewer steps."""
+
+PRECONDITIONER_POWER = 0.3
+"""Power of the diagonal of the Hessian at 0 that scales the weights. Its full size, power 1, helps at the beginning and
+slows down the end, because directions that all tokens share have far less curvature than their coordinates: with it,
+and centered, a fit takes two to three times as many steps (`python -m benchmarks sequences`)."""
 
 
-class ChainProblem:
+class ChainArcs(Arcs):
+    """No arcs, since the weights of a chain are not centered; and the keys of its features."""
+
+    keys: np.ndarray
+
+
+@dataclass(frozen=True)
+class ChainLayout(Layout):
+    """The features of a chain: pairs of an attribute, or of the label before, or of "no column", and a label."""
+
+    n_labels: int = 1
+
+    def keys(self, features: np.ndarray) -> np.ndarray:
+        """Return `ChainFeatures.keys`."""
+        return features[:, 0] * np.int64(self.n_labels) + features[:, 1]
+
+    def arcs(self, features: np.ndarray) -> ChainArcs:
+        arcs = ChainArcs(*np.empty((3, 0), dtype=np.int64))
+        arcs.keys = self.keys(features)
+        return arcs
+
+
+class ChainGraph:
+    """Features of a chain, compiled for sums over tokens."""
+
+    def __init__(self, table: SparseMatrix, keys: np.ndarray, n_labels: int) -> None:
+        self.table, self._n_labels = table, n_labels
+        self.order = np.argsort(keys, kind="stable")
+        """The positions of the features in the order of their keys."""
+        self.keys = keys[self.order]
+
+    @cached_property
+    def features(self) -> ChainFeatures:
+        return features_of_keys(self.keys, self.table.n_columns, self._n_labels)
+
+    @cached_property
+    def of_used(self) -> ChainGraph:
+        """The same with the attributes that have a feature alone, in the order of keys."""
+        n, m = self.table.n_columns, self._n_labels
+        states, others = np.split(self.keys, [np.searchsorted(self.keys, n * m)])
+        used = np.unique(states // m)
+        table = self.table if len(used) == n else self.table.select_columns(used)
+        keys = np.concatenate([np.searchsorted(used, states // m) * m + states % m, others - (n - len(used)) * m])
+        return ChainGraph(table, keys, m)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The features that may have a weight: pairs that occur in the data, or all; a label that is not known may be any.
+
+    All labels have an intercept, or none.
+    """
+
+    all_states: bool = False
+    all_transitions: bool = False
+    intercept: bool = True
+
+    def keys(self, table: SparseMatrix, codes: np.ndarray, m: int) -> np.ndarray:
+        """Return the ascending `ChainFeatures.keys` of the candidates."""
+        first = table.n_columns * m
+        if self.all_states:
+            refuse_beyond_memory(40.0 * first, f"The {first:,} weights of all states", lambda: "leave all_states out.")
+            states = np.arange(first)
+        else:
+            owner = np.repeat(codes, np.diff(table.offsets))
+            known, attributes = owner >= 0, table.columns.astype(np.int64)
+            free = np.unique(attributes[~known])[:, None] * m + np.arange(m)
+            states = np.union1d(attributes[known] * m + owner[known], free)
+        steps = np.arange(m * m)
+        if not self.all_transitions and (codes >= 0).all():
+            follows = np.ones(len(codes), dtype=bool)
+            follows[table.sequences[:-1][np.diff(table.sequences) > 0]] = False
+            later = np.flatnonzero(follows)
+            steps = np.unique(codes[later - 1] * m + codes[later])
+        return np.concatenate([states, first + steps, first + m * m + np.arange(m if self.intercept else 0)])
+
+
+class ChainProblem(Problem):
     """Minus the weighted log-likelihood of the labels of sequences; labels that are not known are summed out.
 
     Parameters
@@ -27,7 +120,11 @@ class ChainProblem:
     n_labels : int
     engine : threads
     sequence_weights : (sequences,), 1 when left out
+    candidates : the features that may have a weight
     """
+
+    missing_cells = "summed out"
+    total_weights = ()
 
     def __init__(
         self,
@@ -36,18 +133,15 @@ class ChainProblem:
         n_labels: int,
         engine: Engine,
         sequence_weights: np.ndarray | None = None,
+        candidates: Candidates = Candidates(),  # noqa: B008
     ) -> None:
         self.table, self.codes, self.n_labels, self.engine = table, codes, n_labels, engine
         self.sequence_weights = np.ones(table.n_sequences) if sequence_weights is None else sequence_weights
+        self.layout, self._kinds = ChainLayout((), (), (), (), n_labels=n_labels), candidates
         self.errors = np.zeros((table.n_rows, padded_width(n_labels)))
         """Weight of the sequence x (p(label) - p(label | known labels)) of each token, at the last evaluation."""
         self.pair_errors = np.zeros((n_labels, n_labels))
         """The same of a label and the next one, summed over tokens."""
-
-    @property
-    def token_weights(self) -> np.ndarray:
-        """The weight of the sequence of each token, (tokens,)."""
-        return np.repeat(self.sequence_weights, np.diff(self.table.sequences))
 
     @property
     def known_tokens(self) -> np.ndarray:
@@ -57,87 +151,99 @@ class ChainProblem:
     def select_sequences(self, chosen: np.ndarray) -> ChainProblem:
         """Return the problem of some sequences."""
         table, tokens = self.table.select_sequences(chosen)
-        return ChainProblem(table, self.codes[tokens], self.n_labels, self.engine, self.sequence_weights[chosen])
+        weights = self.sequence_weights[chosen]
+        return ChainProblem(table, self.codes[tokens], self.n_labels, self.engine, weights, self._kinds)
 
-    def select_attributes(self, chosen: np.ndarray) -> ChainProblem:
-        """Return the problem with some attributes only, numbered in their ascending order."""
-        table = self.table.select_columns(chosen)
-        return ChainProblem(table, self.codes, self.n_labels, self.engine, self.sequence_weights)
+    @cached_property
+    def candidates(self) -> ChainGraph:
+        """All features that may have a weight."""
+        keys = self._kinds.keys(self.table, self.codes, self.n_labels)
+        return ChainGraph(self.table, keys, self.n_labels)
 
-    def evaluate(self, weights: ChainWeights) -> tuple[float, np.ndarray]:
-        """Return the loss and its gradient, (features,)."""
-        parameters = weights.parameters
+    @property
+    def memory(self) -> int:
+        return int(np.clip(MEMORY_NUMBERS // max(len(self.candidates.keys), 1), 6, MOST_MEMORY))
+
+    def compile(self, arcs: Any) -> ChainGraph:
+        return ChainGraph(self.table, arcs.keys, self.n_labels)
+
+    def evaluate(self, graph: ChainGraph, theta: np.ndarray, /) -> tuple[float, np.ndarray]:
+        used, m = graph.of_used, self.n_labels
+        parameters = ChainWeights(used.features, theta[graph.order]).parameters
 
         def evaluate_block(block: tuple[int, int]) -> tuple[float, np.ndarray]:
-            pairs = np.empty((self.n_labels, self.n_labels))
-            errors = self.errors.ravel()
-            loss = chain_errors(self.table.arrays, parameters, self.codes, self.sequence_weights, *block, errors, pairs)
+            pairs, arrays = np.empty((m, m)), used.table.arrays
+            loss = chain_errors(
+                arrays, parameters, self.codes, self.sequence_weights, *block, self.errors.ravel(), pairs
+            )
             return loss, pairs
 
         loss, self.pair_errors = tree_sum(self.engine.map(evaluate_block, self.table.sequence_blocks))
-        features = weights.features
-        parts = [self.state_sums(features, self.errors), self.pair_errors.ravel()[features.steps]]
-        if len(features.intercepts):
-            parts.append(self.errors.sum(axis=0)[features.intercepts])
-        return float(loss), np.concatenate(parts)
+        gradient = np.empty(len(theta))
+        gradient[graph.order] = self.gradient(used, len(theta))
+        return float(loss), gradient
 
-    def state_sums(self, features: ChainFeatures, errors: np.ndarray) -> np.ndarray:
-        """Return the sum over tokens of attribute x error of the label, (state features,)."""
-        sums = np.empty(features.n_states)
-        offsets, labels, width = features.offsets, features.labels, errors.shape[1]
+    def gradient(self, graph: ChainGraph, size: int, /) -> np.ndarray:
+        """Return the sums over tokens of error x feature."""
+        features, width, errors = graph.features, self.errors.shape[1], self.errors.ravel()
+        states = np.empty(features.n_states)
 
         def sum_block(block: tuple[int, int]) -> None:
-            feature_sums(self.table.by_column, offsets, labels, errors.ravel(), width, *block, sums)
+            feature_sums(graph.table.by_column, features.offsets, features.labels, errors, width, *block, states)
 
-        self.engine.map(sum_block, self.table.column_blocks)
-        return sums
+        self.engine.map(sum_block, graph.table.column_blocks)
+        parts = [states, self.pair_errors.ravel()[features.steps]]
+        if len(features.intercepts):
+            parts.append(self.errors.sum(axis=0)[features.intercepts])
+        gradient = np.empty(size)
+        gradient[graph.order] = np.concatenate(parts)
+        return gradient
 
-    def curvature(self, features: ChainFeatures) -> np.ndarray:
-        """Return the diagonal of the Hessian where all weights are 0, (features,); transitions by their mean."""
-        table, m, weights = self.table, self.n_labels, self.token_weights
-        spread = (m - 1) / m**2 if m > 1 else 1.0
+    def gradient_factors(self) -> ChainProblem:
+        return self
+
+    def propose(self, rule: Any, query: PairQuery, /) -> Proposals:
+        """Return the candidates whose gradient exceeds l1; every rule scores exactly."""
+        keys = self.candidates.keys
+        gradient = self.gradient(self.candidates, len(keys))
+        large = np.flatnonzero(np.abs(gradient) > query.l1)
+        large = large[~np.isin(keys[large], query.known, assume_unique=True)]
+        return Proposals(self.pairs_of(keys[large]), gradient[large], np.abs(gradient[large]))
+
+    def pairs_of(self, keys: np.ndarray) -> np.ndarray:
+        """Return the features of some keys as pairs, (features, 2)."""
+        return np.column_stack(np.divmod(keys, self.n_labels))
+
+    def penalty_factors(self, features: np.ndarray, /) -> np.ndarray:
+        """Return 0 for intercepts, which l1 would make a selection of labels, and 1 for other features."""
+        return (features[:, 0] < self.table.n_columns + self.n_labels).astype(np.float64)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty(0), np.empty(0)
+
+    def bias_hessian(self) -> np.ndarray:
+        return np.empty(0)
+
+    @cached_property
+    def _curvatures(self) -> np.ndarray:
+        """The diagonal of the Hessian at 0 by columns of features, (columns,); that of transitions is their mean."""
+        table, m = self.table, self.n_labels
+        weights, spread = np.repeat(self.sequence_weights, np.diff(table.sequences)), (m - 1) / m**2 if m > 1 else 1.0
         squares = np.repeat(weights, np.diff(table.offsets)) * (np.square(table.values) if len(table.values) else 1.0)
-        sizes = np.bincount(table.columns, squares, minlength=table.n_columns)
-        n_steps = float(self.sequence_weights @ np.maximum(np.diff(table.sequences) - 1, 0))
-        return np.concatenate(
-            [
-                np.repeat(sizes, np.diff(features.offsets)) * spread,
-                np.full(len(features.steps), max(n_steps, 1.0) / m**2),
-                np.full(len(features.intercepts), weights.sum() * spread),
-            ]
-        )
+        states = np.bincount(table.columns, squares, minlength=table.n_columns) * spread
+        steps = max(float(self.sequence_weights @ np.maximum(np.diff(table.sequences) - 1, 0)), 1.0) / m**2
+        return np.concatenate([states, np.full(m, steps), [weights.sum() * spread]])
+
+    def preconditioner(self, graph: ChainGraph, l2: np.ndarray, /) -> Transform:
+        curvature = np.empty(len(l2))
+        curvature[graph.order] = self._curvatures[graph.keys // self.n_labels]
+        scale = (curvature + l2 + 1e-3) ** -PRECONDITIONER_POWER
+        return lambda gradient: scale * gradient
 
     def log_likelihoods(self, weights: ChainWeights) -> np.ndarray:
         """Return ln p(known labels) of each sequence, whatever its weight, (sequences,)."""
         _, known = sum_chains(weights, self.table, self.engine, self.codes)
         return known - sum_chains(weights, self.table, self.engine)[1]
-
-
-def candidate_features(
-    problem: ChainProblem, all_states: bool, all_transitions: bool, intercept: bool
-) -> ChainFeatures:
-    """Return the pairs of attribute and label, and of label and next label, that occur in the data, or all pairs.
-
-    A label that is not known may be any. All labels have an intercept, or none.
-    """
-    table, codes, m = problem.table, problem.codes, problem.n_labels
-    first = table.n_columns * m
-    if all_states:
-        refuse_beyond_memory(40.0 * first, f"The {first:,} weights of all states", lambda: "leave all_states out.")
-        states = np.arange(first)
-    else:
-        owner = np.repeat(codes, np.diff(table.offsets))
-        known, attributes = owner >= 0, table.columns.astype(np.int64)
-        free = np.unique(attributes[~known])[:, None] * m + np.arange(m)
-        states = np.union1d(attributes[known] * m + owner[known], free)
-    steps = np.arange(m * m)
-    if not all_transitions and (codes >= 0).all():
-        follows = np.ones(len(codes), dtype=bool)
-        follows[table.sequences[:-1][np.diff(table.sequences) > 0]] = False
-        later = np.flatnonzero(follows)
-        steps = np.unique(codes[later - 1] * m + codes[later])
-    intercepts = np.arange(m if intercept else 0) + m * m
-    return features_of_keys(np.concatenate([states, first + steps, first + intercepts]), table.n_columns, m)
 
 
 def sum_chains(

@@ -7,9 +7,9 @@ from sparsefield.compute.block_collection import (
     ThresholdQuery,
     TopEntries,
     identity,
+    tree_sum,
 )
 from sparsefield.compute.threads import Threads
-from sparsefield.compute.tree_sum import tree_sum
 
 __all__ = [
     "BlockCollection",

@@ -5,20 +5,48 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sparsefield.compute.tree_sum import Combine, plus
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+Combine = Callable[[Any, Any], Any]
+"""A function that combines two neighbors, in their order."""
 
 ITEMS_AT_A_TIME = 256
 """Items whose sums are in memory at a time; for tiles of 128 x 128 these are 32 MB."""
 
 FIRST_CHECKED = 100
 """How many entries beyond the needed ones are checked first."""
+
+
+def plus(one: Any, other: Any) -> Any:
+    """Add numbers or arrays, and tuples of these element by element; None is the neutral element."""
+    if one is None or other is None:
+        return one if other is None else other
+    if isinstance(one, tuple):
+        return tuple(map(plus, one, other))
+    return one + other
+
+
+def tree_sum(values: Iterable[Any], combine: Combine = plus) -> Any:
+    """Combine values along a tree that follows their numbers, not the order of arrival; None if there are none.
+
+    Neighbors are added first, then neighboring pairs, and so on; a value without a neighbor moves up one level. A run
+    of 2^k values that starts at a multiple of 2^k is a subtree, which any worker may add up without changing a bit.
+    """
+    partial: list[tuple[int, Any]] = []  # at most one sum for each level of the tree
+    for value in values:
+        level = 0
+        while partial and partial[-1][0] == level:
+            value = combine(partial.pop()[1], value)
+            level += 1
+        partial.append((level, value))
+    sums = [part for _, part in reversed(partial)]
+    return reduce(lambda total, part: combine(part, total), sums) if sums else None
 
 
 class TopEntries(NamedTuple):
@@ -87,7 +115,7 @@ class BlockCollection(ABC):
 
     @abstractmethod
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
-        """Return the sum of ``function(block, *shared)``, along the tree of `sparsefield.compute.tree_sum`."""
+        """Return the sum of ``function(block, *shared)``, along the tree of `tree_sum`."""
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:

@@ -6,7 +6,6 @@ was lost with a worker. Needs the extra ``cluster``.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,11 +16,18 @@ from weakref import WeakSet
 
 import numpy as np
 
-import sparsefield
-from sparsefield.compute.block_collection import BlockCollection, Engine, Item, Result, identity
+from sparsefield.compute.block_collection import (
+    BlockCollection,
+    Combine,
+    Engine,
+    Item,
+    Result,
+    identity,
+    plus,
+    tree_sum,
+)
 from sparsefield.compute.threads import Threads
-from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
-from sparsefield.errors import ClusterError, DataError
+from sparsefield.errors import ClusterError
 
 SHARDS_PER_THREAD = 1
 """Runs of blocks for each thread of the cluster; with more of them, the load is more even, and there are more tasks."""
@@ -43,9 +49,8 @@ INLINE_BYTES = 100_000
 CACHED_VALUES = 16
 """Number of shared values, such as the features, that stay on the cluster between operations."""
 
-MEMORY_SHARE, MEMORY_FACTOR = 0.6, 3.0
-"""Share of the workers' memory for data, beyond which Dask writes to disk; and memory of rows together with what is
-computed from them, per byte of rows."""
+PACKAGES = ["sparsefield", "numpy", "numba", "python"]
+"""What has the same version everywhere."""
 
 
 class DaskEngine(Engine):
@@ -101,10 +106,7 @@ class DaskEngine(Engine):
 
         A task for one worker, ``workers=[...]``, would wait forever if that worker died and no other was there.
         """
-        from dask.sizeof import sizeof
-
         self._wait_for_workers()
-        self._refuse_beyond_memory(MEMORY_FACTOR * sum(map(sizeof, blocks)))
         # A run of 2^k blocks is a subtree of `tree_sum`, so that sums have the bits of those on threads.
         length = 2 ** int(np.log2(max(len(blocks) / (SHARDS_PER_THREAD * self.n_threads), 1.0)))
         runs = [tuple(blocks[k : k + length]) for k in range(0, len(blocks), length)]
@@ -199,34 +201,15 @@ class DaskEngine(Engine):
 
     def _check_versions(self) -> None:
         """Refuse workers and schedulers without this library, or with other versions."""
-        here, places = _versions(), dict(self.client.run(_versions, on_error="return"))
-        try:
-            places["Scheduler"] = self.client.run_on_scheduler(_versions)
-        except OSError:
-            raise  # the scheduler has left
-        except Exception as error:
-            places["Scheduler"] = error
-        for name, there in places.items():
-            place = f"{name} {self.address}" if name == "Scheduler" else f"Worker {name}"
-            if isinstance(there, OSError):
-                continue  # the worker has just left
-            if isinstance(there, BaseException):
-                raise ClusterError(
-                    f"{place} cannot import sparsefield ({there}): install version {here['sparsefield']} there."
-                )
-            if there != here:
-                names = [name for name in here if there[name] != here[name]]
-                apart = ", ".join(f"{name} {there[name]} there and {here[name]} here" for name in names)
-                raise ClusterError(f"{place} differs from this process: {apart}. Install the same versions.")
-
-    def _refuse_beyond_memory(self, needed: float) -> None:
-        """Raise a DataError with the figures if ``needed`` bytes exceed the memory of the workers."""
-        limits = [worker["memory_limit"] or float("inf") for worker in self._workers().values()]
-        if needed > MEMORY_SHARE * sum(limits):
-            raise DataError(
-                f"The rows and what is computed from them take {needed / 2**30:.1f} GiB, and the {len(limits)} "
-                f"worker(s) have {sum(limits) / 2**30:.1f} GiB, of which {MEMORY_SHARE:.0%} are for data: add workers."
-            )
+        places = self.client.get_versions(packages=PACKAGES)
+        here = places["client"]["packages"]
+        for name, place in [("Scheduler", places["scheduler"]), *places["workers"].items()]:
+            there = place["packages"]
+            others = [package for package in PACKAGES if there.get(package) != here[package]]
+            apart = [f"{package} {there.get(package)} there and {here[package]} here" for package in others]
+            if apart:
+                where = f"{name} {self.address}" if name == "Scheduler" else f"Worker {name}"
+                raise ClusterError(f"{where} differs from this process: {', '.join(apart)}. Install the same versions.")
 
     def _disconnect(self) -> None:
         if self._owns_client:
@@ -270,7 +253,7 @@ class DaskBlocks(BlockCollection):
             return None
         while len(values) > 1:
             groups = [values[k : k + SUMMED_AT_ONCE] for k in range(0, len(values), SUMMED_AT_ONCE)]
-            values = [self._engine.submit(combine_values, group, combine) for group in groups]
+            values = [self._engine.submit(tree_sum, group, combine) for group in groups]
         return self._engine.gather(values)[0]
 
 
@@ -314,13 +297,17 @@ def update_shard(
     shard: Shard, each: Sequence[Any] | None, combine: Combine, function: Callable[..., Any], *shared: Any
 ) -> Shard:
     """Return the updated blocks of a shard, and their combined value."""
-    blocks, tree = [], SumTree(combine)
-    with Threads(1):
+    blocks = []
+
+    def values() -> Iterator[Any]:
         for k, block in enumerate(shard[0]):
             updated, value = function(block, *(() if each is None else (each[k],)), *shared)
             blocks.append(updated)
-            tree.push(value)
-    return tuple(blocks), tree.total()
+            yield value
+
+    with Threads(1):
+        total = tree_sum(values(), combine)
+    return tuple(blocks), total
 
 
 def sum_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> Any:
@@ -333,23 +320,3 @@ def map_shard(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[
     """Return a function of each block of a shard."""
     with Threads(1):
         return [function(block, *shared) for block in shard[0]]
-
-
-def combine_values(values: Sequence[Any], combine: Combine) -> Any:
-    """Combine values of consecutive shards."""
-    tree = SumTree(combine)
-    for value in values:
-        tree.push(value)
-    return tree.total()
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that must agree."""
-    import numba
-
-    return {
-        "sparsefield": sparsefield.__version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
-    }

@@ -1,6 +1,6 @@
 """Rows of Dask arrays and frames as a dataset: partitions are encoded on the workers that have them.
 
-The client receives summaries and counts, and rows only where the table is sparse.
+The client receives summaries and counts, and never rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
-from sparsefield.data.sparse_table import compile_sparse_piece, join_pieces, prefers_sparse
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
-    SparseBlock,
-    Table,
     combine_digests,
     cut_into_blocks,
     encode_rows,
@@ -136,7 +133,6 @@ def learn_from_partitions(
     states: Mapping[str, Sequence[Label]] | None,
     symmetric: bool,
     weight: np.ndarray | None,
-    sparse: bool,
 ) -> Dataset:
     """Learn the schema of a partitioned table, and encode its rows.
 
@@ -144,10 +140,9 @@ def learn_from_partitions(
     ----------
     observed, kinds, states, symmetric : as for `learn_schema`
     weight : (rows,) weights of all rows, or None
-    sparse : whether a table that is mostly zeros is stored sparsely; its nonzero cells then come to the client
     """
     source = parts.source
-    given = check_roles(source, observed, kinds, states)
+    given, known = check_roles(source, observed, kinds, states)
     ends = np.cumsum(parts.counts).tolist()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as the weights
@@ -157,20 +152,12 @@ def learn_from_partitions(
         ]
     rows = list(zip(parts.futures, parts.numbers, weights, strict=True))
 
-    summaries = [engine.submit(_summarize, *part, given, states) for part in rows]
+    summaries = [engine.submit(_summarize, *part, given, known) for part in rows]
     while len(summaries) > 1:
         groups = [summaries[k : k + JOINED_AT_ONCE] for k in range(0, len(summaries), JOINED_AT_ONCE)]
         summaries = [engine.submit(_join_summaries, group) for group in groups]
     (summary,) = engine.gather(summaries)
-    schema = learn_from_summaries(summary, given, observed=observed, states=states, symmetric=symmetric)
-    plain = schema.with_reference()
-    # Decided by the density alone, not by memory: the same rows are stored in the same way on every cluster.
-    if sparse and prefers_sparse(plain, source.n_rows, float("inf")):
-        schema_there = engine.send(plain)
-        pieces = engine.gather([engine.submit(_encode_sparse, *part, schema_there) for part in rows])
-        if all(piece is not None for piece in pieces):
-            offsets, columns, summed = join_pieces(pieces)
-            return Dataset.single(Table.of_cells(plain, offsets, columns, summed))
+    schema = learn_from_summaries(summary, given, known, observed=observed, symmetric=symmetric)
     size, schema_there = config.block_rows(source.n_rows), engine.send(schema)
     starts = zip(rows, [0, *ends[:-1]], strict=True)
     encoded = [engine.submit(_encode, *part, schema_there, start, size) for part, start in starts]
@@ -217,16 +204,12 @@ def _read_metadata(part: Any, number: int) -> Source:
     return replace(_read(part, number), native=None)
 
 
-def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, states: Any) -> list[ColumnSummary]:
-    return summarize_columns(_read(part, number), weight, given, states)
+def _summarize(part: Any, number: int, weight: np.ndarray | None, given: Any, known: Any) -> list[ColumnSummary]:
+    return summarize_columns(_read(part, number), weight, given, known)
 
 
 def _join_summaries(parts: Sequence[list[ColumnSummary]]) -> list[ColumnSummary]:
     return [ColumnSummary.join(column) for column in zip(*parts, strict=True)]
-
-
-def _encode_sparse(part: Any, number: int, weight: np.ndarray | None, schema: Schema) -> SparseBlock | None:
-    return compile_sparse_piece(_read(part, number), schema, weight)
 
 
 def _encode(part: Any, number: int, weight: np.ndarray | None, schema: Schema, first: int, size: int) -> Encoded:

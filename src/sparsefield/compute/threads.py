@@ -15,6 +15,7 @@ import numpy as np
 
 from sparsefield.compute.block_collection import (
     BlockCollection,
+    Combine,
     Engine,
     Item,
     PiecewiseUpdate,
@@ -22,9 +23,10 @@ from sparsefield.compute.block_collection import (
     ThresholdQuery,
     TopEntries,
     find_large_entries,
+    plus,
     select_top_entries,
+    tree_sum,
 )
-from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -102,7 +104,7 @@ class _Piece(NamedTuple):
 class LocalBlocks(BlockCollection):
     """Blocks in the memory of this process."""
 
-    def __init__(self, blocks: list[Any], engine: Engine) -> None:
+    def __init__(self, blocks: list[Any], engine: Threads) -> None:
         self._blocks, self._engine = blocks, engine
 
     def __len__(self) -> int:
@@ -114,13 +116,10 @@ class LocalBlocks(BlockCollection):
         def update(k: int) -> Any:
             return function(self._blocks[k], *(() if each is None else (each[k],)), *shared)
 
-        blocks, tree = [], SumTree(combine)
-        piecewise = isinstance(function, PiecewiseUpdate)
+        blocks, piecewise = [], isinstance(function, PiecewiseUpdate)
         updates = self._in_pieces(function, shared) if piecewise else self._engine.stream(update, range(len(self)))
-        for block, value in updates:
-            blocks.append(block)
-            tree.push(value)
-        return LocalBlocks(blocks, self._engine), tree.total()
+        total = tree_sum((blocks.append(block) or value for block, value in updates), combine)
+        return LocalBlocks(blocks, self._engine), total
 
     def _in_pieces(self, function: PiecewiseUpdate, shared: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Yield the updated blocks and their values; threads share the pieces of all blocks."""
@@ -150,7 +149,7 @@ class LocalBlocks(BlockCollection):
 
     def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """Return the entries that a query selects; threads work on different items, or on parts of their sums."""
-        runs = _aligned_runs(len(self), -(-TASKS_PER_THREAD * self._n_threads // max(len(items), 1)))
+        runs = _aligned_runs(len(self), -(-TASKS_PER_THREAD * self._engine.n_threads // max(len(items), 1)))
 
         def add(task: tuple[Any, range]) -> Any:
             item, run = task
@@ -164,10 +163,6 @@ class LocalBlocks(BlockCollection):
         sums = self._engine.map(add, [(item, run) for item in items for run in runs])
         found = [(item, sums[k * len(runs) : (k + 1) * len(runs)]) for k, item in enumerate(items)]
         return select_top_entries(query, self._engine.map(lambda pair: search(*pair), found))
-
-    @property
-    def _n_threads(self) -> int:
-        return self._engine.n_threads if isinstance(self._engine, Threads) else 1
 
 
 def _aligned_runs(count: int, wanted: int) -> list[range]:

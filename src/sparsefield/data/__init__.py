@@ -1,19 +1,17 @@
 """Frames, arrays, sparse matrices and linked tables, turned into a schema and flat, read-only arrays."""
 
-from sparsefield.data.candidate_pairs import NEIGHBOR_COUNT, CandidateBlock
 from sparsefield.data.coding import Coding, ColumnClass
 from sparsefield.data.dataset import Dataset, update_neighbor_sums
 from sparsefield.data.frame_building import fill_cells, make_frame
 from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, read_covariates
-from sparsefield.data.layout import Arcs, Layout
+from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
 from sparsefield.data.sparse_matrix import CovariateWeights, SparseMatrix
-from sparsefield.data.sparse_table import compile_sparse
 from sparsefield.data.splits import deduplicate_rows, hold_out_cells, row_folds, weigh_rows
-from sparsefield.data.table import Block, SparseBlock, Table, compile_table
+from sparsefield.data.table import Block, SparseBlock, Table, compile_sparse, compile_table
 
 __all__ = [
     "NEIGHBOR_COUNT", "Arcs", "Block", "CandidateBlock", "Coding", "ColumnClass", "CovariateWeights", "Dataset",

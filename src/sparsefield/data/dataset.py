@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
-from sparsefield.data.layout import Layout
+from sparsefield.data.layout import COUNT_COLUMN, Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.data.table import Block, Table, combine_digests

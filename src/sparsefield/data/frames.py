@@ -235,6 +235,9 @@ def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
             raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
         return _read_array(X, what, may_be_empty)
     refuse_empty(frame.shape, what, may_be_empty)
+    for name in frame.columns:
+        if not is_valid_text(name):
+            raise DataError(f"{what} has a column whose name is no valid Unicode, {name[:40]!r}: rename it.")
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
@@ -263,12 +266,12 @@ def as_array(X: Any, what: str) -> np.ndarray:
 
 def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
     matrix = as_checked_csr(X, what)
-    if not matrix.has_canonical_format or not _all_ones(matrix.data):
+    if not matrix.has_canonical_format or not (matrix.data == 1).all():
         # A copy, since the matrix may share its arrays with the input.
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    if not _all_ones(matrix.data):
+    if not (matrix.data == 1).all():
         raise DataError(
             f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix represents 0/1 variables; "
             "pass other values as a dense array or a frame."
@@ -299,11 +302,6 @@ def read_covariates(X: Any, what: str = "X", names: tuple[str, ...] = ()) -> Sou
     matrix.eliminate_zeros()
     names = names if len(names) == X.shape[1] else default_names(X.shape[1])
     return Source(names, X.shape[0], "sparse", matrix)
-
-
-def _all_ones(values: np.ndarray) -> bool:
-    """Return whether all values are 1; checked in pieces, since they may be on disk."""
-    return all(bool((values[k : k + 2**20] == 1).all()) for k in range(0, len(values), 2**20))
 
 
 def _read_array(X: Any, what: str, may_be_empty: bool) -> Source:
@@ -354,17 +352,9 @@ def _float_column(name: str, values: np.ndarray) -> RawColumn:
     return RawColumn(name, values if present.all() else values[present], present)
 
 
-def _refuse_type(name: str, dtype: Any) -> None:
-    """Refuse types whose cells are no values of a variable."""
+def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
     if dtype in (nw.Struct, nw.List, nw.Array):
         raise DataError(f"Column {name!r} has lists or records as cells: make a column of each part, or leave it out.")
-
-
-def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
-    whole = _integer_column(name, series, dtype)
-    if whole is not None:
-        return whole
-    _refuse_type(name, dtype)
     if dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
@@ -379,26 +369,6 @@ def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
     present = ~series.is_null().to_numpy().astype(bool)
     return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present, categorical=categorical)
-
-
-def _integer_column(name: str, series: nw.Series, dtype: Any) -> RawColumn | None:
-    """Return a column of integers; None for other columns, and for integers that floats do not represent exactly.
-
-    One conversion is enough, and much faster than a question for the null cells of every column: a null among integers
-    makes them floats, and becomes NaN.
-    """
-    if not dtype.is_integer() or dtype in (nw.Int128, nw.UInt128):  # which NumPy does not have
-        return None
-    values = np.asarray(series.to_numpy())
-    if values.dtype.kind in "iu":
-        return RawColumn(name, values, np.ones(len(values), dtype=bool))
-    if values.dtype not in (np.float32, np.float64):
-        return None
-    present = ~np.isnan(values)
-    known = values[present]
-    if not (np.abs(known) < (2.0**53 if values.dtype == np.float64 else 2.0**24)).all():
-        return None
-    return RawColumn(name, known.astype(np.int64), present)
 
 
 def is_dask_collection(X: Any) -> bool:

@@ -17,6 +17,9 @@ from sparsefield.errors import DataError
 
 Label = str | int | float | bool
 
+LARGEST_INTEGER = 2**1023
+"""Integers from this size on, about 9e307, are refused: floats do not reach far beyond it."""
+
 BEYOND_FLOATS = "integers that are too large for floats: drop it if it is an identifier, or divide it by a constant."
 
 
@@ -169,6 +172,8 @@ def as_label(value: Any, name: str) -> Label:
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
             raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
+        if isinstance(value, int) and abs(value) >= LARGEST_INTEGER:
+            raise DataError(f"Column {name!r} holds {BEYOND_FLOATS}")
         if isinstance(value, str) and not is_valid_text(value):
             raise DataError(f"Column {name!r} holds text that is no valid Unicode, {value[:40]!r}: correct it.")
         return value

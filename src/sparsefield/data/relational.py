@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
@@ -211,16 +212,11 @@ class Relational:
 
     def _hint(self, link: ForeignKey, labels: Sequence[Label]) -> str:
         """Return a hint at another table whose keys include all values, if any."""
-        for other in self.keys:
-            if other == link.to:
-                continue
-            # Not `_rows_by_key`, since faulty keys of another table are not the subject here.
-            try:
-                keys = factorize(self.sources[other].column(self.keys[other]))[0]
-            except DataError:
-                continue
-            if -1 not in _rows_named(labels, dict.fromkeys(keys, 0)):
-                return f" They are all keys of table {other!r}: did you mean that table?"
+        for other, column in self.keys.items():
+            with suppress(DataError):  # faulty keys of another table are not the subject here
+                keys = dict.fromkeys(self._factorized(other, column)[0], 0)
+                if other != link.to and -1 not in _rows_named(labels, keys):
+                    return f" They are all keys of table {other!r}: did you mean that table?"
         return ""
 
     def _link_by_offset(self, name: str, link: OffsetLink) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -17,7 +18,9 @@ from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key, plain_labels
 from sparsefield.data.number_levels import SMALL_DEVIATION, find_decimals, find_deviation, find_levels, standardize
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
-from sparsefield.errors import CovariateWarning, DataError
+from sparsefield.errors import CovariateWarning, DataError, DateTextWarning
+
+DATE_TEXT = re.compile(r"\s*\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d|\s*$)")
 
 MOST_MISSING = 0.05
 """Share of the rows in which an observed column may be missing without a warning."""
@@ -26,7 +29,7 @@ Kinds = Mapping[str, Kind | Transform | Sequence[Label]] | Literal["auto"]
 """{column: kind}, where a list of labels in ascending order means an ordinal column, and the name of a transform a
 numeric one with such scores; "auto" for columns without one."""
 
-States = Mapping[str, Sequence[Label]] | None
+States = Mapping[str, Sequence[Label]]
 """Further states of columns, which need not occur."""
 
 SHOWN_LABELS, SHOWN_ORDER = 5, 12
@@ -37,7 +40,7 @@ def learn_schema(
     *,
     observed: Sequence[str] = (),
     kinds: Kinds = "auto",
-    states: States = None,
+    states: States | None = None,
     symmetric: bool = True,
     sample_weight: np.ndarray | None = None,
 ) -> Schema:
@@ -49,12 +52,12 @@ def learn_schema(
     states : further states of columns, which need not occur
     symmetric : whether every state of a nominal column of more than two states has features, or all but one
     """
-    given = check_roles(source, observed, kinds, states)
-    if isinstance(source, Source) and source.kind == "sparse" and not states and not given:
+    given, known = check_roles(source, observed, kinds, states)
+    if isinstance(source, Source) and source.kind == "sparse" and not known and not given:
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
-    summaries = summarize_columns(source, sample_weight, given, states)
-    return learn_from_summaries(summaries, given, observed=observed, states=states, symmetric=symmetric)
+    summaries = summarize_columns(source, sample_weight, given, known)
+    return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric)
 
 
 def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None:
@@ -72,12 +75,12 @@ def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None
 
 
 def summarize_columns(
-    source: Columns, weight: np.ndarray | None, given: Mapping[str, ColumnKind], states: States = None
+    source: Columns, weight: np.ndarray | None, given: Mapping[str, ColumnKind], known: States
 ) -> list[ColumnSummary]:
     """Return the summaries of all columns in a partition of the rows."""
     summaries = []
     for name in source.names:
-        kind = given[name].kind if name in given else "nominal" if (states or {}).get(name) else None
+        kind = given[name].kind if name in given else "nominal" if known.get(name) else None
         categorical = kind in ("nominal", "ordinal")
         summaries.append(ColumnSummary.of(source, name, weight, numeric=kind == "numeric", categorical=categorical))
     return summaries
@@ -86,13 +89,13 @@ def summarize_columns(
 def learn_from_summaries(
     summaries: Sequence[ColumnSummary],
     given: Mapping[str, ColumnKind],
+    known: States,
     *,
     observed: Sequence[str] = (),
-    states: States = None,
     symmetric: bool = True,
 ) -> Schema:
-    """Learn a schema from the summaries of all rows; ``given`` are the kinds that `check_roles` returns."""
-    kinds, known = dict(given), states or {}
+    """Learn a schema from the summaries of all rows; kinds and states are those that `check_roles` returns."""
+    kinds = dict(given)
     for summary in summaries:
         kind = kind_of(summary.traits)
         kind = ColumnKind("nominal") if known.get(summary.name) and kind.kind == "numeric" else kind
@@ -105,6 +108,13 @@ def learn_from_summaries(
             variable = make_numeric(role, summary, kind.transform)
         else:
             variable = make_categorical(role, summary, known.get(name, ()))
+            if name not in given and _are_dates(variable.states):
+                warnings.warn(
+                    f"Column {name!r} holds dates as text, such as {variable.states[0]!r}, whose order is lost: "
+                    f"convert it, as with pandas.to_datetime, or confirm it with kinds={{{name!r}: 'nominal'}}.",
+                    DateTextWarning,
+                    stacklevel=3,
+                )
             if kind.kind == "ordinal":
                 variable = make_ordinal(variable, kind.order)
             elif symmetric and len(variable.states) > 2:
@@ -166,15 +176,24 @@ def make_ordinal(variable: Variable, order: Sequence[Label] = ()) -> Variable:
     )
 
 
-def check_roles(source: Columns, observed: Sequence[str], kinds: Kinds, states: States) -> dict[str, ColumnKind]:
-    """Return the kinds that are given; refuse unknown columns and kinds, and states of numbers."""
+def check_roles(
+    source: Columns, observed: Sequence[str], kinds: Kinds, states: Any
+) -> tuple[dict[str, ColumnKind], States]:
+    """Return the kinds and the states that are given; refuse unknown columns and kinds, and states of numbers."""
     _check_names(source.names, observed, "observed")
-    _check_names(source.names, list(states or {}), "states")
+    if states is not None and not isinstance(states, Mapping):
+        raise DataError(f"states is a {type(states).__name__}; it must be {{column: labels}}.")
+    for name, labels in (states or {}).items():
+        is_list = isinstance(labels, Iterable) and getattr(labels, "ndim", 1) == 1
+        if isinstance(labels, (str, bytes, Mapping)) or not is_list:
+            raise DataError(f"states= has {labels!r} for column {name!r}: give a list of labels.")
+    known = {name: [as_label(label, name) for label in labels] for name, labels in (states or {}).items()}
+    _check_names(source.names, list(known), "states")
     given = given_kinds(kinds, source.names)
     parts = source.parts if isinstance(source, JoinedColumns) else (source,)
     binary = {name for part in parts if part.kind == "sparse" for name in part.names}
     for name, kind in given.items():
-        if name in (states or {}) and kind.kind == "numeric":
+        if name in known and kind.kind == "numeric":
             raise DataError(
                 f"states= has column {name!r}, which is numeric by kinds=: the levels of a number are found from its "
                 "values. Leave it out of states=, or give it the kind 'nominal' or 'ordinal'."
@@ -183,7 +202,7 @@ def check_roles(source: Columns, observed: Sequence[str], kinds: Kinds, states: 
             raise DataError(
                 f"kinds= has {kind.kind!r} for column {name!r} of a sparse matrix, whose columns are 0/1: leave it out."
             )
-    return given
+    return given, known
 
 
 def learn_binary_schema(
@@ -213,7 +232,7 @@ def make_categorical(role: Role, summary: ColumnSummary, known: Sequence[Label] 
             "identifier or a measurement. Group its values, or drop it (at the command line: --id; for linked tables: "
             "ignore=)."
         )
-    extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
+    extra = sorted(set(known) - set(labels), key=label_sort_key)
     if extra:
         total_of = dict(zip(labels, totals, strict=True))
         labels = sorted(labels + extra, key=label_sort_key)
@@ -228,6 +247,11 @@ def make_categorical(role: Role, summary: ColumnSummary, known: Sequence[Label] 
 def is_identifier(n_labels: int, n_cells: int) -> bool:
     """Return whether a column has too many different values to be categorical."""
     return n_labels > config.IDENTIFIER_STATES and n_labels > config.IDENTIFIER_SHARE * n_cells
+
+
+def _are_dates(states: Sequence[Label]) -> bool:
+    """Return whether all of several states are dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
+    return len(states) > 1 and all(isinstance(state, str) and DATE_TEXT.match(state) for state in states)
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:
@@ -340,14 +364,12 @@ def _number_type(labels: Sequence[Label]) -> Callable[[Any], Any]:
     return lambda text: int(float(text)) if float(text).is_integer() else float(text)
 
 
-def _check_orders(
-    summaries: Sequence[ColumnSummary], kinds: Mapping[str, ColumnKind], states: Mapping[str, Sequence[Label]]
-) -> None:
+def _check_orders(summaries: Sequence[ColumnSummary], kinds: Mapping[str, ColumnKind], known: States) -> None:
     """Raise a DataError about labels that the given orders of ordinal columns do not have, of all columns at once."""
     problems = []
     for summary in summaries:
         name, order = summary.name, kinds[summary.name].order
-        labels = [*summary.in_order()[0], *(as_label(state, name) for state in states.get(name, ()))] if order else []
+        labels = [*summary.in_order()[0], *known.get(name, ())] if order else []
         ordered = in_given_order(name, order, labels)
         unordered = [label for label in dict.fromkeys(labels) if label not in ordered]
         if not unordered:

@@ -8,9 +8,8 @@ from typing import Any
 from sparsefield.chain.crf import ChainCRF, restore_chain
 from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
-from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.field_estimator import FieldEstimator, option_objects
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.options import option_objects
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.estimators.training import check_parameters
 from sparsefield.model import Field

@@ -87,7 +87,10 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return the weights as (rows,) floats, or None."""
     if sample_weight is None:
         return None
-    weight = np.array(sample_weight, dtype=float)
+    try:
+        weight = np.array(sample_weight, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError("sample_weight has cells that are no numbers: give one number per row.") from None
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import entry_points
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.compute import Engine
@@ -32,13 +36,18 @@ from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.schema_learning import Kinds, given_kinds
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import states_of
-from sparsefield.estimators.options import PARTS
+from sparsefield.induction import RULES, InductionRule
+from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, path_table
 from sparsefield.model.model_file import save_field
+from sparsefield.objectives import EM, OBJECTIVES, Objective
 from sparsefield.options import to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment
-from sparsefield.solver import FitCallbacks, PathPoint, Solver, WarmStart
+from sparsefield.solver import SELECTIONS, Features, FitCallbacks, PathPoint, SelectionCriterion, Solver, WarmStart
+
+FEWEST_ROWS = 2
+"""A fit to fewer rows is refused: one row says nothing about what varies."""
 
 NOT_SAVED = ("n_jobs", "verbose")
 """Parameters that say where and how a fit ran, not what was learned."""
@@ -65,6 +74,86 @@ class TrainingData:
     def of_path(self) -> Dataset:
         """The tables on which l1 is selected."""
         return self.dataset if self.without_latent is None else self.without_latent
+
+
+@cache
+def load_plugins() -> None:
+    """Add what installed packages announce to `OBJECTIVES`, `RULES` and `INFERENCE`, by the names of entry points.
+
+    The groups are ``sparsefield.objectives``, ``sparsefield.rules`` and ``sparsefield.inference``. A name that is
+    already there is kept, and a package that cannot be imported is reported and left out.
+    """
+    for group, registry in {"objectives": OBJECTIVES, "rules": RULES, "inference": INFERENCE}.items():
+        for point in entry_points(group=f"sparsefield.{group}"):
+            try:
+                registry.setdefault(point.name, point.load())
+            except Exception as error:
+                package = point.dist.name if point.dist is not None else point.value
+                warnings.warn(
+                    f"The entry point {point.name!r} of sparsefield.{group} in package {package!r} cannot be loaded "
+                    f"({error}): update or remove the package.",
+                    stacklevel=2,
+                )
+
+
+@dataclass(frozen=True)
+class Abbreviated:
+    """Option objects that one parameter takes, and the values that abbreviate some of them."""
+
+    kinds: tuple[type, ...]
+    names: Mapping[Any, Callable[[], Any]]
+    example: str
+    """Objects that the parameter takes, for messages."""
+
+    def resolve(self, name: str, value: Any) -> Any:
+        """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
+        if isinstance(value, self.kinds):
+            return value
+        if value is None or isinstance(value, str):
+            if value not in self.names:
+                load_plugins()
+            if value in self.names:
+                return self.names[value]()
+        known = ", ".join(repr(key) for key in self.names if key != "graph")  # which needs edges
+        one_of = "one of " if len(self.names) > 1 else ""
+        shown = f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
+        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {shown}.")
+
+
+PARTS = {
+    "objective": Abbreviated((Objective,), OBJECTIVES, "in Python an object of a subclass of Objective"),
+    "induction": Abbreviated(
+        (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
+    ),
+    "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
+    "features": Abbreviated((Features,), {None: Features}, "a Features such as Features(max_order=3)"),
+    "missing": Abbreviated(
+        (EM, InferenceMethod),
+        ChainMap[Any, Any]({EM.name: EM}, INFERENCE),
+        "in Python an object such as EM(max_error=0.05)",
+    ),
+    "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
+    "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
+}
+"""Parameters that are option objects."""
+
+
+def option_objects() -> list[Callable[..., Any]]:
+    """Return the classes of option objects that a model file may name."""
+    load_plugins()
+    registries = OBJECTIVES, RULES, SELECTIONS, INFERENCE
+    return [*(kind for registry in registries for kind in registry.values()), Features, EM, Solver]
+
+
+def as_seed(random_state: Any) -> int | None:
+    """Return an integer seed; a random state or generator is drawn from."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 class FieldEstimator(FieldParameters, BaseEstimator):
@@ -99,10 +188,19 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     @property
     def edges_(self) -> Frame:
-        """Frame of pairs of variables that share features: variable_a, variable_b, strength.
+        """Frame of pairs of variables that share features, those that hold first, and stronger ones before others.
 
-        The strength is the Euclidean norm of the weights of these features. Over linked tables, also the template and
-        the tables of both ends: template, table_a, ..., table_b, ...
+        Columns are variable_a, variable_b, weight, sign, strength, p_value, q_value. Over linked tables, also the
+        template and the tables of both ends: template, table_a, ..., table_b, ...
+
+        The strength is the Euclidean norm of the weights of these features. The weight is that of the linear feature of
+        two ordinal, numeric or two-state columns, and the strength of others; the sign is 1 or -1 where both columns
+        rise together or not, and 0 where states have no order. Selected by predictions (``selection="heldout"``), many
+        weights help only a little. The p-value is that of a test that the edge is not needed beside all others, from
+        one Newton step without L1 and a sandwich variance, and the q-value the least false discovery rate (Benjamini
+        and Hochberg) at which the edge holds among all that the table could have: read those up to 0.05 as the network.
+        Both are NaN where there are no tests: for linked and sparse tables, latent variables, other objectives than
+        "pl", beliefs in place of missing cells, and tables that are too wide.
         """
         check_is_fitted(self)
         return edge_table(self.field_, self.kind_)
@@ -255,11 +353,6 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         """Yield a sentence for each pair of parameters that only this estimator excludes; ``parts`` are its objects."""
         yield from ()
 
-    def _accepts_sparse(self) -> bool:
-        """Return whether induction rule and objective can work on a sparse table."""
-        pseudo = self.resolve("objective").is_pseudo_likelihood and self.refit != "ml"
-        return self.resolve("induction").supports_sparse and pseudo and self.resolve("features").max_order == 2
-
     def _callbacks(self) -> FitCallbacks:
         """Return the listeners of the fit; with ``verbose``, events that have none are printed."""
         callbacks = self.resolve("solver").callbacks or FitCallbacks()
@@ -314,6 +407,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
                 "X.compute()."
             )
         source = as_source(X)
+        if reset and source.n_rows < FEWEST_ROWS:
+            raise DataError(f"X has 1 row: 1 sample(s), while a minimum of {FEWEST_ROWS} is required to learn from.")
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source.keeping_columns() if reset else self._with_learned_names(source)
 
@@ -349,6 +444,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 def column_names(source: Source, columns: Any) -> list[str]:
     """Return the distinct names of columns given by name or by position; names take precedence."""
     names, columns = [], () if columns is None else columns
+    if not isinstance(columns, Iterable):
+        raise DataError(f"observed is {columns!r}; it must be a list of columns.")
     for column in [columns] if isinstance(columns, str) else columns:
         if column in source.keys:
             names.append(source.names[source.keys.index(column)])

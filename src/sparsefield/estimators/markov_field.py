@@ -41,9 +41,8 @@ from sparsefield.estimators.compiled_rows import (
     read_by_name,
     threads_for,
 )
-from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, column_names
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed, column_names
 from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
-from sparsefield.estimators.options import as_seed
 from sparsefield.estimators.queries import (
     QUERY_CHAINS,
     Probability,
@@ -281,7 +280,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
                 states=states,
                 symmetric=self.resolve("features").coding == "symmetric",
                 weight=check_weights(sample_weight, source.n_rows),
-                sparse=self._accepts_sparse(),
             )
             del parts  # otherwise the rows as they came stay in memory beside the blocks made from them
             yield TrainingData(dataset, source.kind, engine)
@@ -535,8 +533,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> Dataset:
         """Compile rows to learn from, sparsely where that is possible and faster."""
+        pseudo = self.resolve("objective").is_pseudo_likelihood and self.refit != "ml"
+        sparse = pseudo and self.resolve("induction").supports_sparse and self.resolve("features").max_order == 2
         # Only states other than a reference state are stored in a sparse table.
-        sparse = self._accepts_sparse() and schema.with_reference() is schema
+        sparse = sparse and schema.with_reference() is schema
         table = compile_sparse(source, schema, weight) if sparse else None
         return Dataset.single(table or compile_table(source, schema, sample_weight=weight))
 

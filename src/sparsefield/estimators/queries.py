@@ -140,7 +140,7 @@ def event_probability(
 ) -> Probability:
     """Return P(event | given), the product over the connected components that the event involves."""
     parts = _read_event(field.schema, event)
-    known = _known_values(field.schema, given or {})
+    known = _known_values(field.schema, {} if given is None else given)
     row = _build_row_graph(field, given)
     by_component: dict[int, dict[int, np.ndarray]] = {}
     for target, part in parts.items():
@@ -243,7 +243,7 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
 
 
 def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph:
-    table = compile_table(_make_row(field.schema, given or {}), field.schema)
+    table = compile_table(_make_row(field.schema, {} if given is None else given), field.schema)
     dataset, (block,) = Dataset.single(table), table.blocks
     if independent_groups(dataset, [[block]]):
         compiled = compile_problem(dataset, field.graphs, [(0, block)])
@@ -286,12 +286,18 @@ def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
 
 def _known_values(schema: Schema, given: Mapping[Any, Any]) -> dict[str, Any]:
     """Return {column: value}, where dates are numbers of days; None for unknown values."""
+    _require_mapping("given", given, "{column: state}")
     values = {}
     for column, value in given.items():
         name = _name(schema, column, "given")
         variable = schema.variables[schema.index_of_name[name]]
         values[name] = None if is_missing(value) else _undated(variable, value, "given")
     return values
+
+
+def _require_mapping(what: str, given: Any, form: str) -> None:
+    if not isinstance(given, Mapping):
+        raise DataError(f"{what} is a {type(given).__name__}; it must be {form}.")
 
 
 def _undated(variable: Variable, value: Any, what: str) -> Any:
@@ -310,6 +316,7 @@ class _EventPart(NamedTuple):
 
 def _read_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, _EventPart]:
     """Return {number of a target: what the event says about it}."""
+    _require_mapping("event", event, "{column: state}")
     if not event:
         raise DataError("The event names no column: event={column: state}, or {column: [state, ...]}.")
     parts = {}

@@ -44,8 +44,7 @@ from sparsefield.estimators.compiled_rows import (
     pseudo_log_likelihood,
     threads_for,
 )
-from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.options import as_seed
+from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.inference import MeanField, draw

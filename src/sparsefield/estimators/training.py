@@ -23,8 +23,7 @@ from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
-from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
-from sparsefield.estimators.options import PARTS, as_seed
+from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, TrainingData, as_seed
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, BetheEvaluator, LikelihoodEvaluator, Objective
@@ -44,9 +43,9 @@ from sparsefield.solver import (
     prune_by_wald,
     select_l1,
 )
+from sparsefield.solver.evidence import edge_evidence
 from sparsefield.solver.likelihood import (
     LikelihoodResult,
-    Reestimation,
     estimate_by_likelihood,
     likelihood_contradictions,
     objective_of_structure,
@@ -164,7 +163,6 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
     ``make`` returns the path of the fit to all rows; None is `make_path`.
     """
     dataset = data.dataset
-    _check_targets(dataset)
     merged = deduplicate_rows(dataset)
     options, selection, saved, start = training_options(estimator), None, None, data.start
     with interrupts_as_such(), _open_engine(estimator, data) as engine:
@@ -176,6 +174,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         checkpoint = estimator.resolve("solver").checkpoint
         path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, path, path.run(), engine)
+        by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
+        evidence = edge_evidence(path.state) if by_regressions else None
     result = finished.fit
     if saved is not None:
         saved.clear()
@@ -194,6 +194,7 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         path=() if selection is None else selection.rows(),
         criterion=None if selection is None else selection.criterion,
         likelihood=finished.record,
+        evidence=evidence,
     )
     estimator.field_ = replace(result.field, record=record)
     estimator.kind_ = data.kind
@@ -246,11 +247,6 @@ def _warn_of_result(estimator: FieldEstimator, result: FitResult) -> None:
         )
 
 
-def _check_targets(dataset: Dataset) -> None:
-    if dataset.layout.n_targets == 0:
-        raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
-
-
 def make_path(
     estimator: FieldEstimator,
     dataset: Dataset,
@@ -274,6 +270,8 @@ def make_path(
     callbacks : None takes those of the estimator
     objective : None takes that of the estimator
     """
+    if dataset.layout.n_targets == 0:
+        raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
     return Path(
         dataset,
         rule=estimator.resolve("induction"),
@@ -323,7 +321,6 @@ def _select_l1(
 ) -> PathSelection:
     """Follow the regularization path and select l1."""
     dataset = data.of_path
-    _check_targets(dataset)
     options = replace(training_options(estimator), certify=True, rough=True)
     ways = _selection_options(estimator, dataset)
     objective = _objective_of_structure(estimator, dataset)
@@ -364,8 +361,9 @@ def _finish(
     if isinstance(problem, LikelihoodEvaluator):
         return LikelihoodResult(result, LikelihoodRecord(problem.max_cells, "ml"))
     selected_by = "cd" if objective == "cd" else "pl"
-    how = Reestimation(replace(options, certify=True), selected_by, refit=bool(estimator.refit))
-    return estimate_by_likelihood(dataset, result, how, engine, estimator._callbacks())
+    options, refit = replace(options, certify=True), bool(estimator.refit)
+    callbacks = estimator._callbacks()
+    return estimate_by_likelihood(dataset, result, options, engine, callbacks, selected_by=selected_by, refit=refit)
 
 
 def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: PathSelection) -> WarmStart | None:

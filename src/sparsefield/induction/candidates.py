@@ -1,4 +1,4 @@
-"""Candidate pairs, the best of those that were scored, and exact scores of covariates and of the likelihood."""
+"""Candidate pairs, and the best of those that were scored."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.model import pad_features
-from sparsefield.objectives import CovariateGradientFactors, ExactGradients
-from sparsefield.objectives.likelihood_evaluator import likelihood_factors
-from sparsefield.objectives.objective import PairQuery
 
 
 @dataclass(frozen=True)
@@ -51,37 +47,35 @@ def best_proposals(proposals: Proposals, limit: int) -> Proposals:
     return proposals.take(order[:limit])
 
 
-def admissible(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return which positions in a block are candidates: two variables, and a key that is not ``known`` (sorted)."""
-    keep = np.ones(len(a), dtype=bool)
+def contains(ascending: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return which keys are among ascending ones, (keys,)."""
+    if not len(ascending):
+        return np.zeros(len(keys), dtype=bool)
+    return ascending[np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)] == keys
+
+
+def are_candidates(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return which positions among the left and right columns of a block are candidates."""
+    keep = (a < block.left.n_target_columns) | (b < block.right.n_target_columns)
+    keep &= np.isfinite(block.factors(a, b))
+    if block.mirrored:
+        keep &= a <= b
     if block.within:
         owner = layout.schemas[block.left.table].variable_of_column
-        keep = owner[block.left.columns[a]] != owner[block.right.columns[b]]
-    if len(known) and keep.any():
-        keys = layout.keys(pairs_at(block, layout, a[keep], b[keep]))
-        position = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        keep[keep] = known[position] != keys
+        keep &= owner[block.left.columns[a]] != owner[block.right.columns[b]]
     return keep
 
 
 def all_pairs(layout: Layout) -> np.ndarray:
     """Return every candidate pair (pairs, 2) of every template."""
-    blocks = layout.candidate_blocks
-    return np.concatenate([pairs_at(block, layout, *candidate_positions(layout, block)) for block in blocks])
+    return np.concatenate([_pairs_of_block(layout, block) for block in layout.candidate_blocks])
 
 
-def candidate_positions(layout: Layout, block: CandidateBlock) -> tuple[np.ndarray, np.ndarray]:
-    """Return all candidates of a block, as ascending positions among its left and right columns."""
+def _pairs_of_block(layout: Layout, block: CandidateBlock) -> np.ndarray:
     width = len(block.right.columns)
     a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))
-    keep = (a < block.left.n_target_columns) | (b < block.right.n_target_columns)
-    if block.mirrored:
-        keep &= a <= b
-    if block.within:
-        owner = layout.schemas[block.left.table].variable_of_column[block.left.columns]
-        keep &= owner[a] != owner[b]
-    keep &= np.isfinite(block.factors(a, b))
-    return a[keep], b[keep]
+    keep = are_candidates(block, layout, a, b)
+    return pairs_at(block, layout, a[keep], b[keep])
 
 
 def pairs_at(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -106,30 +100,3 @@ def edge_norms(layout: Layout, pairs: np.ndarray, scaled: np.ndarray, known_edge
     norms = np.sqrt(np.bincount(edge, np.square(scaled / layout.edge_factors(pairs)), len(keys)))
     norms[np.isin(keys, known_edges)] = np.inf
     return norms[edge]
-
-
-def score_covariates(factors: CovariateGradientFactors, query: PairQuery) -> Proposals:
-    """Return the pairs of a label and a covariate whose gradient exceeds l1."""
-    layout, covariates, n = factors.layout, factors.covariates, factors.layout.n_target_columns
-    blocks = covariates.column_blocks
-    parts = factors.engine.map(lambda block: covariates.large_sums(factors.errors, n, query.l1, block), blocks)
-    keys, sums = (np.concatenate(part) for part in zip(*parts, strict=True))
-    covariate, state = np.divmod(keys, n)
-    pairs = np.column_stack([layout.column_of_target[state], n + covariate])
-    scores = np.abs(sums) / PENALTY_FACTORS[layout.column_classes[pairs[:, 0]], ColumnClass.OBSERVED_SCORE]
-    large = np.flatnonzero((scores > query.l1) & ~np.isin(layout.keys(pairs), query.known))
-    return Proposals(pairs[large], sums[large], scores[large])
-
-
-def score_by_likelihood(factors: ExactGradients, query: PairQuery) -> Proposals:
-    """Return the pairs, or the pairs of edges, whose gradient of the likelihood exceeds l1: expected minus observed."""
-    layout, pairs = factors.layout, all_pairs(factors.layout)
-    pairs = pairs[~np.isin(layout.keys(pairs), query.known)]
-    if not len(pairs):
-        return Proposals(pairs, np.empty(0), np.empty(0))
-    gradient = factors.gradient(pairs)
-    score = np.abs(gradient) / likelihood_factors(layout, pairs)
-    if query.edges is not None:
-        score = edge_norms(layout, pairs, score, query.edges)
-    proposals = Proposals(pairs, gradient, score).take(np.flatnonzero(score > query.l1))
-    return proposals if query.limit is None or query.edges is not None else best_proposals(proposals, query.limit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
+from sparsefield.data.layout import Side
 from sparsefield.induction.candidates import (
     Proposals,
-    admissible,
+    are_candidates,
     best_proposals,
     concatenate_proposals,
+    contains,
     edge_norms,
     pairs_at,
 )
@@ -165,7 +168,10 @@ def score_pairs_dense(
         return np.where(a <= b, beyond, -np.inf) if block.mirrored and tile.left < tile.bottom else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return admissible(blocks[tile.block], layout, rows + tile.top, columns + tile.left, query.known)
+        block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
+        keep = are_candidates(block, layout, a, b)
+        keep[keep] = ~contains(query.known, layout.keys(pairs_at(block, layout, a[keep], b[keep])))
+        return keep
 
     def propose(found: TopEntries) -> Proposals:
         tile, block = found.item, blocks[found.item.block]
@@ -176,32 +182,41 @@ def score_pairs_dense(
 
     largest = query.limit if function.score is None else None
     large_sums = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
-    tiles = [tile for k, block in enumerate(blocks) for tile in (band_tiles if sparse else square_tiles)(k, block)]
+    tiles = [tile for k in range(len(blocks)) for tile in tiles_of_block(layout, k, bands=sparse)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
     return found if query.limit is None else best_proposals(found, query.limit)
 
 
-def square_tiles(number: int, block: CandidateBlock) -> list[Tile]:
-    """Return the tiles of dense products, none of which has both states and observed columns on one side."""
-    tiles = []
-    for i in _runs(block.left.n_target_columns, len(block.left.columns), config.TILE_STATES):
-        for j in _runs(block.right.n_target_columns, len(block.right.columns), config.TILE_STATES):
-            both_observed = i.start >= block.left.n_target_columns and j.start >= block.right.n_target_columns
-            if not both_observed and (j.start >= i.start or not block.mirrored):
-                tiles.append(Tile(number, i.start, i.stop, j.start, j.stop))
-    return tiles
+def tiles_of_block(layout: Layout, number: int, *, bands: bool = False) -> list[Tile]:
+    """Return the tiles of a `CandidateBlock`, none of which separates a variable, or has observed columns alone.
+
+    With ``bands``, for sparse products, which process all columns of a row at once, a tile has all right columns.
+    """
+    block = layout.candidate_blocks[number]
+    if bands:
+        runs, width = _whole_variables(layout, block.left, config.TILE_STATES // 2), len(block.right.columns)
+        return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
+    left, right = (_whole_variables(layout, side, config.TILE_STATES) for side in (block.left, block.right))
+    return [
+        Tile(number, i.start, i.stop, j.start, j.stop)
+        for i in left
+        for j in right
+        if (i.start < block.left.n_target_columns or j.start < block.right.n_target_columns)
+        and (j.start >= i.start or not block.mirrored)
+    ]
 
 
-def band_tiles(number: int, block: CandidateBlock) -> list[Tile]:
-    """Return the tiles of sparse products, which process all columns of a row at once."""
-    runs = _runs(block.left.n_target_columns, len(block.left.columns), max(1, config.TILE_STATES // 2))
-    width = len(block.right.columns)
-    return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
-
-
-def _runs(states: int, columns: int, side: int) -> list[slice]:
-    runs = [slice(k, min(k + side, states)) for k in range(0, states, side)]
-    return runs + [slice(k, min(k + side, columns)) for k in range(states, columns, side)]
+def _whole_variables(layout: Layout, side: Side, most: int) -> list[range]:
+    """Return runs of whole variables with about ``most`` columns each, targets and observed ones apart."""
+    schema = layout.schemas[side.table]
+    owner = np.where(side.columns < 0, len(schema.variables), schema.variable_of_column[side.columns])
+    starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
+    runs, first = [], 0
+    for start, stop in pairwise(starts):
+        if first < start and (stop - first > most or start == side.n_target_columns):
+            runs.append(range(first, start))
+            first = start
+    return [*runs, range(first, len(owner))] if len(owner) else []
 
 
 def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
@@ -265,7 +280,7 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
     """
     found = []
     for number, block in enumerate(layout.candidate_blocks):
-        for tile in _edge_tiles(number, block, layout):
+        for tile in tiles_of_block(layout, number):
             sums = parts.sum(tile_summand, tile, layout, 1)
             if sums is not None:
                 found.append(_propose_edges(block, layout, tile, sums, query))
@@ -280,44 +295,10 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
 def _propose_edges(block: CandidateBlock, layout: Layout, tile: Tile, sums: np.ndarray, query: PairQuery) -> Proposals:
     a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
     gradient = ScoreFunction().gradients(block, sums.reshape(1, -1), a, b)
-    allowed = (a < block.left.n_target_columns) | (b < block.right.n_target_columns)
-    allowed &= np.isfinite(block.factors(a, b))
-    if block.mirrored:
-        allowed &= a <= b
-    if block.within:
-        owner = layout.schemas[block.left.table].variable_of_column
-        allowed &= owner[block.left.columns[a]] != owner[block.right.columns[b]]
+    allowed = are_candidates(block, layout, a, b)
     a, b, gradient = a[allowed], b[allowed], gradient[allowed]
     pairs = pairs_at(block, layout, a, b)
     norms = edge_norms(layout, pairs, gradient / block.factors(a, b), np.asarray(query.edges))
     above = np.flatnonzero(norms > query.l1)
     above = above[~np.isin(layout.keys(pairs[above]), query.known)]
     return Proposals(pairs[above], gradient[above], norms[above])
-
-
-def _edge_tiles(number: int, block: CandidateBlock, layout: Layout) -> list[Tile]:
-    """Return tiles that separate no variable, in the upper triangle where the matrix of candidates is symmetric."""
-    left, right = _whole_variables(block, layout, left=True), _whole_variables(block, layout, left=False)
-    return [
-        Tile(number, i.start, i.stop, j.start, j.stop)
-        for i in left
-        for j in right
-        if (i.start < block.left.n_target_columns or j.start < block.right.n_target_columns)
-        and (j.start >= i.start or not block.mirrored)
-    ]
-
-
-def _whole_variables(block: CandidateBlock, layout: Layout, *, left: bool) -> list[slice]:
-    """Return runs of whole variables with about as many columns as a tile has; targets and observed ones apart."""
-    side = block.left if left else block.right
-    schema = layout.schemas[side.table]
-    owner = np.where(side.columns < 0, len(schema.variables), schema.variable_of_column[side.columns])
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(owner)) + 1, [len(owner)]]).astype(np.int64)
-    runs, first = [], 0
-    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        if first < start and (stop - first > config.TILE_STATES or start == side.n_target_columns):
-            runs.append(slice(first, start))
-            first = start
-        if stop == len(owner):
-            runs.append(slice(first, stop))
-    return runs

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import DataError
-from sparsefield.induction.candidates import pairs_at
+from sparsefield.induction.candidates import are_candidates, pairs_at
 from sparsefield.induction.rules import FixedCandidatesRule
 
 VariableIndex = tuple[int, int]
@@ -49,7 +49,7 @@ class FixedGraph(FixedCandidatesRule):
         for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
             names = schema.index_of_name
             variables |= {f"{table}.{name}" if table else name: (t, k) for name, k in names.items()}
-        positions: set[tuple[int, int, int]] = set()
+        positions: list[set[tuple[int, int]]] = [set() for _ in layout.candidate_blocks]
         for edge in map(tuple, () if self.edges is None else self.edges):
             a, b, templates = _read_edge(layout, variables, edge)
             if all(k >= len(layout.schemas[t].targets) for t, k in (a, b)):
@@ -59,11 +59,10 @@ class FixedGraph(FixedCandidatesRule):
             if not any(_joins(layout, k, a, b) for k in templates):
                 raise DataError(f"The fixed graph has the edge {edge!r}, which no template allows.")
             for k in templates:  # without candidates when one of the two is constant
-                positions.update((k, *position) for position in _candidates(layout, k, a, b))
-        found = np.array(sorted(positions), dtype=np.int64).reshape(-1, 3)
-        parts = [found[found[:, 0] == k] for k in range(len(layout.candidate_blocks))]
+                positions[k].update(_candidates(layout, k, a, b))
+        parts = [np.array(sorted(part), dtype=np.int64).reshape(-1, 2).T for part in positions]
         blocks = zip(layout.candidate_blocks, parts, strict=True)
-        return np.concatenate([pairs_at(block, layout, part[:, 1], part[:, 2]) for block, part in blocks])
+        return np.concatenate([pairs_at(block, layout, *part) for block, part in blocks])
 
 
 def _read_edge(
@@ -122,20 +121,19 @@ def _candidates(layout: Layout, template: int, a: VariableIndex, b: VariableInde
     """Yield the candidates of two variables, as positions among the left and right columns of a template's block."""
     block = layout.candidate_blocks[template]
     for one, other in {(a, b), (b, a)}:
-        for i in _positions(layout, block.left.table, block.left.columns, one):
-            for j in _positions(layout, block.right.table, block.right.columns, other):
-                has_target = i < block.left.n_target_columns or j < block.right.n_target_columns
-                allowed = has_target and np.isfinite(block.factors(np.array(i), np.array(j)))
-                if allowed and (i <= j or not block.mirrored) and not (block.within and a == b):
-                    yield i, j
+        left = _positions(layout, block.left.table, block.left.columns, one)
+        right = _positions(layout, block.right.table, block.right.columns, other)
+        i, j = (part.ravel() for part in np.meshgrid(left, right, indexing="ij"))
+        keep = are_candidates(block, layout, i, j)
+        yield from zip(i[keep].tolist(), j[keep].tolist(), strict=True)
 
 
-def _positions(layout: Layout, table: int, columns: np.ndarray, variable: VariableIndex) -> range:
+def _positions(layout: Layout, table: int, columns: np.ndarray, variable: VariableIndex) -> np.ndarray:
     """Return the positions of a variable among ``columns``, which ascend except for COUNT_COLUMN at the end."""
     if variable[0] != table:
-        return range(0)
+        return np.arange(0)
     own = columns[: len(columns) - 1] if len(columns) and columns[-1] == COUNT_COLUMN else columns
-    return range(*np.searchsorted(own, layout.schemas[table].offsets[variable[1] : variable[1] + 2]).tolist())
+    return np.arange(*np.searchsorted(own, layout.schemas[table].offsets[variable[1] : variable[1] + 2]))
 
 
 def _are_edges(edges: Any) -> bool:

@@ -1,4 +1,4 @@
-"""This module scores features of more than two columns (Eq. 14), which expand other features by one column.
+"""Scores of features of more than two columns (Eq. 14), which expand other features by one column.
 
 The product of the columns of a feature is treated as a column itself, with an error, an expectation and a signal. The
 gradient of its pair with another column is error x expectation + expectation x error, as for any pair of columns.
@@ -13,9 +13,9 @@ import numpy as np
 from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
 from sparsefield.data.coding import PENALTY_FACTORS
-from sparsefield.induction.candidates import Proposals
+from sparsefield.induction.candidates import Proposals, contains
 from sparsefield.induction.dense_scores import Thresholds
-from sparsefield.kernels.conjunctions import product_factors
+from sparsefield.kernels.mean_field_sweep import product_factors
 from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
@@ -83,7 +83,8 @@ def score_expansions(
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
-        min_gradients = min_gradients[:, None] * _expansion_factors(item, layout)
+        # Above 0, since 0 times the infinite factor of what is no candidate is undefined.
+        min_gradients = np.maximum(min_gradients, np.finfo(float).tiny)[:, None] * _expansion_factors(item, layout)
         return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows, columns]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -105,9 +106,7 @@ def score_expansions(
     order = np.lexsort((-np.abs(gradients), keys))
     first = np.flatnonzero(np.diff(keys[order], prepend=-1))
     chosen = order[first]
-    if len(known):
-        position = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
-        chosen = chosen[known[position] != keys[chosen]]
+    chosen = chosen[~contains(known, keys[chosen])]
     penalty = order_penalty ** (_sizes(features[chosen]) - 2.0) * layout.feature_factors(features[chosen])
     return Proposals(features[chosen], gradients[chosen], np.abs(gradients[chosen]) / penalty)
 

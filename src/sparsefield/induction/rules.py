@@ -16,14 +16,14 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data import CandidateBlock, Layout
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.candidates import (
     Proposals,
     all_pairs,
     best_proposals,
     concatenate_proposals,
-    score_by_likelihood,
-    score_covariates,
+    edge_norms,
 )
 from sparsefield.induction.dense_scores import (
     ScoreFunction,
@@ -37,6 +37,7 @@ from sparsefield.induction.dense_scores import (
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import CovariateGradientFactors, ExactGradients, GradientFactors, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.likelihood_evaluator import likelihood_factors
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.options import OptionObject
 
@@ -90,13 +91,31 @@ class InductionRule(OptionObject, ABC):
         state, other = np.divmod(query.known, layout.n_columns)
         among = other < layout.n_target_columns
         known = state[among] * np.int64(labels.n_columns) + other[among]
-        pairs = self.score_dense(factors.labels, query._replace(known=known))
-        proposals = concatenate_proposals([pairs, score_covariates(factors, query)])
+        between = self.score_dense(factors.labels, query._replace(known=known))
+        covariates, n = factors.covariates, layout.n_target_columns
+        parts = factors.engine.map(
+            lambda block: covariates.large_sums(factors.errors, n, query.l1, block), covariates.column_blocks
+        )
+        keys, sums = (np.concatenate(part) for part in zip(*parts, strict=True))
+        covariate, state = np.divmod(keys, n)
+        pairs = np.column_stack([layout.column_of_target[state], n + covariate])
+        scores = np.abs(sums) / PENALTY_FACTORS[layout.column_classes[pairs[:, 0]], ColumnClass.OBSERVED_SCORE]
+        large = np.flatnonzero((scores > query.l1) & ~np.isin(layout.keys(pairs), query.known))
+        proposals = concatenate_proposals([between, Proposals(pairs[large], sums[large], scores[large])])
         return proposals if query.limit is None else best_proposals(proposals, query.limit)
 
     def score_exactly(self, factors: ExactGradients, query: PairQuery) -> Proposals:
-        """Return the pairs whose gradient of the likelihood exceeds l1."""
-        return score_by_likelihood(factors, query)
+        """Return the pairs, or the pairs of edges, whose gradient of the likelihood exceeds l1: expected - observed."""
+        layout, pairs = factors.layout, all_pairs(factors.layout)
+        pairs = pairs[~np.isin(layout.keys(pairs), query.known)]
+        if not len(pairs):
+            return concatenate_proposals([])
+        gradient = factors.gradient(pairs)
+        score = np.abs(gradient) / likelihood_factors(layout, pairs)
+        if query.edges is not None:
+            score = edge_norms(layout, pairs, score, query.edges)
+        proposals = Proposals(pairs, gradient, score).take(np.flatnonzero(score > query.l1))
+        return proposals if query.limit is None or query.edges is not None else best_proposals(proposals, query.limit)
 
 
 class FixedCandidatesRule(InductionRule):

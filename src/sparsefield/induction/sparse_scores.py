@@ -54,44 +54,6 @@ class ColumnBounds(NamedTuple):
         return cls(on_weight, baseline, on_weight / max(total, np.finfo(float).tiny) + baseline, falling, owner)
 
 
-class ScoredPairs(NamedTuple):
-    """Pairs of columns, under the numbers of a round, with their gradients."""
-
-    a: np.ndarray
-    b: np.ndarray
-    gradient: np.ndarray
-
-    @classmethod
-    def join(cls, parts: list[ScoredPairs]) -> ScoredPairs:
-        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-    def best(self, limit: int | None) -> ScoredPairs:
-        """Return the pairs with the ``limit`` largest gradients, and those that are as large as the last of them."""
-        if limit is None or len(self.a) <= limit:
-            return self
-        size = np.abs(self.gradient)
-        large = size >= np.partition(size, len(size) - limit)[len(size) - limit]
-        return ScoredPairs(self.a[large], self.b[large], self.gradient[large])
-
-
-class ScoringTask(NamedTuple):
-    """Inputs that all rounds share."""
-
-    factors: SparseGradientFactors
-    threshold: float
-    min_gradient: float
-    column: np.ndarray
-    """Columns in the order of their new numbers."""
-    bounds: ColumnBounds
-    known: np.ndarray
-    """(pairs, 2): pairs of the working set."""
-    limit: int | None
-
-    @property
-    def unit(self) -> float:
-        return unit_for(self.factors.total_weight)
-
-
 def score_sparse_pairs(
     factors: SparseGradientFactors,
     layout: Layout,
@@ -108,12 +70,16 @@ def score_sparse_pairs(
     column, bounds = _order_columns(factors, layout, min_gradient)
     if not len(column):
         return concatenate_proposals([])
-    pairs = _known(known, layout.n_columns, column)
-    task = ScoringTask(factors, threshold, float(min_gradient), column, bounds, pairs, limit)
-    found = concatenate_proposals([_score_round(task, *both) for both in _rounds(factors, bounds)])
+    pairs, found = _known(known, layout.n_columns, column), []
+    for first, second in _rounds(factors, bounds):
+        members = np.r_[first] if first == second else np.r_[first, second]
+        own = ColumnBounds(*(trait[members] for trait in bounds))
+        width = first.stop - first.start
+        found.append(_score_round(factors, threshold, min_gradient, column[members], own, width, pairs, limit))
+    proposals = concatenate_proposals(found)
     if limit is not None:
-        return best_proposals(found, limit)
-    return found.take(np.lexsort(found.features.T[::-1]))
+        return best_proposals(proposals, limit)
+    return proposals.take(np.lexsort(proposals.features.T[::-1]))
 
 
 def unit_for(total: float) -> float:
@@ -130,36 +96,40 @@ def unit_for(total: float) -> float:
     return 2.0 ** max(int(np.frexp(total)[1]) - 60, -1000)
 
 
-def _score_round(task: ScoringTask, first: slice, second: slice) -> Proposals:
-    """Score pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
-    column, width = task.column, first.stop - first.start
-    members = np.arange(len(column))[first]
-    members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
-    number = np.full(len(task.factors.on_weight), -1, dtype=np.int32)
-    number[column[members]] = np.arange(len(members))
-    bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
-    on, errors = gather_rows(task.factors, task.threshold, number, task.unit)
-    known, lowest = _by_first(number[task.known], len(members)), 0 if first == second else width
+def _score_round(
+    factors: SparseGradientFactors,
+    threshold: float,
+    min_gradient: float,
+    column: np.ndarray,
+    bounds: ColumnBounds,
+    width: int,
+    known: np.ndarray,
+    limit: int | None,
+) -> Proposals:
+    """Score pairs of one of the first ``width`` columns and one of the others, or of these if there are no others."""
+    unit, lowest = unit_for(factors.total_weight), 0 if width == len(column) else width
+    number = np.full(len(factors.on_weight), -1, dtype=np.int32)
+    number[column] = np.arange(len(column))
+    on, errors = gather_rows(factors, threshold, number, unit)
+    known_pairs = _by_first(number[known], len(column))
 
-    def score(tile: tuple[int, int]) -> ScoredPairs:
-        found: Any = score_pairs(*tile, lowest, on, errors, bounds, known, task.unit, task.min_gradient)  # pyright: ignore
-        a, b, sums, count = found
-        a, b = a[:count], b[:count]
-        gradient = sums[:count] * task.unit + bounds.on_weight[a] * bounds.baseline[b]
-        gradient += bounds.on_weight[b] * bounds.baseline[a]
-        beyond = np.abs(gradient) > task.min_gradient
-        return ScoredPairs(a[beyond], b[beyond], gradient[beyond])
+    def score(tile: tuple[int, int]) -> Proposals:
+        found: Any = score_pairs(*tile, lowest, on, errors, bounds, known_pairs, unit, float(min_gradient))  # pyright: ignore
+        a, b, sums = (values[: found[3]] for values in found[:3])
+        gradient = sums * unit + bounds.on_weight[a] * bounds.baseline[b] + bounds.on_weight[b] * bounds.baseline[a]
+        beyond = np.flatnonzero(np.abs(gradient) > min_gradient)
+        pairs = np.sort(np.column_stack([column[a[beyond]], column[b[beyond]]]), axis=1)
+        return Proposals(pairs, gradient[beyond], np.abs(gradient[beyond]))
 
-    found, held = [], 0
-    for pairs in task.factors.engine.stream(score, _tiles(on, errors, width)):
-        found.append(pairs)
-        held += len(pairs.a)
-        if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
-            found = [ScoredPairs.join(found).best(task.limit)]
-            held = len(found[0].a)
-    pairs = ScoredPairs.join(found).best(task.limit)
-    ends = column[members[pairs.a]], column[members[pairs.b]]
-    return Proposals(np.sort(np.column_stack(ends), axis=1), pairs.gradient, np.abs(pairs.gradient))
+    parts, held = [], 0
+    for proposals in factors.engine.stream(score, _tiles(on, errors, width)):
+        parts.append(proposals)
+        held += len(proposals)
+        if limit is not None and held > 2 * limit + MANY_PAIRS:
+            parts = [best_proposals(concatenate_proposals(parts), limit)]
+            held = limit
+    proposals = concatenate_proposals(parts)
+    return proposals if limit is None else best_proposals(proposals, limit)
 
 
 def gather_rows(

@@ -192,7 +192,7 @@ def predict_complete(field: FieldWeights, table: int, block: Block) -> np.ndarra
     coding, parts = schema.coding, field.latent
     probabilities = np.zeros((int(coding.state_offsets[-1]), block.n_rows))
     if parts is None:
-        predict_states(block, field.graphs[table], field.theta, probabilities)
+        predict_states(block, field.graphs[table], field.theta, 0, len(block.codes), probabilities)
         return probabilities
     errors = np.empty((block.n_target_columns, block.n_rows))
     sum_out_latent(block._replace(weight=np.ones(block.n_rows)), parts, field.theta, errors, probabilities)
@@ -261,13 +261,8 @@ class _RatioSums:
 
     def add(self, complete: Block, owner: np.ndarray, weight: np.ndarray) -> None:
         """Add completions of the rows ``owner``, with their probabilities."""
-        field, codes, totals = self._field, self._codes, self._totals
-        if field.latent is None:
-            graph = field.graphs[self._table]
-            kernels.add_ratios(graph, field.theta, codes, owner, weight, complete.beliefs, totals)
-        else:
-            p = predict_complete(field, self._table, complete)
-            kernels.add_probability_ratios(codes, owner, weight, self.coding.state_offsets, p, totals)
+        p = predict_complete(self._field, self._table, complete)
+        kernels.add_ratios(self._codes, owner, weight, self.coding.state_offsets, p, self._totals)
 
     def logarithms(self) -> np.ndarray:
         """Return the logarithms of the sums (states, rows), 0 for missing cells."""

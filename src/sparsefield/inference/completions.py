@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.table import missing_cells
+from sparsefield.inference.factor_graph import ground
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
@@ -208,22 +209,28 @@ def draw_linked(
 
 def _missing_arcs(problem: MissingProblem, theta: np.ndarray) -> kernels.MissingArcs:
     """Collect the arcs between the missing cells of a problem."""
-    slot_offsets = offsets_of(problem.cell_width)
-    slot_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
-    slot_of_belief[ranges(problem.cell_positions, problem.cell_width)] = np.arange(slot_offsets[-1])
-
-    def allocate(arcs: int, terms: int) -> kernels.MissingArcs:
-        n_slots = int(slot_offsets[-1])
-        offsets = np.zeros((2, n_slots + 1), dtype=np.int64)
-        term_slot = np.full((terms, problem.term_column.shape[1]), -1, dtype=np.int64)
-        arc_slot = np.empty(arcs, dtype=np.int64)
-        parts = offsets[0], arc_slot, np.empty(arcs), offsets[1], term_slot, np.empty(terms)
-        return kernels.MissingArcs(slot_offsets, np.zeros(n_slots), *parts)
-
-    counts = kernels.collect_arcs(problem, theta, slot_of_belief, False, allocate(0, 0))
-    found = allocate(*counts)
-    kernels.collect_arcs(problem, theta, slot_of_belief, True, found)
-    return found
+    cells, features, base, _ = ground(problem, theta)
+    slots, slot_numbers = cells.offsets[features.cell] + features.column, np.arange(len(base) + 1)
+    first, arity = features.offsets[:-1], np.diff(features.offsets)
+    pairs, others = np.flatnonzero(arity == 2), np.flatnonzero(arity > 2)
+    ends = np.concatenate([slots[first[pairs]], slots[first[pairs] + 1]])
+    order = np.argsort(ends, kind="stable")
+    sources, weights = np.roll(ends, len(pairs))[order], np.tile(features.weight[pairs], 2)[order]
+    width = int(arity.max(initial=2))
+    place = first[others, None] + np.minimum(np.arange(width), arity[others, None] - 1)
+    members = np.where(np.arange(width) < arity[others, None], slots[place], -1)  # of products of several slots
+    target, members = members.T.ravel(), np.concatenate([np.delete(members, k, axis=1) for k in range(width)])
+    by_target = np.argsort(target, kind="stable")[np.count_nonzero(target < 0) :]
+    return kernels.MissingArcs(
+        cells.offsets,
+        base,
+        np.searchsorted(ends[order], slot_numbers),
+        sources,
+        weights,
+        np.searchsorted(target[by_target], slot_numbers),
+        np.ascontiguousarray(members[by_target]),
+        np.tile(features.weight[others], width)[by_target],
+    )
 
 
 def rows_of_block(block: Block, rows: np.ndarray) -> Block:

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from sparsefield import config
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.inference.missing_problem import MissingProblem, offsets_of, ranges
-from sparsefield.kernels.factor_tables import (
+from sparsefield.kernels.missing_cells import (
     CellIndex,
     GroundFeatures,
     absorb_tables,
@@ -128,19 +128,8 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
 
 def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
     """Build the factor graph over all missing cells of a problem, and what `with_weights` needs."""
-    start = problem.cell_positions
-    n_cells, columns = len(start), offsets_of(problem.cell_width)
-    cell_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
-    cell_of_belief[ranges(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
-    cells = CellIndex(cell_of_belief, start, columns)
-    column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
-
-    def allocate(count: int, size: int) -> GroundFeatures:
-        members = np.empty((2, size), dtype=np.int64)
-        return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
-
-    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
-    ground_features(problem, theta, cells, True, features, column_logits, keys)
+    cells, features, column_logits, keys = ground(problem, theta)
+    n_cells, columns = len(keys), cells.offsets
     sets, set_of_feature = _group_by_cells(features, np.diff(problem.state_offsets))
     factors, factor_of_set = _absorb(sets)
     arity = np.diff(factors.offsets)
@@ -168,6 +157,24 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
     )
     structure = FactorStructure(cells, features, sets, set_of_feature, factors, factor_of_set, graph)
     return structure._replace(graph=graph._replace(tables=_fill_tables(problem, structure, features)))
+
+
+def ground(problem: MissingProblem, theta: Array) -> tuple[CellIndex, GroundFeatures, Array, Array]:
+    """Return the features between missing cells, the logits of columns without them, and hashes of the cells."""
+    start = problem.cell_positions
+    n_cells, columns = len(start), offsets_of(problem.cell_width)
+    cell_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
+    cell_of_belief[ranges(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
+    cells = CellIndex(cell_of_belief, start, columns)
+    column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
+
+    def allocate(count: int, size: int) -> GroundFeatures:
+        members = np.empty((2, size), dtype=np.int64)
+        return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
+
+    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
+    ground_features(problem, theta, cells, True, features, column_logits, keys)
+    return cells, features, column_logits, keys
 
 
 def with_weights(problem: MissingProblem, structure: FactorStructure, theta: Array) -> FactorGraph:

@@ -35,8 +35,8 @@ from sparsefield.inference.factor_graph import (
 )
 from sparsefield.inference.gibbs import AIS, anneal_importance
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
-from sparsefield.kernels.factor_tables import expected_features, ground_features
 from sparsefield.kernels.latent_sums import sum_out
+from sparsefield.kernels.missing_cells import expected_features, ground_features
 from sparsefield.model import Adjacency, Field
 from sparsefield.model.field import LatentSplit
 

@@ -9,9 +9,8 @@ Rows of labels are padded to a multiple of `LANES`, and stored in flat arrays.
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels import vector_lanes as vec
-from sparsefield.kernels.elementary import FAST
-from sparsefield.kernels.vector_lanes import LANES
+from sparsefield.kernels import elementary as vec
+from sparsefield.kernels.elementary import FAST, LANES
 
 PADDING_SCORE = -1e30
 """Score of the labels that fill up a row: its exponential vanishes beside any other."""

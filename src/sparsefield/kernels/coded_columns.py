@@ -128,44 +128,54 @@ def choose_state(p, count, left):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def state_logits(coding, v, z, out):
-    """Set out to the logits of the states of a variable."""
-    first, n_scores = coding.state_offsets[v], coding.n_scores[v]
-    for k in range(out.shape[0]):
-        base, column, logit = coding.log_base[first + k], coding.indicator[first + k], out[k]
-        for i in range(logit.shape[0]):
-            logit[i] = base
-        if column >= 0:
-            add_scaled(logit, 1.0, z[column])
-        for d in range(n_scores):
-            add_scaled(logit, coding.scores[first + k, d], z[d])
+def state_logits(coding, v, z, start, out, top):
+    """Set out to the logits of the states of a variable in the rows from ``start`` on, and top to the highest ones.
+
+    Scores and indicators that a variable or a state does not have count 0 times.
+    """
+    first, second, n = coding.state_offsets[v], min(1, z.shape[0] - 1), top.shape[0]
+    top[:] = -np.inf
+    for k in range(coding.state_offsets[v + 1] - first):
+        column, a, b = coding.indicator[first + k], coding.scores[first + k, 0], coding.scores[first + k, 1]
+        z_a, z_b, z_c = z[0, start : start + n], z[second, start : start + n], z[max(column, 0), start : start + n]
+        _set_state_logit(coding.log_base[first + k], a, b, 1.0 if column >= 0 else 0.0, z_a, z_b, z_c, out[k, :n], top)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def normalize_states(p, top, total):
-    """Replace logits p by probabilities; top and total are set to the terms of the log-normalizers."""
-    for i in range(top.shape[0]):
-        top[i] = p[0, i]
-        total[i] = 0.0
-    for k in range(1, p.shape[0]):
-        for i in range(top.shape[0]):
-            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
+def _set_state_logit(base, a, b, c, z_a, z_b, z_c, logit, top):
+    for i in range(logit.shape[0]):
+        value = base + a * z_a[i] + b * z_b[i] + c * z_c[i]
+        logit[i] = value
+        top[i] = value if value > top[i] else top[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def exponentiate_states(p, top, total):
+    """Replace logits p by exponentials below the top, and set total to the sums of these over all states."""
+    total[:] = 0.0
     for k in range(p.shape[0]):
-        exp_below_in_place(p[k], top)
-        for i in range(top.shape[0]):
-            total[i] += p[k, i]
-    for k in range(p.shape[0]):
-        for i in range(top.shape[0]):
-            p[k, i] /= total[i]
+        weights = p[k, : top.shape[0]]
+        exp_below_in_place(weights, top)
+        add_scaled(total, 1.0, weights)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def scale_rows(values, start, total):
+    """Divide values (columns, rows) in the rows from ``start`` on by a total for each row."""
+    inverse = 1.0 / total
+    for k in range(values.shape[0]):
+        row = values[k, start : start + total.shape[0]]
+        for i in range(row.shape[0]):
+            row[i] *= inverse[i]
 
 
 @njit(nogil=True, cache=True)
-def expected_columns(coding, v, p, means):
-    """Set means to the expectations of the columns of a variable whose states have probabilities p."""
+def expected_columns(coding, v, p, means, start, stop):
+    """Add the columns of a variable, times weights p of its states, to means in the rows from ``start`` to ``stop``."""
     first = coding.state_offsets[v]
-    means[:] = 0.0
-    for k in range(p.shape[0]):
+    for k in range(coding.state_offsets[v + 1] - first):
+        weights, column = p[k, : stop - start], coding.indicator[first + k]
         for d in range(coding.n_scores[v]):
-            add_scaled(means[d], coding.scores[first + k, d], p[k])
-        if coding.indicator[first + k] >= 0:
-            add_scaled(means[coding.indicator[first + k]], 1.0, p[k])
+            add_scaled(means[d, start:stop], coding.scores[first + k, d], weights)
+        if column >= 0:
+            add_scaled(means[column, start:stop], 1.0, weights)

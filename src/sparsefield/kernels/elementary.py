@@ -1,10 +1,10 @@
-"""Vectorized loops that the other kernels are built from."""
+"""Vectorized loops, vectors of four numbers and random numbers, which the other kernels are built from."""
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
 
 FAST = {"reassoc", "contract", "nsz"}
 """Fast-math flags: sums may be reordered for vector instructions, but NaN and infinity keep their meaning.
@@ -134,3 +134,151 @@ def four_dots(e, columns, a, b, c, d):
         tc += e[i] * cc[i]
         td += e[i] * cd[i]
     return ta, tb, tc, td
+
+
+@njit(nogil=True, cache=True)
+def mix(key, value):
+    """Return a 64-bit hash of two numbers (the finalizer of SplitMix64)."""
+    z = (key ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(nogil=True, cache=True)
+def uniform(stream):
+    """Return a uniform number in [0, 1) and the advanced stream (SplitMix64)."""
+    stream += np.uint64(0x9E3779B97F4A7C15)
+    return np.float64(mix(stream, 0) >> np.uint64(11)) * 2.0**-53, stream
+
+
+# -- vectors of four numbers, for loops over labels that the compiler does not vectorize by itself: fits of chains of 5,
+# 12 and 45 labels take 1.5, 1.4 and 1.3 times as long with plain loops. Arrays are flat; the caller pads rows.
+
+LANES = 4
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+
+
+class LanesType(types.Type):
+    """The type of a vector within a kernel."""
+
+
+_LANES = LanesType(name="Lanes")
+
+
+@register_model(LanesType)
+class LanesModel(models.PrimitiveModel):
+    """A vector is held in one register of the processor, or in several small ones."""
+
+    def __init__(self, manager, kind) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _address(context, builder, kind, array, index):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
+
+
+@intrinsic
+def load(typingctx, array, index):
+    """Return as many numbers of an array, from an index on, as a vector has."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load(_address(context, builder, signature.args[0], args[0], args[1]), align=8)
+
+    return _LANES(array, types.intp), codegen
+
+
+@intrinsic
+def store(typingctx, array, index, value):
+    """Set as many numbers of an array, from an index on, as a vector has."""
+
+    def codegen(context, builder, signature, args):
+        builder.store(args[2], _address(context, builder, signature.args[0], args[0], args[1]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+def _splat(builder, number):
+    vector = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+@intrinsic
+def splat(typingctx, number):
+    """Return a vector whose numbers are all the same."""
+
+    def codegen(context, builder, signature, args):
+        return _splat(builder, args[0])
+
+    return _LANES(number), codegen
+
+
+@intrinsic
+def add(typingctx, a, b):
+    """Return a + b."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fadd(args[0], args[1])
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def multiply(typingctx, a, b):
+    """Return a * b."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fmul(args[0], args[1])
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def add_product(typingctx, total, factor, b):
+    """Return total + factor * b, where ``factor`` is a number."""
+
+    def codegen(context, builder, signature, args):
+        product = builder.fmul(_splat(builder, args[1]), args[2], flags=("contract",))
+        return builder.fadd(args[0], product, flags=("contract",))
+
+    return total(total, factor, b), codegen
+
+
+@intrinsic
+def largest(typingctx, a, b):
+    """Return the larger of a and b, number by number."""
+
+    def codegen(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+
+    return a(a, b), codegen
+
+
+def _numbers(builder, vector):
+    return [builder.extract_element(vector, ir.IntType(32)(k)) for k in range(LANES)]
+
+
+@intrinsic
+def horizontal_sum(typingctx, a):
+    """Return the sum of the numbers of a vector."""
+
+    def codegen(context, builder, signature, args):
+        first, second, third, fourth = _numbers(builder, args[0])
+        return builder.fadd(builder.fadd(first, third), builder.fadd(second, fourth))
+
+    return types.float64(a), codegen
+
+
+@intrinsic
+def horizontal_max(typingctx, a):
+    """Return the largest number of a vector."""
+
+    def codegen(context, builder, signature, args):
+        best, *rest = _numbers(builder, args[0])
+        for part in rest:
+            best = builder.select(builder.fcmp_ordered(">", part, best), part, best)
+        return best
+
+    return types.float64(a), codegen

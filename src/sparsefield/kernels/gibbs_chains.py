@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.factor_tables import mix
+from sparsefield.kernels.elementary import mix, uniform
 
 
 class Event(NamedTuple):
@@ -22,13 +22,6 @@ class Event(NamedTuple):
     """(cells of the event,): empty for no event."""
     states: np.ndarray
     """(states of all missing cells,): true for the states of these cells that belong to the event."""
-
-
-@njit(nogil=True, cache=True)
-def uniform(stream):
-    """Return a uniform number in [0, 1) and the advanced stream (SplitMix64)."""
-    stream += np.uint64(0x9E3779B97F4A7C15)
-    return np.float64(mix(stream, 0) >> np.uint64(11)) * 2.0**-53, stream
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -180,25 +173,35 @@ def _copy_codes(codes, out):
 
 
 @njit(nogil=True, cache=True)
+def _sweep(graph, component, base, share, codes, z, stream):
+    """Draw each cell given all others, with logits between those of independent cells and those of the field.
+
+    With a share of 0 the draws are independent; with a base of 0 the share is the inverse of a temperature.
+    """
+    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
+        cell = graph.component_cells[k]
+        first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+        factor_logits(graph, cell, codes, z)
+        for s in range(states):
+            z[s] = (1.0 - share) * base[first + s] + share * z[s]
+        codes[cell], stream = _draw_state(z, states, stream)
+    return stream
+
+
+@njit(nogil=True, cache=True)
 def anneal(graph, component, seed, restarts, sweeps, codes, z):
     """Improve ``codes`` by simulated annealing with restarts and return the best log-potential.
 
     Each restart cools from temperature 2 to 1/20 and ends with iterated conditional modes, as do the given codes.
     """
     best = iterated_conditional_modes(graph, component, codes, z)
-    best_codes = np.empty(codes.shape[0], dtype=np.int64)
+    best_codes, nothing = np.empty(codes.shape[0], dtype=np.int64), np.zeros(graph.offsets[-1])
     _copy_codes(codes, best_codes)
     for restart in range(restarts):
         stream = _initialize(graph, component, seed, restart, codes)
         for sweep in range(sweeps):
             temperature = 2.0 * 40.0 ** (-sweep / max(sweeps - 1, 1))
-            for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
-                cell = graph.component_cells[k]
-                factor_logits(graph, cell, codes, z)
-                states = graph.offsets[cell + 1] - graph.offsets[cell]
-                for s in range(states):
-                    z[s] /= temperature
-                codes[cell], stream = _draw_state(z, states, stream)
+            stream = _sweep(graph, component, nothing, 1.0 / temperature, codes, z, stream)
         found = iterated_conditional_modes(graph, component, codes, z)
         if found > best:
             best = found
@@ -215,22 +218,6 @@ def _gain(graph, component, base, codes):
         cell = graph.component_cells[k]
         total -= base[graph.offsets[cell] + codes[cell]]
     return total
-
-
-@njit(nogil=True, cache=True)
-def _sweep(graph, component, base, share, codes, z, stream):
-    """Draw each cell given all others, with logits between those of independent cells and those of the field.
-
-    With a share of 0 the draws are independent.
-    """
-    for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
-        cell = graph.component_cells[k]
-        first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
-        factor_logits(graph, cell, codes, z)
-        for s in range(states):
-            z[s] = (1.0 - share) * base[first + s] + share * z[s]
-        codes[cell], stream = _draw_state(z, states, stream)
-    return stream
 
 
 @njit(nogil=True, cache=True)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import normalize_states, state_logits
+from sparsefield.kernels.coded_columns import exponentiate_states, scale_rows, state_logits
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 from sparsefield.kernels.mean_field_sweep import logits
 
@@ -110,8 +110,9 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                         for i in range(count):
                             shifted[s, i] = z[s, start + i] + shift[h, first + s]
                     states = p[h, : coding.state_offsets[v + 1] - start_state]
-                    state_logits(coding, v, shifted, states)
-                    normalize_states(states, top, total)
+                    state_logits(coding, v, shifted, 0, states, top[:count])
+                    exponentiate_states(states, top[:count], total[:count])
+                    scale_rows(states, 0, total[:count])
                 _likelihood_ratio(codes, p[h], posterior[h, start:end], ratio[h], sums)
             for i in range(count):
                 loss += weight[i] * math.log(sums[i])

@@ -9,17 +9,8 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import normalize_states, state_logits
-from sparsefield.kernels.conjunctions import multiply
-from sparsefield.kernels.elementary import (
-    FAST,
-    add_four_scaled,
-    add_scaled,
-    dot,
-    exp_below_in_place,
-    exp_minus_abs,
-    four_dots,
-)
+from sparsefield.kernels.coded_columns import expected_columns, exponentiate_states, scale_rows, state_logits
+from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_minus_abs, four_dots
 
 _CHUNK_ROWS = 128
 """Rows of a variable with many states that are processed together."""
@@ -81,10 +72,20 @@ def _add_terms(graph, theta, state, columns, factors, sources, z):
                     pending = 0
         for j in range(pending):
             add_scaled(inner, factors[j], columns[sources[j]])
-        multiply(inner, columns, graph.term_source[k])
+        _multiply_columns(inner, columns, graph.term_source[k])
         for i in range(inner.shape[0]):
             z[i] += inner[i]
         k = stop
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _multiply_columns(values, columns, which):
+    """Multiply values by all columns in ``which`` but the first; negative entries are skipped."""
+    for j in range(1, which.shape[0]):
+        if which[j] >= 0:
+            column = columns[which[j]]
+            for i in range(values.shape[0]):
+                values[i] *= column[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -106,60 +107,25 @@ def _update_binary(z, u, products, logs, q1):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _set_state_logit(base, a, b, z_a, z_b, z_c, logit, highest):
-    """Set the logit of a state with scores a and b, and raise the highest logit of each row to it."""
-    for i in range(logit.shape[0]):
-        value = base + a * z_a[i] + b * z_b[i] + z_c[i]
-        logit[i] = value
-        highest[i] = value if value > highest[i] else highest[i]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
 def _update_coded(coding, v, codes, z, p, top, total, products, logs, q1):
     """Set q1 to the expected columns of a variable with column logits z; add its log-normalizer.
 
-    The base measures of observed states are subtracted from logs. Rows are processed in chunks, so that the logits p of
-    all states (states, chunk) stay in cache. Scores that a variable does not have are 0.
+    The base measures of observed states are subtracted from logs. Rows are processed in chunks, so that the
+    probabilities p of all states (states, chunk) stay in cache.
     """
-    first, n_scores, second = coding.state_offsets[v], coding.n_scores[v], min(1, z.shape[0] - 1)
-    zeros, rest = np.zeros(p.shape[1]), np.empty(p.shape[1])
+    first, q1[:] = coding.state_offsets[v], 0.0
     for start in range(0, codes.shape[0], p.shape[1]):
-        rows = min(p.shape[1], codes.shape[0] - start)
-        stop = start + rows
-        highest, sums = top[:rows], total[:rows]
-        for i in range(rows):
-            highest[i], sums[i], rest[i] = -np.inf, 0.0, 0.0
-        z_a, z_b = z[0, start:stop], z[second, start:stop]
-        for k in range(p.shape[0]):
-            base, column, logit = coding.log_base[first + k], coding.indicator[first + k], p[k, :rows]
-            a, b = coding.scores[first + k, 0], coding.scores[first + k, 1]
-            z_c = z[column, start:stop] if column >= 0 else zeros[:rows]
-            _set_state_logit(base, a, b, z_a, z_b, z_c, logit, highest)
-        for c in range(q1.shape[0]):
-            for i in range(start, stop):
-                q1[c, i] = 0.0
-        q_a, q_b = q1[0, start:stop], q1[second, start:stop]
-        for k in range(p.shape[0]):
-            column, logit = coding.indicator[first + k], p[k, :rows]
-            a, b = coding.scores[first + k, 0], coding.scores[first + k, 1]
-            q_c = q1[column, start:stop] if column >= 0 else rest[:rows]
-            exp_below_in_place(logit, highest)
-            add_scaled(q_a, a, logit)
-            add_scaled(q_b, b, logit)
-            add_scaled(q_c, 1.0, logit)
-        add_scaled(sums, 1.0, rest[:rows])
-        for c in range(n_scores, q1.shape[0]):
-            add_scaled(sums, 1.0, q1[c, start:stop])
-        for i in range(rows):
-            products[start + i] *= sums[i]
-            logs[start + i] += highest[i]
-            if codes[start + i] >= 0:
-                logs[start + i] -= coding.log_base[first + codes[start + i]]
-            sums[i] = 1.0 / sums[i]
-        for c in range(q1.shape[0]):
-            expected = q1[c, start:stop]
-            for i in range(rows):
-                expected[i] *= sums[i]
+        stop = min(start + p.shape[1], codes.shape[0])
+        highest, sums = top[: stop - start], total[: stop - start]
+        state_logits(coding, v, z, start, p, highest)
+        exponentiate_states(p, highest, sums)
+        expected_columns(coding, v, p, q1, start, stop)
+        for i in range(start, stop):
+            products[i] *= sums[i - start]
+            logs[i] += highest[i - start]
+            if codes[i] >= 0:
+                logs[i] -= coding.log_base[first + codes[i]]
+        scale_rows(q1, start, sums)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -201,8 +167,8 @@ def _score_variable(q0, z, q1, weight, logs):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def sweep(block, graph, theta, sequential, current, errors, sums):
-    """Update every target cell once and return the loss of the block.
+def sweep(block, graph, theta, start, stop, sequential, current, errors, sums):
+    """Update every cell of the targets from ``start`` to ``stop`` once, and return their loss.
 
     The loss of a cell is KL(q0 || q1), which for an observed cell is - ln q1 of its state.
 
@@ -215,7 +181,7 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
     errors : (target columns, rows), output: (q1 - q0) x row weight (Definition 1)
-    sums : (target columns, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them here
+    sums : (columns of these targets, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them
     """
     rows, weight, beliefs, codes = block.weight.shape[0], block.weight, block.beliefs, block.codes
     cell_offsets, missing_rows, target_offsets = block.cell_offsets, block.missing_rows, graph.target_offsets
@@ -229,7 +195,7 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
-    for v in range(codes.shape[0]):
+    for v in range(start, stop):
         first, last = target_offsets[v], target_offsets[v + 1]
         if first == last:
             continue
@@ -243,10 +209,10 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
             state = first + s
             bias = theta[first_bias + state]
             if sums.shape[0] == 0:
-                start, stop = arc_offsets[state], arc_offsets[state + 1]
-                _add_arcs(bias, start, stop, arc_feature, arc_source, theta, current, factors, sources, z[s])
+                begin, end = arc_offsets[state], arc_offsets[state + 1]
+                _add_arcs(bias, begin, end, arc_feature, arc_source, theta, current, factors, sources, z[s])
             else:
-                total_of_state = sums[state]
+                total_of_state = sums[state - target_offsets[start]]
                 for i in range(rows):
                     z[s, i] = bias + total_of_state[i]
             if term_offsets[state] < term_offsets[state + 1]:
@@ -276,62 +242,65 @@ def sweep(block, graph, theta, sequential, current, errors, sums):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def predict_states(block, graph, theta, out):
-    """Set out (states, rows) to the probabilities of every target cell given the other beliefs of its row.
+def predict_states(block, graph, theta, start, stop, out):
+    """Set out (states, rows) to the probabilities of the cells of the targets from ``start`` to ``stop``.
 
-    Returns the sum of the log-probabilities of observed cells.
+    Each is given the other beliefs of its row.
     """
     rows, coding = block.weight.shape[0], graph.coding
-    z, top, total = np.empty((graph.widest, rows)), np.empty(rows), np.empty(rows)
+    z, top, total = np.zeros((graph.widest, rows)), np.empty(rows), np.empty(rows)
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
-    log_likelihood = 0.0
-    for v in range(block.codes.shape[0]):
-        first, start = graph.target_offsets[v], coding.state_offsets[v]
-        p = out[start : coding.state_offsets[v + 1]]
+    for v in range(start, stop):
+        first, p = graph.target_offsets[v], out[coding.state_offsets[v] : coding.state_offsets[v + 1]]
         for s in range(graph.target_offsets[v + 1] - first):
             logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])
-        state_logits(coding, v, z, p)
-        for i in range(rows):
-            if block.codes[v, i] >= 0:
-                log_likelihood += block.weight[i] * p[block.codes[v, i], i]
-        normalize_states(p, top, total)
-        for i in range(rows):
-            if block.codes[v, i] >= 0:
-                log_likelihood -= block.weight[i] * (top[i] + math.log(total[i]))
-    return log_likelihood
+        state_logits(coding, v, z, 0, p, top)
+        exponentiate_states(p, top, total)
+        scale_rows(p, 0, total)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def gradient(graph, errors, expectations, out):
-    """Set out[f] to the sum over the arcs of feature f of errors . expectations (Eq. 12 and 13); biases come first."""
-    for f in range(out.shape[0]):
-        out[f] = 0.0
-    for state in range(errors.shape[0]):
-        error = errors[state]
-        total = 0.0
+def slopes(graph, errors, expectations, first, last, of_biases, of_arcs):
+    """Set the slopes of the biases and arcs of the columns from ``first`` to ``last``: error . expectation (Eq. 13)."""
+    source = graph.arc_source
+    for state in range(first, last):
+        error, total = errors[state], 0.0
         for i in range(error.shape[0]):
             total += error[i]
-        out[graph.first + state] = total
+        of_biases[state] = total
         k, end = graph.arc_offsets[state], graph.arc_offsets[state + 1]
-        source, feature = graph.arc_source, graph.arc_feature
         while k + 4 <= end:
-            a, b, c, d = four_dots(error, expectations, source[k], source[k + 1], source[k + 2], source[k + 3])
-            out[feature[k]] += a
-            out[feature[k + 1]] += b
-            out[feature[k + 2]] += c
-            out[feature[k + 3]] += d
+            of_arcs[k], of_arcs[k + 1], of_arcs[k + 2], of_arcs[k + 3] = four_dots(
+                error, expectations, source[k], source[k + 1], source[k + 2], source[k + 3]
+            )
             k += 4
         while k < end:
-            out[feature[k]] += dot(error, expectations[source[k]])
+            of_arcs[k] = dot(error, expectations[source[k]])
             k += 1
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def average_into(current, beliefs, states):
-    """Set current = (q0 + q1) / 2 for the target states (Eq. 13); observed columns do not change."""
-    for s in range(states):
-        for i in range(current.shape[1]):
-            current[s, i] = 0.5 * (current[s, i] + beliefs[s, i])
+def slopes_of_terms(graph, errors, expectations, first, last, out):
+    """Set the slopes of the arcs from conjunctions of the columns from ``first`` to ``last`` (Eq. 14).
+
+    They are error . product of the other columns; the columns that the terms of a run share are multiplied once.
+    """
+    scaled, source = np.empty(errors.shape[1]), graph.term_source
+    for state in range(first, last):
+        k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
+        while k < end:
+            stop = k + graph.term_run[k]
+            for i in range(scaled.shape[0]):
+                scaled[i] = errors[state, i]
+            _multiply_columns(scaled, expectations, source[k])
+            while k + 4 <= stop:
+                out[k], out[k + 1], out[k + 2], out[k + 3] = four_dots(
+                    scaled, expectations, source[k, 0], source[k + 1, 0], source[k + 2, 0], source[k + 3, 0]
+                )
+                k += 4
+            while k < stop:
+                out[k] = dot(scaled, expectations[source[k, 0]])
+                k += 1
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -353,3 +322,60 @@ def bias_hessian(errors, weight, is_score, out):
                 size = abs(error[i])
                 total += size * (weight[i] - size) * inverse[i]
         out[s] = total
+
+
+# -- products of columns, as features of three or more columns have them (Eq. 14) --------------------------------------
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def product_factors(errors, expectations, weight, members, averaged, change, before):
+    """Set the weighted errors and the expectations of products of columns.
+
+    Parameters
+    ----------
+    errors : (target columns, rows), each times the row's weight
+    expectations : (columns, rows)
+    weight : (rows,)
+    members : (features, columns), padded with -1
+    averaged : whether the expectations are (q0 + q1) / 2; then an error of a product is prod q1 - prod q0
+    change : (features, rows), output: the errors of the products, times the row's weight
+    before : (features, rows), output: the expectations of the products
+    """
+    rows = weight.shape[0]
+    inverse, error, no_error = np.empty(rows), np.empty(rows), np.zeros(rows)
+    for i in range(rows):
+        inverse[i] = 1.0 / weight[i] if weight[i] > 0.0 else 0.0
+    for f in range(members.shape[0]):
+        made, product = change[f], before[f]
+        for i in range(rows):
+            made[i], product[i] = 0.0, 1.0
+        for k in range(members.shape[1]):
+            column = members[f, k]
+            if column < 0:
+                continue
+            if column >= errors.shape[0]:
+                _multiply(made, product, expectations[column], no_error, 0.0)
+                continue
+            for i in range(rows):
+                error[i] = errors[column, i] * inverse[i]
+            _multiply(made, product, expectations[column], error, 0.5 if averaged else 0.0)
+        for i in range(rows):
+            product[i] += 0.5 * made[i] if averaged else 0.0
+            made[i] *= weight[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _multiply(change, before, expectation, error, half):
+    """Multiply products by a column that changes from expectation - half x error to expectation + half x error."""
+    for i in range(change.shape[0]):
+        change[i] = change[i] * (expectation[i] + half * error[i]) + before[i] * error[i]
+        before[i] *= expectation[i] - half * error[i]
+
+
+@njit(nogil=True, cache=True)
+def changes_of_conjunctions(graph, errors, expectations, weight, out):
+    """Set out to the change of each feature of three or more columns under cd, <f>_q1 - <f>_q0 (Eq. 10)."""
+    change, before = np.empty((1, weight.shape[0])), np.empty((1, weight.shape[0]))
+    for f in range(graph.members.shape[0]):
+        product_factors(errors, expectations, weight, graph.members[f : f + 1], True, change, before)
+        out[f] = change.sum()

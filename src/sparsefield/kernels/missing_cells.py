@@ -1,13 +1,27 @@
-"""Mean-field updates (Eq. 3) and Gibbs draws of missing cells in place, entity by entity.
+"""The missing cells of a `MissingProblem`: mean field (Eq. 3) and Gibbs draws in place, and the features between them.
 
-Both loops read the weights of a `MissingProblem` directly, so that all rows share them. An arc over a view whose column
-is negative counts the neighbors.
+Mean field and draws read the weights of the problem directly, so that all rows share them. An arc over a view whose
+column is negative counts the neighbors. A *ground feature* is a weight on the product of columns of missing cells: the
+values of the observed members are multiplied into the weight. All missing members have an arc to a feature; the first
+one writes it.
 """
+
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import add_columns, choose_state, state_weights, write_columns
+from sparsefield.kernels.coded_columns import (
+    add_columns,
+    choose_state,
+    column_value,
+    state_logit,
+    state_weights,
+    write_columns,
+)
+from sparsefield.kernels.elementary import mix
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -104,3 +118,226 @@ def gibbs(problem, theta, rng, sweeps, drawn):
                 count = coding.state_offsets[v + 1] - coding.state_offsets[v]
                 drawn[g] = choose_state(p, count, rng.random() * total)
                 write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], 0)
+
+
+class CellIndex(NamedTuple):
+    """The positions of missing cells in the beliefs of a problem."""
+
+    at: np.ndarray
+    """(beliefs,): the missing cell that a belief belongs to, -1 for none."""
+    start: np.ndarray
+    """(missing cells,): position of the belief of the first column."""
+    offsets: np.ndarray
+    """(missing cells + 1,): where the columns of a cell begin in a list of all columns."""
+
+
+class GroundFeatures(NamedTuple):
+    """Weights on products of columns of missing cells."""
+
+    offsets: np.ndarray
+    """(features + 1,)"""
+    cell: np.ndarray
+    """(members of all features,): missing cells, ascending within a feature."""
+    column: np.ndarray
+    """(members of all features,): column of the cell, among its own."""
+    weight: np.ndarray
+    """(features,)"""
+
+
+@njit(nogil=True, cache=True)
+def ground_features(problem, theta, cells, write, out, column_logits, keys):
+    """Count ground features and their members; with ``write``, also store them.
+
+    ``column_logits`` then receives the logits of columns given the observed cells, and ``keys`` a hash of each missing
+    cell, which depends only on its variable and on the observed values that it shares features with.
+    """
+    count, size = 0, 0
+    for e in range(problem.entity_start.shape[0]):
+        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+            key = mix(np.uint64(0), problem.cell_target[g])
+            for s in range(problem.cell_width[g]):
+                state = problem.cell_target[g] + s
+                total = theta[state]
+                more, count, size, key = _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key)
+                total += more
+                more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)
+                if write:
+                    column_logits[cells.offsets[g] + s] = total + more
+            if write:
+                keys[g] = key
+    return count, size
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
+    """Process the pair features of one state: sum the contributions of observed cells, ground the others."""
+    own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_target[g] + s, 0.0
+    arc_column, arc_view, arc_feature = problem.arc_column, problem.arc_view, problem.arc_feature
+    neighbor_offsets, neighbor_start, beliefs = problem.neighbor_offsets, problem.neighbor_start, problem.beliefs
+    for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+        column, view, weight = arc_column[k], arc_view[k], theta[arc_feature[k]]
+        first, last = 0, 1
+        if view >= 0:
+            at = problem.view_start[view] + row
+            first, last = neighbor_offsets[at], neighbor_offsets[at + 1]
+            if column < 0:
+                total += weight * (last - first)
+                continue
+        for n in range(first, last):
+            position = column + (own if view < 0 else neighbor_start[n])
+            other = cells.at[position]
+            if other < 0:
+                total += weight * beliefs[position]
+                key = mix(key, np.int64(beliefs[position] * 1e6))
+            elif other > g and weight != 0.0:
+                if write:
+                    out.cell[size], out.column[size] = g, s
+                    out.cell[size + 1], out.column[size + 1] = other, position - cells.start[other]
+                    out.weight[count] = weight
+                    out.offsets[count + 1] = size + 2
+                count, size = count + 1, size + 2
+    return total, count, size, key
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
+    """Process the conjunctions of one state; observed members are multiplied into the weight."""
+    own, state, total = problem.entity_start[e], problem.cell_target[g] + s, 0.0
+    term_column, term_feature, beliefs = problem.term_column, problem.term_feature, problem.beliefs
+    for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
+        weight, members, first = theta[term_feature[k]], 1, True
+        for j in range(term_column.shape[1]):
+            if term_column[k, j] < 0:
+                continue
+            position = own + term_column[k, j]
+            if cells.at[position] >= 0:
+                members += 1
+                first = first and cells.at[position] > g
+            else:
+                weight *= beliefs[position]
+                key = mix(key, np.int64(beliefs[position] * 1e6))
+        if weight == 0.0 or not first:
+            continue
+        if members == 1:
+            total += weight
+            continue
+        if write:
+            _write_term(problem, cells, own, k, out, size, g, s)
+            out.weight[count] = weight
+            out.offsets[count + 1] = size + members
+        count, size = count + 1, size + members
+    return total, count, size, key
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _write_term(problem, cells, own, k, out, size, g, s):
+    """Write the missing members of a conjunction in ascending order."""
+    out.cell[size], out.column[size] = g, s
+    end = size + 1
+    for j in range(problem.term_column.shape[1]):
+        position = own + max(problem.term_column[k, j], 0)
+        other = cells.at[position]
+        if problem.term_column[k, j] < 0 or other < 0:
+            continue
+        at = end
+        while out.cell[at - 1] > other:
+            out.cell[at], out.column[at] = out.cell[at - 1], out.column[at - 1]
+            at -= 1
+        out.cell[at], out.column[at] = other, position - cells.start[other]
+        end += 1
+
+
+@njit(nogil=True, cache=True)
+def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
+    """Set the logits of the states of all missing cells from those of their columns."""
+    coding, z = problem.coding, column_logits.reshape(-1, 1)
+    for g in range(problem.cell_variable.shape[0]):
+        v = problem.cell_variable[g]
+        for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
+            logit = state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], 0)
+            unary_logits[problem.state_offsets[g] + k] = logit
+
+
+@njit(nogil=True, cache=True)
+def write_expected_columns(problem, start):
+    """Set the beliefs of missing cells to the expectations of their columns, which begin at ``start`` (cells,)."""
+    beliefs = problem.beliefs.reshape(-1, 1)
+    for g in range(start.shape[0]):
+        for s in range(problem.cell_width[g]):
+            beliefs[start[g] + s, 0] = 0.0
+        for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
+            p = problem.probabilities[problem.state_offsets[g] + k]
+            add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], 0)
+
+
+@njit(nogil=True, cache=True)
+def add_feature_tables(problem, features, sets, set_of_feature, out):
+    """Add each ground feature, as a function of the states of its cells, to the table of its set of cells."""
+    coding = problem.coding
+    for f in range(set_of_feature.shape[0]):
+        member, first = features.offsets[f], sets.offsets[set_of_feature[f]]
+        arity, start = features.offsets[f + 1] - member, sets.table_offsets[set_of_feature[f]]
+        size = sets.table_offsets[set_of_feature[f] + 1] - start
+        rest = size // sets.states[first]  # entries for each state of the first cell
+        for k in range(sets.states[first]):
+            variable = problem.cell_variable[features.cell[member]]
+            factor = features.weight[f] * column_value(coding, variable, k, features.column[member])
+            if factor == 0.0:
+                continue
+            for entry in range(k * rest, (k + 1) * rest):
+                value, left = factor, entry
+                for m in range(arity - 1, 0, -1):
+                    code = left % sets.states[first + m]
+                    left //= sets.states[first + m]
+                    variable = problem.cell_variable[features.cell[member + m]]
+                    value *= column_value(coding, variable, code, features.column[member + m])
+                    if value == 0.0:
+                        break
+                out[start + entry] += value
+
+
+@njit(nogil=True, cache=True)
+def mix_component_keys(keys, component, n_components):
+    """Return a hash (components,) of the keys of the cells of each component, in their order."""
+    mixed = np.zeros(n_components, dtype=np.uint64)
+    for g in range(component.shape[0]):
+        mixed[component[g]] = mix(mixed[component[g]], keys[g])
+    return mixed
+
+
+@njit(nogil=True, cache=True)
+def absorb_tables(sets, tables, home, factors, out):
+    """Add the table of each set of cells to the table of the factor home[set], which contains all cells of the set."""
+    for k in range(home.shape[0]):
+        f, start = home[k], sets.table_offsets[k]
+        for entry in range(factors.table_offsets[f + 1] - factors.table_offsets[f]):
+            rest, position, at = entry, 0, sets.offsets[k + 1] - 1
+            for m in range(factors.offsets[f + 1] - 1, factors.offsets[f] - 1, -1):
+                if at >= sets.offsets[k] and sets.cell[at] == factors.cell[m]:
+                    position += (rest % factors.states[m]) * sets.stride[at]
+                    at -= 1
+                rest //= factors.states[m]
+            out[factors.table_offsets[f] + entry] += tables[start + position]
+
+
+@njit(nogil=True, cache=True)
+def expected_features(problem, features, factors, factor_of_feature, marginals, out):
+    """Set out (ground features,) to the expectations of the products of columns.
+
+    ``marginals`` has the probabilities of the joint states of each factor, as its table has log-potentials.
+    """
+    coding = problem.coding
+    for f in range(factor_of_feature.shape[0]):
+        factor, total = factor_of_feature[f], 0.0
+        first, last = factors.offsets[factor], factors.offsets[factor + 1]
+        for entry in range(factors.table_offsets[factor], factors.table_offsets[factor + 1]):
+            value, rest, member = marginals[entry], entry - factors.table_offsets[factor], features.offsets[f + 1] - 1
+            for m in range(last - 1, first - 1, -1):
+                code = rest % factors.states[m]
+                rest //= factors.states[m]
+                if member >= features.offsets[f] and features.cell[member] == factors.cell[m]:
+                    variable = problem.cell_variable[factors.cell[m]]
+                    value *= column_value(coding, variable, code, features.column[member])
+                    member -= 1
+            total += value
+        out[f] = total

@@ -203,8 +203,8 @@ def _pseudo_inverse(matrix, least):
 def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
     """Return probabilities, numbers and weights of rows that stand for all: see `choose_rows`."""
     start, n_rows, n_scores = coding.state_offsets[v], weight.shape[0], coding.n_scores[v]
-    states, means = p[start : coding.state_offsets[v + 1]], np.empty((n_columns, n_rows))
-    expected_columns(coding, v, states, means)
+    states, means = p[start : coding.state_offsets[v + 1]], np.zeros((n_columns, n_rows))
+    expected_columns(coding, v, states, means, 0, n_rows)
     variance, square = np.zeros(n_rows), np.empty(n_rows)
     for c in range(n_columns):
         square[:] = means[c]  # of an indicator; of a score:
@@ -303,8 +303,8 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
     n_columns, size, n_rows = ends.shape[0] - 1, source.shape[0], rows.shape[0]
     values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
     set_sources(source, products, columns, rows, values)
-    means, covariance = np.empty((n_columns, n_rows)), np.empty(n_rows)
-    expected_columns(coding, v, p, means)
+    means, covariance = np.zeros((n_columns, n_rows)), np.empty(n_rows)
+    expected_columns(coding, v, p, means, 0, n_rows)
     hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
     for a in range(n_columns):
         for b in range(a + 1):

@@ -3,15 +3,13 @@
 Random numbers are hashes of a key for each row and of counters: what a row draws does not depend on other rows.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
-from sparsefield.kernels.factor_tables import mix
-from sparsefield.kernels.gibbs_chains import uniform
+from sparsefield.kernels.elementary import mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
@@ -57,61 +55,6 @@ class MissingArcs(NamedTuple):
     term_slot: np.ndarray
     """(term arcs, sources): padded with -1."""
     term_weight: np.ndarray
-
-
-@njit(nogil=True, cache=True)
-def collect_arcs(problem, theta, slot_of_belief, write, out):
-    """Count the arcs and the term arcs between missing cells; with ``write``, store everything."""
-    arcs, terms = 0, 0
-    beliefs = problem.beliefs
-    for e in range(problem.entity_start.shape[0]):
-        own, row = problem.entity_start[e], problem.entity_row[e]
-        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-            for s in range(problem.cell_width[g]):
-                state, slot = problem.cell_target[g] + s, out.slot_offsets[g] + s
-                total = theta[state]
-                for j in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
-                    column, view, weight = problem.arc_column[j], problem.arc_view[j], theta[problem.arc_feature[j]]
-                    if weight == 0.0:
-                        continue
-                    first, last = 0, 1
-                    if view >= 0:
-                        at = problem.view_start[view] + row
-                        first, last = problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]
-                    for n in range(first, last):
-                        if column < 0:
-                            total += weight
-                            continue
-                        position = (own if view < 0 else problem.neighbor_start[n]) + column
-                        source = slot_of_belief[position]
-                        if source < 0:
-                            total += weight * beliefs[position]
-                            continue
-                        if write:
-                            out.arc_slot[arcs], out.arc_weight[arcs] = source, weight
-                        arcs += 1
-                for j in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
-                    weight, sources = theta[problem.term_feature[j]], 0
-                    for i in range(problem.term_column.shape[1]):
-                        if problem.term_column[j, i] >= 0:
-                            position = own + problem.term_column[j, i]
-                            if slot_of_belief[position] < 0:
-                                weight *= beliefs[position]
-                            elif write:
-                                out.term_slot[terms, sources] = slot_of_belief[position]
-                                sources += 1
-                            else:
-                                sources += 1
-                    if sources == 0:
-                        total += weight
-                    elif weight != 0.0:
-                        if write:
-                            out.term_weight[terms] = weight
-                        terms += 1
-                if write:
-                    out.base[slot] = total
-                    out.arc_offsets[slot + 1], out.term_offsets[slot + 1] = arcs, terms
-    return arcs, terms
 
 
 @njit(nogil=True, cache=True)
@@ -285,54 +228,30 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
                     write_columns(coding, v, drawn[g, c], columns[first:last], row * copies + c)
 
 
-_LARGEST_EXPONENT = 600.0
-"""Larger logits are cut: sums of their exponentials would overflow."""
+_LEAST_PROBABILITY = 1e-300
+"""Smaller probabilities are replaced by this one, so that ratios are finite."""
 
 
 @njit(nogil=True, cache=True)
-def add_ratios(graph, theta, codes, owner, weight, columns, totals):
+def add_ratios(codes, owner, weight, offsets, p, totals):
     """Add, for every observed cell, weight x p(state | others) / p(observed state | others) over completions.
 
     Parameters
     ----------
     codes : (targets, rows) of the incomplete rows, -1 for missing cells
     owner, weight : (completions,), the incomplete row and the probability of each completion
-    columns : (columns, completions)
+    offsets : (targets + 1,), the first state of each target
+    p : (states, completions), probabilities of all states given the rest of the completion
     totals : (states, rows), the sums; updated
-    """
-    z, coding = np.empty((graph.widest, owner.shape[0])), graph.coding
-    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
-    for v in range(codes.shape[0]):
-        first, width = graph.target_offsets[v], graph.target_offsets[v + 1] - graph.target_offsets[v]
-        for s in range(width):
-            logits(graph, theta, first + s, columns, factors, sources, z[s])
-        start, stop = coding.state_offsets[v], coding.state_offsets[v + 1]
-        for c in range(owner.shape[0]):
-            row = owner[c]
-            code = codes[v, row]
-            if code < 0:
-                continue
-            own = state_logit(coding, v, start + code, z, c)
-            for state in range(start, stop):
-                ratio = min(state_logit(coding, v, state, z, c) - own, _LARGEST_EXPONENT)
-                totals[state, row] += weight[c] * math.exp(ratio)
-
-
-@njit(nogil=True, cache=True)
-def add_probability_ratios(codes, owner, weight, offsets, p, totals):
-    """Add the ratios of `add_ratios`, computed from probabilities that sum latent variables out.
-
-    ``p`` (states, completions) are those of all states given the rest of the completion, and ``offsets`` the first
-    state of each target.
     """
     for v in range(codes.shape[0]):
         for c in range(owner.shape[0]):
             row = owner[c]
             if codes[v, row] < 0:
                 continue
-            factor = weight[c] / max(p[offsets[v] + codes[v, row], c], 1e-15)
+            factor = weight[c] / max(p[offsets[v] + codes[v, row], c], _LEAST_PROBABILITY)
             for state in range(offsets[v], offsets[v + 1]):
-                totals[state, row] += factor * max(p[state, c], 1e-15)
+                totals[state, row] += factor * max(p[state, c], _LEAST_PROBABILITY)
 
 
 @njit(nogil=True, cache=True)

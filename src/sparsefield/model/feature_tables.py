@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import combinations
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from sparsefield.data.coding import ColumnClass
 from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
 from sparsefield.data.schema import Label
 from sparsefield.model.field import Field
-from sparsefield.model.fit_record import PathRow
+from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE, PathRow
 
 
 def feature_table(field: Field, kind: str = "polars") -> Frame:
@@ -87,22 +88,61 @@ def _weights(rows: list[_Row]) -> np.ndarray:
 
 
 def edge_table(field: Field, kind: str = "polars") -> Frame:
-    """Return all pairs of variables that share features: variable_a, variable_b, strength.
+    """Return all pairs of variables that share features; see `MarkovField.edges_`.
 
-    The strength is the Euclidean norm of the weights of these features. A field over linked tables also has columns for
-    the template and the two tables.
+    Edges that hold at a false discovery rate of `FALSE_DISCOVERY_RATE` come first, and stronger ones before others. A
+    field over linked tables also has columns for the template and the two tables.
     """
     squares: dict[tuple[str, ...], float] = {}
+    slopes: dict[tuple[str, ...], float] = {}
+    slope_of = cache(partial(_slope, field))
     for row in _feature_rows(field):
-        for (table_a, variable_a, _), (table_b, variable_b, _) in combinations(row.terms, 2):
+        for (table_a, variable_a, state_a), (table_b, variable_b, state_b) in combinations(row.terms, 2):
             key = (row.template, table_a, variable_a, table_b, variable_b)
             squares[key] = squares.get(key, 0.0) + row.weight**2
-    ranked = sorted(squares.items(), key=lambda item: -item[1])
+            slope = slope_of(table_a, variable_a, state_a) * slope_of(table_b, variable_b, state_b)
+            slopes[key] = slopes.get(key, 0.0) + slope * row.weight * (len(row.terms) == 2)
+    evidence, q_values = field.record.evidence, {}
+    if evidence is not None:
+        names, tests = field.schema.names, zip(evidence.p_values, evidence.q_values, strict=True)
+        q_values = {frozenset(names[k] for k in ends): test for ends, test in zip(evidence.edges, tests, strict=True)}
+    unknown = (np.nan, np.nan)
+    tests = {key: q_values.get(frozenset((key[2], key[4])), unknown) for key in squares}
+    ranked = sorted(squares, key=lambda key: (not tests[key][1] <= FALSE_DISCOVERY_RATE, -squares[key]))
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
-    labeled = make_label_columns({name: [key[k] for key, _ in ranked] for k, name in enumerate(names)}, kind)
+    labeled = make_label_columns({name: [key[k] for key in ranked] for k, name in enumerate(names)}, kind)
     shown = names if _is_relational(field) else ("variable_a", "variable_b")
-    strengths = np.sqrt([square for _, square in ranked])
-    return make_frame({**{name: labeled[name] for name in shown}, "strength": strengths}, kind)
+    strengths, weights = (
+        np.sqrt([squares[key] for key in ranked]),
+        np.array([slopes[key] for key in ranked], dtype=float),
+    )
+    p_values, q_values = np.array([tests[key] for key in ranked], dtype=float).reshape(-1, 2).T
+    columns = {
+        "weight": np.where(np.isnan(weights), strengths, weights),
+        "sign": np.sign(np.nan_to_num(weights)).astype(np.int64),
+        "strength": strengths,
+        "p_value": p_values,
+        "q_value": q_values,
+    }
+    return make_frame({**{name: labeled[name] for name in shown}, **columns}, kind)
+
+
+def _slope(field: Field, table: str, name: str, state: Label | None) -> float:
+    """Return 1 or -1 for the score of a variable or the only column of one with two states, 0 for those of levels.
+
+    It is NaN for a state of three and more without an order, and -1 for the lower one of two states.
+    """
+    schema = field.layout.schemas[field.layout.tables.index(table)]
+    if state is None or name not in schema.index_of_name:  # a score, or the number of linked rows
+        return 1.0
+    number, n_targets = schema.index_of_name[name], len(schema.targets)
+    variable = schema.targets[number] if number < n_targets else schema.observed[number - n_targets]
+    if len(variable.states) != 2:
+        return 0.0 if variable.ordered else np.nan
+    low, high = variable.states
+    if not variable.ordered and not all(isinstance(label, (int, float)) for label in (low, high)):
+        return 1.0
+    return -1.0 if state == low else 1.0
 
 
 class _Row(NamedTuple):

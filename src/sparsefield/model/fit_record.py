@@ -13,6 +13,10 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
+FALSE_DISCOVERY_RATE = 0.05
+"""Share of wrong edges, at most and on average, among those that hold."""
+
+
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base class of what model files say in JSON: types, ranges and names of entries are checked when one is read."""
 
@@ -84,6 +88,23 @@ class StabilityRecord(Record, frozen=True):
     left_out: tuple[LeftOutFeature, ...] = ()
 
 
+class EdgeEvidence(Record, frozen=True):
+    """How sure the edges of a field are: the tests that they are not needed beside all others."""
+
+    edges: tuple[tuple[Count, Count], ...]
+    """Numbers of the variables of each edge of the field, ascending."""
+    p_values: tuple[Share, ...]
+    q_values: tuple[Share, ...]
+    """The least false discovery rate among all tested edges at which each edge holds (Benjamini and Hochberg)."""
+    tested: Count
+    """Number of tested edges: all that the table could have."""
+
+    @property
+    def n_holding(self) -> int:
+        """Number of edges that hold at `FALSE_DISCOVERY_RATE`."""
+        return sum(q_value <= FALSE_DISCOVERY_RATE for q_value in self.q_values)
+
+
 class WideColumns(Record, frozen=True):
     """Columns that depend on each other too widely for the exact likelihood."""
 
@@ -127,6 +148,8 @@ class FitRecord(Record, frozen=True):
     stability: StabilityRecord | None = None
     likelihood: LikelihoodRecord | None = None
     """None unless weights were estimated by the exact likelihood."""
+    evidence: EdgeEvidence | None = None
+    """None where there are no tests: see `MarkovField.edges_`."""
     source: str = ""
     """How the table was read, a text of whoever read it; empty unless it is one table of a file."""
 

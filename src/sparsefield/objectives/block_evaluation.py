@@ -13,16 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from sparsefield.compute import PiecewiseUpdate
-from sparsefield.data import Block, Dataset, Layout
-from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
+from sparsefield.data import Block, Layout
+from sparsefield.inference.missing_problem import CompiledProblem
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.kernels.conjunctions import add_changed_conjunctions, add_conjunctions, product_moments
 from sparsefield.model import Adjacency
-
-KEPT_BELIEFS = 2**17
-"""Size of a block, in beliefs, up to which its compiled missing cells are kept: in larger ones they would cost more
-memory than they save time."""
 
 MAX_PIECES = 64
 """Pieces of all blocks together, at most: enough for the cores of a large machine."""
@@ -56,70 +50,91 @@ def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     return EvaluatedBlock(table, block), None
 
 
-class Regressions(NamedTuple):
-    """The regressions of consecutive variables of one table."""
+class CellLoss(Protocol):
+    """An objective over cells: see `sparsefield.objectives.dense_evaluator.CellObjective`."""
 
-    variables: slice
-    columns: slice
-    """Their columns, among those of all targets of the table."""
-    graph: Adjacency
-    """Its variables, columns, arcs and parameters are those of the piece alone."""
-    parameters: np.ndarray
-    """(parameters,): the number in theta of each parameter of the graph: biases, then arcs, then terms."""
-    positions: np.ndarray | None
-    """(arcs,): the place of each in a matrix (columns of the piece, columns of the table); None where a loop over arcs
-    is faster than a product of such matrices."""
+    averaged: ClassVar[bool]
+    by_regressions: ClassVar[bool]
 
-    def evaluate(self, block: Block, theta: np.ndarray, errors: np.ndarray) -> float:
-        """Return the loss of a block, and set the errors (columns of the piece, rows)."""
-        parameters, start, stop = theta[self.parameters], self.variables.start, self.variables.stop
-        sums, graph, width = np.empty((0, 0)), self.graph, len(block.beliefs)
-        if self.positions is not None:
-            # Several weights may have the same arc: one that all groups share, and the difference of a group.
-            n_columns, weights = len(graph.arc_offsets) - 1, parameters[graph.arc_feature]
-            matrix = np.bincount(self.positions, weights, n_columns * width).reshape(n_columns, width)
-            sums = matrix @ block.beliefs
-        own = block._replace(
-            codes=block.codes[start:stop],
-            beliefs=block.beliefs[self.columns],
-            cell_offsets=block.cell_offsets[start : stop + 1],
-        )
-        return kernels.sweep(own, graph, parameters, False, block.beliefs, errors, sums)
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]: ...
 
-    def gradient(self, errors: np.ndarray, expectations: np.ndarray) -> np.ndarray:
-        """Return the gradient (parameters of the piece,) from the errors of the piece."""
-        out, graph = np.empty(len(self.parameters)), self.graph
-        if self.positions is None:
-            kernels.gradient(graph, errors, expectations, out)
+
+class Slopes(NamedTuple):
+    """The derivatives of the loss of a block with respect to the biases and arcs of a table."""
+
+    of_biases: np.ndarray
+    of_arcs: np.ndarray
+    of_terms: np.ndarray
+    """(term arcs,), arcs from conjunctions; (features,) of higher order if expectations are averaged."""
+    variances: np.ndarray
+    """(states,): see `bias_hessian`."""
+
+    @classmethod
+    def empty(cls, graph: Adjacency, averaged: bool) -> Slopes:
+        """Return memory for the slopes of all arcs of a graph."""
+        n, n_terms = len(graph.arc_offsets) - 1, len(graph.members) if averaged else len(graph.term_source)
+        return cls(np.empty(n), np.empty(len(graph.arc_source)), np.empty(n_terms), np.empty(n))
+
+    def set(self, part: EvaluatedBlock, averaged: bool, graph: Adjacency, variables: range) -> None:
+        """Set the slopes of the arcs of some variables: error x expectation, summed over rows (Eq. 12 and 13)."""
+        columns, (errors, expectations) = _columns(graph, variables), part[2:4]
+        if _by_matrix(graph, len(expectations)):
+            own, (arcs, places) = errors[slice(*columns)], _places_of_arcs(graph, columns, len(expectations))
+            self.of_biases[slice(*columns)] = own.sum(axis=1)
+            self.of_arcs[arcs] = (own @ expectations.T).ravel()[places]
         else:
-            out[: len(errors)], out[len(errors) :] = errors.sum(axis=1), 0.0
-            out[graph.arc_feature] = (errors @ expectations.T).ravel()[self.positions]
-        if len(graph.term_source):
-            add_conjunctions(graph, errors, expectations, out)
+            kernels.slopes(graph, errors, expectations, *columns, self.of_biases, self.of_arcs)
+        if len(self.of_terms) and averaged:
+            kernels.changes_of_conjunctions(graph, errors, expectations, part.block.weight, self.of_terms)
+        elif len(self.of_terms):
+            kernels.slopes_of_terms(graph, errors, expectations, *columns, self.of_terms)
+
+    def gradient(self, averaged: bool, graph: Adjacency, size: int) -> np.ndarray:
+        """Return the gradient (size,) of all parameters."""
+        out = np.bincount(graph.arc_feature, self.of_arcs, size).astype(np.float64, copy=False)
+        out[graph.first : graph.first + len(self.of_biases)] = self.of_biases
+        if len(self.of_terms):
+            out += np.bincount(graph.member_feature if averaged else graph.term_feature, self.of_terms, size)
         return out
 
 
-class DividedTable(NamedTuple):
-    """The regressions of all variables of a table."""
-
-    pieces: tuple[Regressions, ...]
-    parameters: np.ndarray
-    """Those of all pieces, one after the other."""
-
-    def sum_gradients(self, gradients: Sequence[np.ndarray], size: int) -> np.ndarray:
-        """Return the gradient (size,) from those of all pieces."""
-        return np.bincount(self.parameters, np.concatenate([np.empty(0), *gradients]), size)
+def _columns(graph: Adjacency, variables: range) -> tuple[int, int]:
+    """Return the first column of some variables, and that after the last one."""
+    return int(graph.target_offsets[variables.start]), int(graph.target_offsets[variables.stop])
 
 
-def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> DividedTable:
-    """Return the regressions of all variables of a table, in pieces of about as many arcs each.
+def _by_matrix(graph: Adjacency, width: int) -> bool:
+    """Return whether a product of whole matrices is faster than a loop over the arcs of a graph."""
+    return len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
+
+
+def _places_of_arcs(graph: Adjacency, columns: tuple[int, int], width: int) -> tuple[slice, np.ndarray]:
+    """Return the arcs of some columns, and the place of each in a matrix (these columns, columns of the table)."""
+    offsets = graph.arc_offsets[columns[0] : columns[1] + 1]
+    arcs = slice(int(offsets[0]), int(offsets[-1]))
+    return arcs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * width + graph.arc_source[arcs]
+
+
+def regress(block: Block, graph: Adjacency, theta: np.ndarray, variables: range, errors: np.ndarray) -> float:
+    """Return the loss of the regressions of some variables, and set their errors (target columns, rows)."""
+    columns, sums = _columns(graph, variables), np.empty((0, 0))
+    if _by_matrix(graph, len(block.beliefs)):
+        # Several weights may have the same arc: one that all groups share, and the difference of a group.
+        shape = columns[1] - columns[0], len(block.beliefs)
+        arcs, places = _places_of_arcs(graph, columns, shape[1])
+        weights = np.bincount(places, theta[graph.arc_feature[arcs]], shape[0] * shape[1])
+        sums = weights.reshape(shape) @ block.beliefs
+    return kernels.sweep(block, graph, theta, variables.start, variables.stop, False, block.beliefs, errors, sums)
+
+
+def divide(graph: Adjacency, n_rows: int, n_blocks: int) -> list[range]:
+    """Return the variables of a table in pieces of about as many arcs each.
 
     The pieces depend on the data and the arcs alone, so that results do not depend on the number of threads.
 
     Parameters
     ----------
     graph : arcs of all variables
-    width : number of columns of the table, with those of neighbor views
     n_rows : rows of a block
     n_blocks : number of blocks
     """
@@ -128,174 +143,70 @@ def divide(graph: Adjacency, width: int, n_rows: int, n_blocks: int) -> DividedT
     count = min(int(4.0 * n_rows * arcs_before[-1] / MIN_OPERATIONS), -(-MAX_PIECES // max(n_blocks, 1)))
     inner = np.searchsorted(arcs_before, arcs_before[-1] * np.arange(1, count) / max(count, 1))
     bounds = np.unique(np.concatenate([[0], inner, [len(offsets) - 1]])).tolist()
-    many = len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
-    pieces = tuple(_piece(graph, start, stop, width if many else None) for start, stop in pairwise(bounds))
-    parameters = np.concatenate([np.empty(0, dtype=np.int64), *(piece.parameters for piece in pieces)])
-    return DividedTable(pieces, parameters)
+    return [range(*bound) for bound in pairwise(bounds)]
 
 
-def _piece(graph: Adjacency, start: int, stop: int, width: int | None) -> Regressions:
-    """Return the regressions of some variables; with a width, arcs are evaluated by matrix products."""
-    first, last = graph.target_offsets[[start, stop]].tolist()
-    first_arc, last_arc = graph.arc_offsets[[first, last]].tolist()
-    first_term, last_term = graph.term_offsets[[first, last]].tolist()
-    arcs, terms = slice(first_arc, last_arc), slice(first_term, last_term)
-    n_biases, n_arcs = last - first, last_arc - first_arc
-    coding, offsets = graph.coding, graph.target_offsets[start : stop + 1]
-    local = graph._replace(
-        first=0,
-        target_offsets=offsets - first,
-        coding=coding._replace(
-            state_offsets=coding.state_offsets[start : stop + 1],
-            has_reference=coding.has_reference[start:stop],
-            n_scores=coding.n_scores[start:stop],
-        ),
-        arc_offsets=graph.arc_offsets[first : last + 1] - first_arc,
-        arc_source=graph.arc_source[arcs],
-        arc_feature=n_biases + np.arange(n_arcs),
-        widest=int(np.diff(offsets).max(initial=1)),
-        term_offsets=graph.term_offsets[first : last + 1] - first_term,
-        term_source=graph.term_source[terms],
-        term_feature=n_biases + n_arcs + np.arange(last_term - first_term),
-        term_run=graph.term_run[terms],
-    )
-    biases = graph.first + np.arange(first, last)
-    parameters = np.concatenate([biases, graph.arc_feature[arcs], graph.term_feature[terms]])
-    positions = None
-    if width is not None:
-        positions = np.repeat(np.arange(n_biases), np.diff(local.arc_offsets)) * width + local.arc_source
-    return Regressions(slice(start, stop), slice(first, last), local, parameters, positions)
+class EvaluationTask(NamedTuple):
+    """What an evaluation of all blocks shares."""
+
+    objective: CellLoss
+    layout: Layout
+    graphs: Sequence[Adjacency]
+    pieces: Sequence[Sequence[range]]
+    """Table by table: the variables of each piece."""
+    size: int
+    """Number of parameters."""
+    theta: np.ndarray | None = None
+    """None for the gradient from the errors of the last evaluation."""
 
 
-class Sweep(Protocol):
-    """An objective over cells: see `sparsefield.objectives.dense_evaluator.CellObjective`."""
-
-    averaged: ClassVar[bool]
-
-    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]: ...
-
-
-def evaluate_sweep(
-    part: EvaluatedBlock, objective: Sweep, layout: Layout, graphs: Sequence[Adjacency], theta: np.ndarray
-) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return the part with errors and expectations of an objective; and its loss, gradient and `bias_hessian`."""
-    loss, errors, expectations = objective.sweep(part.block, graphs[part.table], theta)
-    part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), bias_hessian(part, layout))
-
-
-def _begin(
-    part: EvaluatedBlock, layout: Layout, tables: Sequence[DividedTable], theta: np.ndarray
-) -> tuple[np.ndarray, Sequence[Regressions]]:
-    """Return memory for the errors, and the pieces of a table."""
-    return np.empty((part.block.n_target_columns, part.block.n_rows)), tables[part.table].pieces
+def _begin(part: EvaluatedBlock, task: EvaluationTask) -> tuple[tuple[EvaluatedBlock, Slopes], Sequence[range]]:
+    """Return the part with memory for errors, memory for slopes, and the pieces of a table."""
+    if task.theta is not None:
+        errors = np.empty((part.block.n_target_columns, part.block.n_rows))
+        part = part._replace(errors=errors, expectations=part.block.beliefs)
+    return (part, Slopes.empty(task.graphs[part.table], task.objective.averaged)), task.pieces[part.table]
 
 
 def _evaluate_piece(
-    part: EvaluatedBlock,
-    errors: np.ndarray,
-    piece: Regressions,
-    layout: Layout,
-    tables: Sequence[DividedTable],
-    theta: np.ndarray,
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Set the errors of the variables of a piece, and return its loss, gradient and `bias_hessian`."""
-    own, hessian = errors[piece.columns], np.empty(piece.columns.stop - piece.columns.start)
-    loss = piece.evaluate(part.block, theta, own)
-    kernels.bias_hessian(own, part.block.weight, layout.schemas[part.table].is_score[piece.columns], hessian)
-    return loss, piece.gradient(own, part.block.beliefs), hessian
+    block: EvaluatedBlock, memory: tuple[EvaluatedBlock, Slopes], variables: range, task: EvaluationTask
+) -> tuple[EvaluatedBlock, float]:
+    """Set the errors and slopes of some variables, and return the part and their loss."""
+    (part, slopes), graph, loss = memory, task.graphs[block.table], 0.0
+    if task.theta is not None and task.objective.by_regressions:
+        loss = regress(part.block, graph, task.theta, variables, part.errors)
+    elif task.theta is not None:
+        loss, errors, expectations = task.objective.sweep(part.block, graph, task.theta)
+        part = part._replace(errors=errors, expectations=expectations)
+    slopes.set(part, task.objective.averaged, graph, variables)
+    own = slice(*_columns(graph, variables))
+    is_score = task.layout.schemas[part.table].is_score[own]
+    kernels.bias_hessian(part.errors[own], part.block.weight, is_score, slopes.variances[own])
+    return part, loss
 
 
 def _finish(
-    part: EvaluatedBlock,
-    errors: np.ndarray,
-    results: Sequence[tuple[float, np.ndarray, np.ndarray]],
-    layout: Layout,
-    tables: Sequence[DividedTable],
-    theta: np.ndarray,
+    block: EvaluatedBlock,
+    memory: tuple[EvaluatedBlock, Slopes],
+    results: Sequence[tuple[EvaluatedBlock, float]],
+    task: EvaluationTask,
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return what `evaluate_sweep` returns, from the results of all pieces."""
-    total = tables[part.table].sum_gradients([gradient for _, gradient, _ in results], len(theta))
-    hessian = np.concatenate([np.empty(0), *(own for _, _, own in results)])
-    value = sum(loss for loss, _, _ in results), total, _scatter(hessian, layout.target_starts, part.table)
-    return part._replace(errors=errors, expectations=part.block.beliefs), value
+    part, slopes = results[-1][0] if results else memory[0], memory[1]
+    total = slopes.gradient(task.objective.averaged, task.graphs[part.table], task.size)
+    hessian = _scatter(slopes.variances, task.layout.target_starts, part.table)
+    return part, (sum(loss for _, loss in results), total, hessian)
 
 
-evaluate_regressions = PiecewiseUpdate(_begin, _evaluate_piece, _finish)
-"""Does what `evaluate_sweep` does, for pseudo-likelihood, whose pieces are those of `divide`, table by table."""
-
-
-def _list_pieces(part: EvaluatedBlock, tables: Sequence[DividedTable], size: int) -> tuple[None, Sequence[Regressions]]:
-    return None, tables[part.table].pieces
-
-
-def _gradient_of_piece(
-    part: EvaluatedBlock, memory: None, piece: Regressions, tables: Sequence[DividedTable], size: int
-) -> np.ndarray:
-    return piece.gradient(part.errors[piece.columns], part.expectations)
-
-
-def _sum_pieces(
-    part: EvaluatedBlock, memory: None, gradients: Sequence[np.ndarray], tables: Sequence[DividedTable], size: int
-) -> tuple[EvaluatedBlock, np.ndarray]:
-    return part, tables[part.table].sum_gradients(gradients, size)
-
-
-gradient_of_regressions = PiecewiseUpdate(_list_pieces, _gradient_of_piece, _sum_pieces)
-"""Returns the gradient of pieces with ``size`` parameters, from the errors of the last evaluation."""
+evaluate_pieces = PiecewiseUpdate(_begin, _evaluate_piece, _finish)
+"""Returns the part with errors and expectations of an objective; and its loss, gradient and `bias_hessian`."""
 
 
 def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
     """Return the gradient of graphs with ``size`` parameters: the sums over rows of errors x expectations."""
-    out, graph = np.empty(size), graphs[part.table]
-    kernels.gradient(graph, part.errors, part.expectations, out)
-    if len(graph.members):
-        if averaged:
-            add_changed_conjunctions(graph, part.errors, part.expectations, part.block.weight, out)
-        else:
-            add_conjunctions(graph, part.errors, part.expectations, out)
-    return out
-
-
-def impute_missing(
-    part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray
-) -> tuple[EvaluatedBlock, float]:
-    """Impute missing cells of unlinked rows, and return the largest change of a belief."""
-    block = part.block
-    if not len(block.missing_rows):
-        return part, 0.0
-    before, block = block, block._replace(beliefs=block.beliefs.copy())
-    if part.compiled is None:
-        compiled = compile_problem(Dataset(layout, ()), graphs, [(part.table, block)])
-    else:
-        compiled = part.compiled.renewed(layout, graphs, [block])
-    inference.fill(compiled.problem, theta)
-    compiled.write_beliefs()
-    part = part._replace(block=block, compiled=compiled if block.beliefs.size <= KEPT_BELIEFS else None)
-    return part, largest_change(part.table, before, block, layout)
-
-
-def largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
-    """Return the largest difference of a belief; latent variables, which are summed out, do not count."""
-    schema = layout.schemas[table]
-    n = int(schema.target_offsets[-1 - len(schema.latent)])
-    return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
-
-
-def find_changes(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions and values of the beliefs that changed: of missing cells, and sums over neighbors of these."""
-    changed = np.flatnonzero(before.beliefs != after.beliefs)
-    return changed, after.beliefs.ravel()[changed]
-
-
-def apply_changes(part: EvaluatedBlock, changes: tuple[np.ndarray, np.ndarray]) -> tuple[EvaluatedBlock, None]:
-    """Return the part with the changes that `find_changes` returned."""
-    positions, values = changes
-    if not len(positions):
-        return part, None
-    block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs.ravel()[positions] = values
-    return part._replace(block=block), None
+    graph = graphs[part.table]
+    slopes = Slopes.empty(graph, averaged)
+    slopes.set(part, averaged, graph, range(len(graph.target_offsets) - 1))
+    return slopes.gradient(averaged, graph, size)
 
 
 def sum_factors(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -318,12 +229,10 @@ def sum_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.nd
 def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
     """Return weighted sums of products of columns and of their squares (conjunctions, 2); 0 for other tables."""
     total = np.zeros((len(conjunctions), 2))
-    own = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
-    if len(own):
-        which = np.where(conjunctions[own] >= 0, conjunctions[own] - layout.column_starts[part.table], -1)
-        sums = np.empty((len(own), 2))
-        product_moments(part.block.beliefs, part.block.weight, which, sums)
-        total[own] = sums
+    for k in np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table):
+        columns = conjunctions[k][conjunctions[k] >= 0] - layout.column_starts[part.table]
+        product = part.block.beliefs[columns].prod(axis=0)
+        total[k] = part.block.weight @ product, part.block.weight @ np.square(product)
     return total
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.data import Block
-from sparsefield.kernels.mean_field_sweep import average_into, sweep
+from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency
 from sparsefield.objectives.dense_evaluator import CellObjective
 
@@ -24,7 +24,9 @@ class ContrastiveDivergence(CellObjective):
     averaged = True
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        errors, expectations = np.empty((block.n_target_columns, block.n_rows)), block.beliefs.copy()
-        loss = sweep(block, graph, theta, True, expectations, errors, np.empty((0, 0)))
-        average_into(expectations, block.beliefs, block.n_target_columns)
+        n, expectations = block.n_target_columns, block.beliefs.copy()
+        errors, targets = np.empty((n, block.n_rows)), expectations[:n]
+        loss = sweep(block, graph, theta, 0, len(block.codes), True, expectations, errors, np.empty((0, 0)))
+        targets += block.beliefs[:n]
+        targets *= 0.5
         return loss, errors, expectations

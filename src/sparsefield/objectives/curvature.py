@@ -82,10 +82,8 @@ class SampledRows:
 
 def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
     """Return the number of rows of each table, (tables,)."""
-    sizes = np.zeros(n_tables, dtype=np.int64)
-    for table, count in rows.map(_count_rows):
-        sizes[table] += count
-    return sizes
+    tables, counts = np.array(rows.map(_count_rows), dtype=np.int64).reshape(-1, 2).T
+    return np.bincount(tables, counts, n_tables).astype(np.int64)
 
 
 def sample_rows(rows: BlockCollection, n_tables: int) -> list[SampledRows]:
@@ -134,7 +132,7 @@ def newton_system(
     def set_matrices(task: tuple[int, int]) -> None:
         k, first = task
         rows, graph, last = sample[k], own[k], min(first + VARIABLES_PER_TASK, len(sample[k].block.codes))
-        _predict(rows.block, graph, theta, first, last, states[k])
+        predict_states(rows.block, graph, theta, first, last, states[k])
         set_newton_system(
             rows.block, graph.coding, states[k], rows.columns, designs[k], free, MAX_ROWS, MIN_DIAGONAL, first, last,
             before[k], system,
@@ -145,14 +143,6 @@ def newton_system(
         [(k, v) for k in range(len(sample)) for v in range(0, len(sample[k].block.codes), VARIABLES_PER_TASK)],
     )
     return system
-
-
-def _predict(block: Block, graph: Adjacency, theta: np.ndarray, start: int, stop: int, states: np.ndarray) -> None:
-    """Set the probabilities (states, rows) of the targets from ``start`` to ``stop``."""
-    coding = graph.coding
-    coding = coding._replace(state_offsets=coding.state_offsets[start : stop + 1], n_scores=coding.n_scores[start:stop])
-    part = graph._replace(target_offsets=graph.target_offsets[start : stop + 1], coding=coding)
-    predict_states(block._replace(codes=block.codes[start:stop]), part, theta, states)
 
 
 def _count_rows(part: EvaluatedBlock) -> tuple[int, int]:
@@ -192,7 +182,7 @@ def wald_statistics(
         return np.empty(0), np.empty(0)
     layout = field.layout
     designs = [make_designs(*pair) for pair in zip(field.graphs, layout.widths.tolist(), strict=True)]
-    hessians = parts.sum(_curvature, field, designs)
+    hessians = parts.sum(sum_curvature, field, designs)
     inverses = [_inverses(*pair) for pair in zip(designs, hessians, strict=True)]
     features = [design.parameter - layout.n_target_columns for design in designs]
     information = [np.zeros(len(design.source)) for design in designs]
@@ -241,7 +231,7 @@ def _test_averaged(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, 
     return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
 
 
-def _curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
+def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
     sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
     found, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table

@@ -5,20 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import BlockCollection, Engine, identity
+from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, Block, Dataset, Layout
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels.regression_hessians import NewtonSystem
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
-from sparsefield.objectives.block_evaluation import DividedTable, EvaluatedBlock, divide
+from sparsefield.objectives.block_evaluation import EvaluationTask, divide, evaluate_pieces
 from sparsefield.objectives.objective import Objective, PairQuery, Problem
 from sparsefield.objectives.training_rows import EM, ClampedRows, CompletedRows, hold_rows
 
@@ -59,22 +58,6 @@ class GradientFactors:
     def propose(self, rule: Any, query: PairQuery) -> Any:
         """Return the pairs that a rule proposes."""
         return rule.score_dense(self, query)
-
-    @cached_property
-    def local_blocks(self) -> list[list[EvaluatedBlock]]:
-        """Copy all blocks to this process, table by table, for inspection."""
-        parts: list[EvaluatedBlock] = self.parts.map(identity)
-        return [[part for part in parts if part.table == t] for t in range(len(self.layout.tables))]
-
-    @property
-    def errors(self) -> list[list[np.ndarray]]:
-        """Return the errors (states, rows), table by table and block by block."""
-        return [[part.errors for part in table] for table in self.local_blocks]
-
-    @property
-    def expectations(self) -> list[list[np.ndarray]]:
-        """Return the expectations (columns, rows), table by table and block by block."""
-        return [[part.expectations for part in table] for table in self.local_blocks]
 
 
 class CellObjective(Objective):
@@ -141,8 +124,6 @@ class DenseEvaluator(DenseProblem):
         self._evaluated, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
         self._block_rows = min(dataset.n_rows, config.block_rows(dataset.n_rows))
-        self._divided: tuple[Any, tuple[DividedTable, ...]] = None, ()
-        """The graphs of the last evaluation, and their pieces."""
         self._sampled: tuple[BlockCollection, list[curvature.SampledRows]] | None = None
         """The rows that were sampled last, and the sample."""
 
@@ -152,28 +133,20 @@ class DenseEvaluator(DenseProblem):
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self._point = graphs, theta
         self._evaluated = self.source.rows  # frees the old errors before the new ones are computed
-        if self._objective.by_regressions:
-            if self._divided[0] is not graphs:
-                self._divided = graphs, self._divide(graphs)
-            self._evaluated, sums = self.source.rows.map_update(
-                block_evaluation.evaluate_regressions, self.layout, self._divided[1], theta
-            )
-        else:
-            self._evaluated, sums = self.source.rows.map_update(
-                block_evaluation.evaluate_sweep, self._objective, self.layout, graphs, theta
-            )
-        loss, gradient, self._bias_hessian = sums
+        task = self._task(graphs, len(theta))._replace(theta=theta)
+        self._evaluated, (loss, gradient, self._bias_hessian) = self.source.rows.map_update(evaluate_pieces, task)
         return float(loss), gradient
 
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
-        if self._objective.by_regressions:
-            return self._evaluated.map_update(block_evaluation.gradient_of_regressions, self._divide(graphs), size)[1]
-        return self._evaluated.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
+        return self._evaluated.map_update(evaluate_pieces, self._task(graphs, size))[1][1]
 
-    def _divide(self, graphs: Sequence[Adjacency]) -> tuple[DividedTable, ...]:
-        """Return the regressions of each table in pieces, table by table."""
-        sizes, n_blocks = zip(graphs, self.layout.widths.tolist(), strict=True), len(self.source.rows)
-        return tuple(divide(graph, width, self._block_rows, n_blocks) for graph, width in sizes)
+    def _task(self, graphs: Sequence[Adjacency], size: int) -> EvaluationTask:
+        """Return the task of a gradient with ``size`` parameters."""
+        if self._objective.by_regressions:
+            pieces = [divide(graph, self._block_rows, len(self.source.rows)) for graph in graphs]
+        else:
+            pieces = [[range(len(graph.target_offsets) - 1)] for graph in graphs]
+        return EvaluationTask(self._objective, self.layout, graphs, pieces, size)
 
     def impute_missing(self, graphs: Any, theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""
@@ -211,6 +184,11 @@ class DenseEvaluator(DenseProblem):
         if self._sampled is None or self._sampled[0] is not rows:
             self._sampled = rows, curvature.sample_rows(rows, len(self.layout.tables))
         return curvature.newton_system(self._sampled[1], graphs, theta, free, self._engine.map)
+
+    @property
+    def evaluated(self) -> BlockCollection:
+        """The rows, with errors and expectations of the last evaluation."""
+        return self._evaluated
 
     def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return Wald statistics and degrees of freedom at the last point: see `curvature.wald_statistics`."""

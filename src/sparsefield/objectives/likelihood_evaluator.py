@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, Dataset, Layout
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.inference import elimination
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.completions import rows_of_block
@@ -24,7 +24,6 @@ from sparsefield.inference.missing_sums import (
     BetheMissingSums,
     MissingSums,
     RowGroup,
-    Sums,
     free_rows,
     incomplete_rows,
     without_missing,
@@ -127,17 +126,27 @@ class LikelihoodEvaluator(DenseProblem):
     def evaluate(self, graph: CompiledLikelihood, theta: Array) -> tuple[float, Array]:
         self._point = graph, theta
         free, incomplete = self._sums(graph)
-        observed = self._observed_features(graph)
-        loss, gradient = -self._constant - float(theta @ observed), -observed
+        if graph.observed is None:
+            graph.observed = observed_features(self.layout, graph.arcs, graph.graphs, self._observed)
+        loss, gradient = -self._constant - float(theta @ graph.observed), -graph.observed
         self._bias_hessian = np.zeros(self.layout.n_target_columns)
         for sign, sums in ((1.0, free), (-1.0, incomplete)):
             results = self._engine.map(lambda part: part.sum(theta), sums)
             for part, result in zip(sums, results, strict=True):
                 loss += sign * float(part.component_weights @ result.log_partition)
-                gradient += sign * expected_features_of(part, result, graph.graphs)
-                if sign > 0.0:
-                    self._bias_hessian += sum_of_variances(self.layout, part, result)
+                gradient += sign * result.features
+                for (t, block), columns in zip(part.group.members, result.columns, strict=True):
+                    own = EvaluatedBlock(t, block, columns * block.weight, block.beliefs)
+                    gradient += sign * block_evaluation.gradient(own, False, graph.graphs, graph.n_parameters)
+                    if sign > 0.0:
+                        self._add_variances(t, columns, block.weight)
         return loss, gradient
+
+    def _add_variances(self, table: int, columns: Array, weight: Array) -> None:
+        """Add the variances of expected columns (columns, rows) of a table, times the weights of rows."""
+        start, variance = int(self.layout.target_starts[table]), columns * (1.0 - columns)
+        variance[self.layout.schemas[table].is_score] = 1.0  # scores are standardized
+        self._bias_hessian[start : start + len(columns)] += variance @ weight
 
     def gradient(self, graph: CompiledLikelihood, size: int) -> Array:
         assert self._point is not None
@@ -185,12 +194,6 @@ class LikelihoodEvaluator(DenseProblem):
         if any(sums.too_wide for sums in compiled):
             raise ValueError("a component of the field is too wide for the exact likelihood")
         return compiled
-
-    def _observed_features(self, graph: CompiledLikelihood) -> Array:
-        """Return the sums over rows of features all of whose columns are observed, (parameters,)."""
-        if graph.observed is None:
-            graph.observed = observed_features(self.layout, graph.arcs, graph.graphs, self._observed)
-        return graph.observed
 
     def penalty_factors(self, features: Array) -> Array:
         return likelihood_factors(self.layout, features)
@@ -298,26 +301,6 @@ def log_base_measure(layout: Layout, table: int, block: Block) -> Array:
     coding = layout.schemas[table].coding
     state = coding.state_offsets[:-1, None] + np.maximum(block.codes, 0)
     return (coding.log_base[state] * (block.codes >= 0)).sum(axis=0) * block.weight
-
-
-def expected_features_of(sums: MissingSums, result: Sums, graphs: Sequence[Adjacency]) -> Array:
-    """Return the expectations of all features with a missing cell, times weights of rows, (parameters,)."""
-    total = result.features.copy()
-    for (t, block), columns in zip(sums.group.members, result.columns, strict=True):
-        part = EvaluatedBlock(t, block, columns * block.weight, block.beliefs)
-        total += block_evaluation.gradient(part, False, graphs, sums.n_parameters)
-    return total
-
-
-def sum_of_variances(layout: Layout, sums: MissingSums, result: Sums) -> Array:
-    """Return the sums over rows of the variances of the columns of missing cells, (states of all tables,)."""
-    total = np.zeros(layout.n_target_columns)
-    for (t, block), columns in zip(sums.group.members, result.columns, strict=True):
-        start, score = int(layout.target_starts[t]), layout.schemas[t].is_score
-        variance = columns * (1.0 - columns)
-        variance[score] = 1.0  # scores are standardized
-        total[start : start + len(columns)] += variance @ block.weight
-    return total
 
 
 def join_arcs(layout: Layout, first: Arcs, second: Arcs, n_first: int) -> Arcs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,22 +28,10 @@ from sparsefield.objectives.likelihood_evaluator import log_base_measure, observ
 Array = np.ndarray
 
 
-class _RowSums(NamedTuple):
-    """Log-partition functions of rows, and their variances."""
-
-    value: Array
-    variance: Array
-
-    @property
-    def method(self) -> Literal["exact", "ais"]:
-        return "ais" if self.variance.any() else "exact"
-
-
 def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return ln Z of a field over one table given the covariates (observed columns, rows) of some rows."""
     codes = np.full((len(field.schema.targets), covariates.shape[1]), -1, dtype=np.int32)
-    found = _sum_rows(field, codes, covariates, engine, options)
-    return LogEstimate(found.value, np.sqrt(found.variance), found.method)
+    return _sum_rows(field, codes, covariates, engine, options)
 
 
 def log_likelihood_of_rows(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
@@ -59,9 +47,8 @@ def log_potential_of_rows(field: Field, sample: Dataset, engine: Engine, options
     In the difference between rows with more and with fewer observed cells, ln Z cancels: only missing cells are summed.
     """
     (table,) = sample.tables
-    given = _sum_rows(field, table.codes(), table.covariates(), engine, options)
-    own = np.concatenate([_observed_potential(field, block) for block in table.blocks])
-    return LogEstimate(own + given.value, np.sqrt(given.variance), given.method)
+    sums = _sum_rows(field, table.codes(), table.covariates(), engine, options)
+    return replace(sums, value=sums.value + np.concatenate([_observed_potential(field, b) for b in table.blocks]))
 
 
 def log_likelihood_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
@@ -73,10 +60,10 @@ def log_likelihood_of_links(field: Field, sample: Dataset, engine: Engine, optio
 def log_potential_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
     """Return the log-likelihood of all observed targets of linked tables plus ln Z; see `log_potential_of_rows`."""
     incomplete, layout = incomplete_rows(sample), field.layout
-    given = _sum_links(field, sample, incomplete, engine, options)
+    sums = _sum_links(field, sample, incomplete, engine, options)
     own = observed_features(layout, layout.arcs(field.features), field.graphs, observed_parts(sample, incomplete))
     base = sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
-    return LogEstimate(given.value + float(own @ field.theta) + base, given.standard_error, given.method)
+    return replace(sums, value=sums.value + float(own @ field.theta) + base)
 
 
 def difference_of(first: LogEstimate[Value], second: LogEstimate[Value]) -> LogEstimate[Value]:
@@ -97,20 +84,18 @@ def _sum_links(
     return LogEstimate(value, float(np.sqrt(variance)), "ais" if variance > 0.0 else "exact")
 
 
-def _sum_rows(field: Field, codes: Array, covariates: Array, engine: Engine, options: AIS) -> _RowSums:
+def _sum_rows(field: Field, codes: Array, covariates: Array, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return ln Z over the missing cells of each row, given its other cells; equal rows are summed once."""
-    rows = np.flatnonzero((codes < 0).any(axis=0))
+    rows, total = np.flatnonzero((codes < 0).any(axis=0)), np.zeros((2, codes.shape[1]))
     first, owner = _distinct_columns(np.concatenate([codes, covariates])[:, rows])
-    piece = Piece(codes[:, rows[first]], covariates[:, rows[first]], np.ones(len(first)))
-    values: list[Array] = [np.empty(0)]
-    variances: list[Array] = [np.empty(0)]
+    piece, sums = Piece(codes[:, rows[first]], covariates[:, rows[first]], np.ones(len(first))), [np.empty((2, 0))]
     for group in cut_rows(field.layout, piece):
-        found, n_rows = sum_components(field, group, engine, options, largest_table(len(first))), _count_rows(group)
-        values.append(np.bincount(found.row, found.value, n_rows))
-        variances.append(np.bincount(found.row, found.variance, n_rows))
-    total = _RowSums(np.zeros(codes.shape[1]), np.zeros(codes.shape[1]))
-    total.value[rows], total.variance[rows] = np.concatenate(values)[owner], np.concatenate(variances)[owner]
-    return total
+        components = sum_components(field, group, engine, options, largest_table(len(first)))
+        n_rows = sum(block.n_rows for _, block in group.members)
+        parts = components.value, components.variance
+        sums.append(np.array([np.bincount(components.row, part, n_rows) for part in parts]))
+    total[:, rows] = np.concatenate(sums, axis=1)[:, owner]
+    return LogEstimate(total[0], np.sqrt(total[1]), "ais" if total[1].any() else "exact")
 
 
 def _distinct_columns(values: Array) -> tuple[Array, Array]:
@@ -120,10 +105,6 @@ def _distinct_columns(values: Array) -> tuple[Array, Array]:
         return np.arange(min(values.shape[1], 1)), np.zeros(values.shape[1], dtype=np.int64)
     _, first, owner = np.unique(varying.T, axis=0, return_index=True, return_inverse=True)
     return first, owner.reshape(-1)
-
-
-def _count_rows(group: RowGroup) -> int:
-    return sum(block.n_rows for _, block in group.members)
 
 
 def _observed_potential(field: Field, block: Block) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -77,6 +77,11 @@ class Problem(Protocol):
     keeps_errors: bool = True
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
 
+    @property
+    def memory(self) -> int:
+        """How many steps the optimizer remembers."""
+        return 10
+
     def compile(self, arcs: Arcs) -> Any:
         """Return arcs in the form that the other methods take."""
         ...
@@ -104,6 +109,10 @@ class Problem(Protocol):
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
         return np.empty(len(conjunctions)), np.empty(len(conjunctions))
+
+    def preconditioner(self, graph: Any, l2: np.ndarray, /) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return a function that multiplies a gradient by an inverse Hessian; None for that of the Hessians below."""
+        return None
 
     def arc_hessian(self, graph: Any, /) -> np.ndarray | None:
         """Return the diagonal of the Hessian for the weights of arcs, or None where it would take too long."""

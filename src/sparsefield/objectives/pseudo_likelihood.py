@@ -22,7 +22,7 @@ from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.model.field import LatentSplit, split_latent
 from sparsefield.objectives import block_evaluation
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, regress
 from sparsefield.objectives.dense_evaluator import CellObjective, DenseEvaluator, GradientFactors, mean_and_variance
 from sparsefield.objectives.objective import PairQuery, Problem
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator
@@ -42,8 +42,7 @@ class PseudoLikelihood(CellObjective):
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         errors = np.empty((block.n_target_columns, block.n_rows))
-        loss = sweep(block, graph, theta, False, block.beliefs, errors, np.empty((0, 0)))
-        return loss, errors, block.beliefs
+        return regress(block, graph, theta, range(len(block.codes)), errors), errors, block.beliefs
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
         """Return the problem of a table that is dense, with or without latent variables, sparse, or of covariates."""
@@ -224,7 +223,7 @@ def _evaluate_labels(
         weights = sp.csr_array((theta[graph.arc_feature], graph.arc_source, graph.arc_offsets), shape=(n, n))
         sums += weights @ block.beliefs
     errors = np.empty((n, block.n_rows))
-    loss = sweep(block, graph, theta, False, block.beliefs, errors, sums)
+    loss = sweep(block, graph, theta, 0, len(block.codes), False, block.beliefs, errors, sums)
     part = part._replace(errors=errors, expectations=block.beliefs)
     gradient = block_evaluation.gradient(part, False, (graph,), len(theta))
     return part, (loss, gradient, block_evaluation.bias_hessian(part, layout))

@@ -67,11 +67,15 @@ class Entries(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseGradientFactors:
-    """The point at which a sparse table was evaluated, from which candidates are scored."""
+    """The results of an evaluation of a sparse table, from which candidates are scored."""
 
     blocks: Sequence[SparseBlock]
     engine: Engine
     """Candidates are scored in this process, with the engine's threads."""
+    layout: Layout
+    on_weight: np.ndarray
+    """(columns,): weight of the rows in which each column is on."""
+    total_weight: float
     arcs: ArcsBySource
     """Without weights."""
     weights: np.ndarray
@@ -80,12 +84,12 @@ class SparseGradientFactors:
     """(states, 4): see `sparsefield.kernels.sparse_conditionals`."""
     bias_gradient: np.ndarray
     """(states,): gradient of each bias."""
-    on_weight: np.ndarray
-    """(columns,): weight of the rows in which each column is on."""
-    total_weight: float
+    bias_hessian: np.ndarray
+    """(states,): p (1 - p) summed over rows."""
+    shared: np.ndarray
+    """(arcs,): p (1 - p) of the target, summed over the rows in which the source is on."""
     touched: int
     """Number of entries that the errors of all rows would take."""
-    layout: Layout
 
     def propose(self, rule: Any, query: PairQuery) -> Any:
         """Return the pairs that a rule proposes."""
@@ -130,8 +134,11 @@ class SparseEvaluator(Problem):
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
         gradient[:n] = total * baseline[:, BELIEF] + per_state[:, 0] - self._on_weight[:n]
         bias_hessian = np.maximum(total * baseline[:, VARIANCE] + per_state[:, 1], 0.0)
-        self._last = SparseEvaluation(arcs, weights, baseline, gradient, bias_hessian, per_arc[:, 1], touched)
-        return float(loss), gradient.copy()
+        self._last = SparseGradientFactors(
+            self._blocks, self._engine, self.layout, self._on_weight, total, arcs, weights, baseline,
+            gradient[:n].copy(), bias_hessian, per_arc[:, 1], touched,
+        )  # fmt: skip
+        return float(loss), gradient
 
     def gradient(self, arcs: ArcsBySource, size: int) -> np.ndarray:
         """Compute the gradient of other arcs at the point of the last evaluation, in another pass."""
@@ -141,7 +148,7 @@ class SparseEvaluator(Problem):
         gradient = np.zeros(size)
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc, size)
-        gradient[:n] = last.gradient[:n]
+        gradient[:n] = last.bias_gradient
         return gradient
 
     def bias_hessian(self) -> np.ndarray:
@@ -177,35 +184,7 @@ class SparseEvaluator(Problem):
         return mean, mean * (1.0 - mean)
 
     def gradient_factors(self) -> SparseGradientFactors:
-        arcs, weights, baseline, gradient = self._last[:4]
-        return SparseGradientFactors(
-            self._blocks,
-            self._engine,
-            arcs,
-            weights,
-            baseline,
-            bias_gradient=gradient[: self.layout.n_target_columns],
-            on_weight=self._on_weight,
-            total_weight=self.total_weights[0],
-            touched=self._last.touched,
-            layout=self.layout,
-        )
-
-
-class SparseEvaluation(NamedTuple):
-    """The results of an evaluation."""
-
-    arcs: ArcsBySource
-    weights: np.ndarray
-    """(arcs,)"""
-    baseline: np.ndarray
-    gradient: np.ndarray
-    bias_hessian: np.ndarray
-    """(states,): p (1 - p) summed over rows."""
-    shared: np.ndarray
-    """(arcs,): p (1 - p) of the target, summed over the rows in which the source is on."""
-    touched: int
-    """Number of states that all rows touch."""
+        return self._last
 
 
 def sum_on_weights(block: SparseBlock, n_columns: int) -> np.ndarray:

@@ -28,9 +28,13 @@ from sparsefield.inference.completions import (
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
 from sparsefield.kernels.row_draws import row_keys
-from sparsefield.objectives import block_evaluation
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.model import Adjacency
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, as_evaluated
 from sparsefield.options import OptionObject
+
+KEPT_BELIEFS = 2**17
+"""Size of a block, in beliefs, up to which its compiled missing cells are kept: in larger ones they would cost more
+memory than they save time."""
 
 FINAL_FACTOR = 4
 """The final objective has this many times the completions of a round."""
@@ -101,7 +105,7 @@ class ClampedRows(TrainingRows):
     has_missing = True
 
     def __init__(self, dataset: Dataset, engine: Engine, inference: InferenceMethod) -> None:
-        super().__init__(dataset.layout, dataset.hold_blocks(engine, block_evaluation.as_evaluated))
+        super().__init__(dataset.layout, dataset.hold_blocks(engine, as_evaluated))
         self._inference, self._engine = inference, engine
         self._linked = dataset if dataset.has_links else None
         """Linked rows are imputed together, in this process."""
@@ -115,12 +119,12 @@ class ClampedRows(TrainingRows):
         if self._linked is not None:
             return self._impute_linked(self._linked, field)
         self.rows, change = self.rows.map_update(
-            block_evaluation.impute_missing, self.layout, self._inference, field.graphs, field.theta, combine=max
+            _impute_missing, self.layout, self._inference, field.graphs, field.theta, combine=max
         )
         return change
 
     def _impute_linked(self, dataset: Dataset, field: FieldWeights) -> float:
-        members = _with_own_beliefs(self._members)
+        members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
         if self._compiled is None:
             self._compiled = compile_problem(dataset, field.graphs, members)
         else:
@@ -129,24 +133,36 @@ class ClampedRows(TrainingRows):
         self._inference.fill(self._compiled.problem, field.theta)
         self._compiled.write_beliefs()
         pairs = zip(self._members, members, strict=True)
-        change = max(block_evaluation.largest_change(t, old, new, self.layout) for (t, old), (_, new) in pairs)
-        self._send(dataset, members)
+        change = max(_largest_change(t, old, new, self.layout) for (t, old), (_, new) in pairs)
+        by_table = [[block for t, block in members if t == table] for table in range(len(self.layout.tables))]
+        update_neighbor_sums(dataset, by_table, self._engine.map)
+        self.rows, self._members = self._engine.distribute([EvaluatedBlock(*member) for member in members]), members
         return change
 
-    def _send(self, dataset: Dataset, members: list[tuple[int, Block]]) -> None:
-        """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
-        tables = range(len(self.layout.tables))
-        by_table = [[block for t, block in members if t == table] for table in tables]
-        update_neighbor_sums(dataset, by_table, self._engine.map)
-        pairs = zip(self._members, members, strict=True)
-        changes = [block_evaluation.find_changes(old, new) for (_, old), (_, new) in pairs]
-        self.rows, _ = self.rows.map_update(block_evaluation.apply_changes, each=changes)
-        self._members = members
+
+def _impute_missing(
+    part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray
+) -> tuple[EvaluatedBlock, float]:
+    """Impute missing cells of unlinked rows, and return the largest change of a belief."""
+    block = part.block
+    if not len(block.missing_rows):
+        return part, 0.0
+    before, block = block, block._replace(beliefs=block.beliefs.copy())
+    if part.compiled is None:
+        compiled = compile_problem(Dataset(layout, ()), graphs, [(part.table, block)])
+    else:
+        compiled = part.compiled.renewed(layout, graphs, [block])
+    inference.fill(compiled.problem, theta)
+    compiled.write_beliefs()
+    part = part._replace(block=block, compiled=compiled if block.beliefs.size <= KEPT_BELIEFS else None)
+    return part, _largest_change(part.table, before, block, layout)
 
 
-def _with_own_beliefs(members: Sequence[tuple[int, Block]]) -> list[tuple[int, Block]]:
-    """Return blocks whose beliefs may be changed."""
-    return [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in members]
+def _largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
+    """Return the largest difference of a belief; latent variables, which are summed out, do not count."""
+    schema = layout.schemas[table]
+    n = int(schema.target_offsets[-1 - len(schema.latent)])
+    return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
 
 
 class IncompleteBlock(NamedTuple):
@@ -173,7 +189,7 @@ class CompletedRows(TrainingRows):
         self._linked = dataset if dataset.has_links else None
         self._number = 0
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
-        super().__init__(dataset.layout, dataset.hold_blocks(engine, block_evaluation.as_evaluated))
+        super().__init__(dataset.layout, dataset.hold_blocks(engine, as_evaluated))
         self._incomplete: BlockCollection = dataset.hold_blocks(engine, _as_incomplete)
 
     def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
@@ -205,7 +221,7 @@ class CompletedRows(TrainingRows):
 def hold_rows(dataset: Dataset, engine: Engine, missing: EM | InferenceMethod) -> TrainingRows:
     """Return the rows of a dataset, completed by `EM` or with the beliefs of an inference method."""
     if not dataset.has_missing:
-        return TrainingRows(dataset.layout, dataset.hold_blocks(engine, block_evaluation.as_evaluated))
+        return TrainingRows(dataset.layout, dataset.hold_blocks(engine, as_evaluated))
     if isinstance(missing, EM):
         return CompletedRows(dataset, engine, missing)
     return ClampedRows(dataset, engine, missing)

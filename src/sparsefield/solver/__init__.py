@@ -2,11 +2,11 @@
 
 from sparsefield.solver.checkpoint import SelectionCheckpoint, fingerprint
 from sparsefield.solver.folds import SelectionOptions
-from sparsefield.solver.likelihood import LikelihoodStage, fit_by_likelihood, is_tractable
 from sparsefield.solver.path import Path
+from sparsefield.solver.policy import TrainingOptions
 from sparsefield.solver.selection import PathSelection, prune_by_wald, select_l1
 from sparsefield.solver.solver_options import EBIC, SELECTIONS, Features, HeldOut, SelectionCriterion, Solver
-from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, TrainingOptions, WarmStart
+from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, WarmStart
 
 __all__ = [
     "EBIC",
@@ -15,7 +15,6 @@ __all__ = [
     "FitCallbacks",
     "FitResult",
     "HeldOut",
-    "LikelihoodStage",
     "Path",
     "PathPoint",
     "PathSelection",
@@ -27,8 +26,6 @@ __all__ = [
     "TrainingOptions",
     "WarmStart",
     "fingerprint",
-    "fit_by_likelihood",
-    "is_tractable",
     "prune_by_wald",
     "select_l1",
 ]

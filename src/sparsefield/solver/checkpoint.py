@@ -8,7 +8,7 @@ import os
 import warnings
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,7 @@ from sparsefield.model import IterationRecord
 from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.solver.state import State, WarmStart
 
-VERSION = "7"
-
-Arrays = dict[str, np.ndarray]
-Facts = dict[str, Any]
-"""Values that JSON can express."""
+VERSION = "8"
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class CheckpointFile:
     mark: str
     """`fingerprint` of the fit; the file of another fit is refused."""
 
-    def save(self, arrays: Arrays, facts: Facts) -> bool:
+    def save(self, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> bool:
         """Replace the file; where that fails, as on a full disk, warn and return False, so that the fit goes on."""
         from safetensors.numpy import save
 
@@ -53,7 +49,7 @@ class CheckpointFile:
             return False
         return True
 
-    def load(self) -> tuple[Arrays, Facts] | None:
+    def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """Return what was saved last, or None when nothing was.
 
         Raises
@@ -87,22 +83,11 @@ class CheckpointFile:
             )
         return arrays, facts
 
-    def _digest(self, arrays: Arrays, facts: str) -> str:
-        digest = hashlib.blake2b(digest_size=16)
-        for word in (VERSION, self.mark, facts):
-            digest.update(hashlib.blake2b(word.encode()).digest())
-        for name in sorted(arrays):
-            digest.update(repr((name, arrays[name].dtype.str, arrays[name].shape)).encode())
-            digest.update(_bytes_of(arrays[name]))
-        return digest.hexdigest()
+    def _digest(self, arrays: dict[str, np.ndarray], facts: str) -> str:
+        from safetensors.numpy import save
 
-
-class SavedFit(NamedTuple):
-    """What a checkpoint has saved of a fit."""
-
-    start: WarmStart
-    """Features and weights after the last step that was saved."""
-    records: list[IterationRecord]
+        words = repr((VERSION, self.mark, facts)).encode()
+        return hashlib.blake2b(words + save(arrays), digest_size=16).hexdigest()
 
 
 class Checkpoint:
@@ -125,15 +110,15 @@ class Checkpoint:
             arrays = {"theta": state.working_set.theta, "features": state.working_set.features}
             self._file.save(arrays, {"iterations": [record.as_row() for record in state.records]})
 
-    def load(self) -> SavedFit | None:
-        """Return what was saved last, or None when nothing was."""
+    def load(self) -> tuple[WarmStart, list[IterationRecord]] | None:
+        """Return features and weights after the last step that was saved, and the log; None when nothing was."""
         saved = self._file.load()
         if saved is None:
             return None
         arrays, facts = saved
         biases, weights = np.split(arrays["theta"], [len(arrays["theta"]) - len(arrays["features"])])
         records = [IterationRecord(**row) for row in facts["iterations"]]
-        return SavedFit(WarmStart(biases, arrays["features"], weights), records)
+        return WarmStart(biases, arrays["features"], weights), records
 
     def clear(self) -> None:
         """Delete the file."""
@@ -150,16 +135,12 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _bytes_of(array: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
 def fingerprint(dataset: Dataset, *parts: Any) -> str:
     """Return a digest of the data and of everything else that determines a fit."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, np.ndarray):
-            digest.update(_bytes_of(part))
+            digest.update(part.tobytes())
         digest.update((repr(part) if is_dataclass(part) else type(part).__name__).encode())
     layout = dataset.layout
     digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())

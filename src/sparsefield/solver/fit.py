@@ -48,21 +48,21 @@ def fit(state: State, rule: InductionRule | None = None) -> FitResult:
         or comes first with None
     """
     at_optimum = False
-    while True:
-        if rule is not None:
-            proposals = score(state, rule, candidates_to_score(state, rule), pairs_first=True)  # Algorithm 1
-        else:
-            checked = certificate(state)  # the gradient of every candidate, Eq. 12 and 14, minus l1
-            if is_finished(state, checked):
-                return state.result(checked.worst, converged=checked.converged)
-            proposals = checked.violators
+    while rule is not None:
+        proposals = score(state, rule, candidates_to_score(state, rule), pairs_first=True)  # Algorithm 1
         added, useful = add_best(state, proposals, batch_size(state, rule))  # the top J
-        done = added == 0 and (state.options.certify or at_optimum)
-        if rule is None or (not done and state.iterations_left):
-            optimize(state, next_goal(state, rule, proposals, useful))  # Eq. 5 within the working set
-        if done or not state.iterations_left or has_few(state, rule, useful):
-            rule = None
+        if added == 0 and (at_optimum or state.options.certify):
+            break
+        optimize(state, goal_of_induction(state, rule, proposals, useful))  # Eq. 5 within the working set
+        if not state.iterations_left or has_few(state, rule, useful):
+            break
         at_optimum = added == 0
+    while True:
+        checked = certificate(state)  # the gradient of every candidate, Eq. 12 and 14, minus l1
+        if is_finished(state, checked):
+            return state.result(checked.worst, converged=checked.converged)
+        _, useful = add_best(state, checked.violators, batch_size(state))
+        optimize(state, goal_of_certificate(state, checked.violators, useful))
 
 
 def begin(state: State, rule: InductionRule, start: WarmStart | None = None) -> None:
@@ -102,26 +102,34 @@ class Goal(NamedTuple):
     """Steps at most; None goes on to `State.tolerance`, or until steps hardly change anything."""
 
 
-def next_goal(state: State, rule: InductionRule | None, proposals: Proposals, useful: float) -> Goal:
-    """Return how far to optimize before the next scoring, and set the tolerance of the state."""
-    options, allowed = state.options, state.options.allowed_violation
-    if rule is not None and not (options.certify and rule.steps_per_batch == "auto"):
+def goal_of_induction(state: State, rule: InductionRule, proposals: Proposals, useful: float) -> Goal:
+    """Return how far to optimize after a batch of a rule."""
+    if not state.options.certify or rule.steps_per_batch != "auto":
         if not useful:
             return Goal("optimize", *state.missing.schedule())
-        steps = {"auto": 1, "converge": options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
+        steps = {"auto": 1, "converge": state.options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
         return Goal("induce", steps=int(steps))
-    # While large violations remain outside the working set, an exact optimum inside is wasted effort; a scoring that
-    # finds nothing more is, too, where it takes as long as several steps.
-    violation = float(excess(state, proposals).max(initial=0.0))
-    if rule is None and len(proposals):
-        violation = max(violation, state.working_set.violation())
-    loose = state.problem.keeps_errors or not has_few(state, rule, useful)
-    state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * violation if loose else 0.0)
-    if rule is not None:
-        return Goal("induce")
+    loosen(state, rule, excess(state, proposals).max(initial=0.0), useful)
+    return Goal("induce")
+
+
+def goal_of_certificate(state: State, violators: Proposals, useful: float) -> Goal:
+    """Return how far to optimize after the certificate has added violators."""
+    violation = excess(state, violators).max(initial=0.0)
+    loosen(state, None, max(violation, state.working_set.violation()) if len(violators) else violation, useful)
     # Completions are averaged once hardly any candidate is left that would change them.
     settled = useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
-    return Goal("certify", *state.missing.schedule(loose=state.tolerance > 0.5 * allowed, settled=settled))
+    return Goal("certify", *state.missing.schedule(loose=state.is_loose, settled=settled))
+
+
+def loosen(state: State, rule: InductionRule | None, violation: float, useful: float) -> None:
+    """Set the tolerance within the working set, by the violation among the other candidates.
+
+    While that is large, an exact optimum is wasted effort; a scoring that finds nothing more is, too, where it takes as
+    long as several steps.
+    """
+    loose = state.problem.keeps_errors or not has_few(state, rule, useful)
+    state.tolerance = max(state.options.inner_tolerance, INNER_TOLERANCE * violation if loose else 0.0)
 
 
 def optimize(state: State, goal: Goal) -> None:
@@ -181,7 +189,7 @@ def batch_size(state: State, rule: InductionRule | None = None) -> int:
     if rule is not None and rule.batch_size != "auto":
         return int(rule.batch_size)
     growth = LARGE_GROWTH if state.working_set.share_of_last_batch >= MIN_USEFUL else 1.0
-    return int(growth * max(4 * state.layout.n_target_columns, len(state.working_set)))
+    return int(growth * max(4 * state.layout.n_target_columns, state.options.min_batch, len(state.working_set)))
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
@@ -303,6 +311,6 @@ def is_finished(state: State, checked: Certificate) -> bool:
         if state.missing.accept() or not state.iterations_left:
             return True
         state.forget_progress()
-    if checked.inside > 0.5 * state.options.allowed_violation:
+    if checked.inside > state.options.inner_tolerance:
         state.objective_tol *= 0.1
     return False

@@ -25,8 +25,8 @@ from sparsefield.model import Field
 from sparsefield.model.label_field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.solver.checkpoint import CheckpointFile
+from sparsefield.solver.owlqn import NonsmoothPenalty
 from sparsefield.solver.path import Path
-from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
 from sparsefield.solver.state import PathPoint, State, WarmStart
 from sparsefield.solver.working_set import make_field

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,151 +16,94 @@ from sparsefield.data import Dataset, Layout
 from sparsefield.errors import DataError, WideComponentWarning
 from sparsefield.induction import FullL1, InductionRule
 from sparsefield.induction.rules import FixedCandidatesRule
-from sparsefield.model import Field, pad_features
+from sparsefield.model import pad_features
 from sparsefield.model.fit_record import LikelihoodRecord, WideColumns
 from sparsefield.objectives import EM, ExactLikelihood, LikelihoodEvaluator, Objective, PseudoLikelihood
 from sparsefield.objectives.likelihood_evaluator import targets_of_columns
 from sparsefield.solver.path import Path
-from sparsefield.solver.state import FitCallbacks, FitResult, TrainingOptions, WarmStart
-
-
-class GivenFeatures(FixedCandidatesRule):
-    """A rule without pairs of its own: the features are those of the warm start."""
-
-    name = "given"
+from sparsefield.solver.policy import TrainingOptions
+from sparsefield.solver.state import FitCallbacks, FitResult, WarmStart
+from sparsefield.solver.working_set import make_field
 
 
 @dataclass(frozen=True)
-class WideComponent:
-    """Target variables that depend on each other too widely for the exact likelihood."""
+class LikelihoodResult:
+    """The result of a fit, and how the exact likelihood was used, if it was."""
 
-    variables: tuple[int, ...]
-    """Numbers of the targets, over all tables."""
-    table_size: int
-    """Entries of the first table of variable elimination that is beyond the limit."""
+    fit: FitResult
+    record: LikelihoodRecord | None = None
 
 
-@dataclass(frozen=True)
-class LikelihoodStage:
-    """A field whose weights were estimated by the exact likelihood, except for wide components."""
-
-    field: Field
-    fit: FitResult | None
-    """The fit of the narrow components; None if there are none."""
-    max_cells: int
-    wide: tuple[WideComponent, ...]
-
-
-def is_tractable(dataset: Dataset, rule: InductionRule) -> bool:
-    """Return whether the likelihood is tractable with any features that a rule may add."""
-    with Threads(1) as engine:
-        evaluator = LikelihoodEvaluator(dataset, engine)
-        if rule.fixed_candidates and not isinstance(rule, FullL1):
-            return not evaluator.too_wide(rule.start(dataset.layout))
-        return joint_bits(dataset) <= np.log2(evaluator.max_cells) + 1e-9
-
-
-def joint_bits(dataset: Dataset) -> float:
-    """Return the logarithm (base 2) of the number of joint states of the targets of linked rows, at most."""
-    bits = [np.log2(np.diff(schema.coding.state_offsets)).sum() for schema in dataset.layout.schemas]
-    if dataset.is_single:
-        return float(bits[0])
-    rows = np.concatenate([np.full(table.n_rows, own) for table, own in zip(dataset.tables, bits, strict=True)])
-    return float(np.bincount(dataset.components, rows).max(initial=0.0))
-
-
-def fit_by_likelihood(
+def estimate_by_likelihood(
     dataset: Dataset,
-    field: Field,
+    result: FitResult,
     options: TrainingOptions,
     engine: Engine,
     callbacks: FitCallbacks | None = None,
-) -> LikelihoodStage:
-    """Estimate the weights of a field by the exact likelihood; those of wide components stay as they are."""
-    evaluator = LikelihoodEvaluator(dataset, engine)
+    *,
+    selected_by: Literal["pl", "cd"] = "pl",
+    refit: bool = False,
+) -> LikelihoodResult:
+    """Estimate the weights of a fit by the exact likelihood; those of components that are too wide stay as they are.
+
+    Parameters
+    ----------
+    selected_by : the objective of the fit
+    refit : whether objective, violation of optimality and log stay those of the fit
+    """
+    if not dataset.is_dense:
+        raise DataError("The exact likelihood is for dense tables in memory: use objective='pl' and refit=False.")
+    layout, field, evaluator = dataset.layout, result.field, LikelihoodEvaluator(dataset, engine)
     features = pad_features(field.features, options.max_order)
-    wide = _wide_components(dataset.layout, features, evaluator)
-    narrow = np.ones(dataset.layout.n_targets, dtype=bool)
-    for component in wide:
-        narrow[list(component.variables)] = False
-    if not narrow.any():
-        return LikelihoodStage(field, None, evaluator.max_cells, wide)
-    kept = _are_narrow(dataset.layout, features, narrow)
-    start = WarmStart(field.biases, features[kept], field.theta[len(field.biases) :][kept])
-    path = Path(
-        dataset,
-        rule=GivenFeatures(),
-        objective=ExactLikelihood(),
-        missing=EM(),
-        options=options,
-        engine=engine,
-        callbacks=callbacks,
-        start=start,
-    )
-    fit = path.run()
-    return LikelihoodStage(_merge(field, fit.field, narrow), fit, evaluator.max_cells, wide)
-
-
-def _wide_components(layout: Layout, features: np.ndarray, evaluator: LikelihoodEvaluator) -> tuple[WideComponent, ...]:
-    """Return connected components of targets, over features, with rows that are too wide."""
-    found: dict[int, WideComponent] = {}
-    component = _components_of_targets(layout, features)
-    for variables, table_size in evaluator.too_wide(features):
-        own = int(component[variables[0]])
-        members = tuple(np.flatnonzero(component == own).tolist())
-        found.setdefault(own, WideComponent(members, table_size))
-    return tuple(found.values())
-
-
-def _components_of_targets(layout: Layout, features: np.ndarray) -> np.ndarray:
-    """Return the connected component of each target, (targets of all tables,)."""
-    targets = np.append(targets_of_columns(layout), -1)[features]
-    first, ends = np.repeat(targets[:, :1], targets.shape[1], axis=1).ravel(), targets.ravel()
-    first, ends = first[ends >= 0], ends[ends >= 0]
-    graph = sp.coo_matrix((np.ones(len(ends), dtype=np.int8), (first, ends)), shape=(layout.n_targets,) * 2)
-    return connected_components(graph, directed=False)[1]
-
-
-def _are_narrow(layout: Layout, features: np.ndarray, narrow: np.ndarray) -> np.ndarray:
-    """Return which features belong to narrow targets, (features,); their first column is always one of a target."""
-    return narrow[targets_of_columns(layout)[features[:, 0]]]
-
-
-def _merge(field: Field, exact: Field, narrow: np.ndarray) -> Field:
-    """Return a field with the weights of narrow targets replaced by those of another one."""
-    layout, width = field.layout, max(field.features.shape[1], exact.features.shape[1])
-    features, others = pad_features(field.features, width), pad_features(exact.features, width)
-    weights, n = field.theta[len(field.biases) :].copy(), len(field.biases)
-    keys, found = layout.keys(features), layout.keys(others)
-    order = np.argsort(found)
-    place = np.minimum(np.searchsorted(found[order], keys), max(len(found) - 1, 0))
-    own = _are_narrow(layout, features, narrow)
-    if len(found):
-        known = found[order][place] == keys
-        weights[own] = np.where(known, exact.theta[n:][order][place], 0.0)[own]
-    else:
-        weights[own] = 0.0
-    own_biases = narrow[targets_of_columns(layout)[layout.column_of_target]]
-    biases = np.where(own_biases, exact.biases, field.biases)
-    split, kept = len(field.pairs), weights != 0.0
-    return replace(
-        field,
-        biases=biases,
-        pairs=field.pairs[kept[:split]],
-        weights=weights[:split][kept[:split]],
-        conjunctions=field.conjunctions[kept[split:]],
-        conjunction_weights=weights[split:][kept[split:]],
-    )
-
-
-def names_of_targets(layout: Layout, numbers: Sequence[int]) -> list[str]:
-    """Return the names of targets, numbered over all tables; with their table if there are several."""
+    wide = _wide_components(layout, features, evaluator)
     names = [
         variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}"
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.targets
     ]
-    return [names[number] for number in numbers]
+    wide_columns = [WideColumns(tuple(names[target] for target in targets), size) for targets, size in wide.items()]
+    record = LikelihoodRecord(evaluator.max_cells, selected_by, tuple(wide_columns))
+    narrow = ~np.isin(np.arange(layout.n_targets), [target for variables in wide for target in variables])
+    mc_error = result.mc_error if wide else 0.0
+    if not narrow.any():
+        return LikelihoodResult(replace(result, mc_error=mc_error), record)
+    own = narrow[targets_of_columns(layout)[features[:, 0]]]  # the first column is always one of a target
+    start = WarmStart(field.biases, features[own], field.theta[len(field.biases) :][own])
+    rule, objective = FixedCandidatesRule(), ExactLikelihood()
+    given: dict[str, Any] = {"options": options, "engine": engine, "callbacks": callbacks, "start": start}
+    fit = Path(dataset, rule=rule, objective=objective, missing=EM(), **given).run()
+    exact, own_biases = fit.field, narrow[targets_of_columns(layout)[layout.column_of_target]]
+    features = np.concatenate([features[~own], pad_features(exact.features, features.shape[1])])
+    weights = np.concatenate([field.theta[len(field.biases) :][~own], exact.theta[len(exact.biases) :]])
+    order = np.argsort(layout.keys(features), kind="stable")
+    biases = np.where(own_biases, exact.biases, field.biases)
+    merged = make_field(layout, biases, features[order], weights[order])
+    converged = result.converged and fit.converged
+    if refit:
+        return LikelihoodResult(replace(result, field=merged, converged=converged, mc_error=mc_error), record)
+    estimate = replace(fit, field=merged, converged=converged, mc_error=mc_error)
+    if wide or not result.converged:
+        estimate = replace(estimate, kkt_violation=max(fit.kkt_violation, result.kkt_violation))
+    if not result.converged:  # the log that says why
+        estimate = replace(estimate, iterations=result.iterations)
+    return LikelihoodResult(estimate, record)
+
+
+def _wide_components(
+    layout: Layout, features: np.ndarray, evaluator: LikelihoodEvaluator
+) -> dict[tuple[int, ...], int]:
+    """Return the target variables of connected components, over features, with rows that are too wide.
+
+    Values are the numbers of entries of the first table of variable elimination that is beyond the limit.
+    """
+    targets = np.append(targets_of_columns(layout), -1)[features]
+    first, ends = np.repeat(targets[:, :1], targets.shape[1], axis=1)[targets >= 0], targets[targets >= 0]
+    graph = sp.coo_matrix((np.ones(len(ends), dtype=np.int8), (first, ends)), shape=(layout.n_targets,) * 2)
+    component = connected_components(graph, directed=False)[1]
+    wide: dict[tuple[int, ...], int] = {}
+    for variables, table_size in evaluator.too_wide(features):
+        wide.setdefault(tuple(np.flatnonzero(component == component[variables[0]]).tolist()), table_size)
+    return wide
 
 
 NAMES = {"pl": "pseudo-likelihood", "cd": "contrastive divergence", "ml": "the likelihood"}
@@ -187,52 +130,28 @@ def likelihood_contradictions(refit: Any, parts: Mapping[str, Any]) -> Iterator[
 
 def objective_of_structure(objective: Objective, dataset: Dataset, rule: InductionRule) -> Objective:
     """Return the objective by which features are selected: the likelihood only where that is tractable for all."""
-    if isinstance(objective, ExactLikelihood):
-        return objective if dataset.is_dense and is_tractable(dataset, rule) else PseudoLikelihood()
-    if objective.is_likelihood and not dataset.is_dense:
-        raise DataError(f"objective={objective.name!r} is for dense tables in memory: use objective='pl'.")
-    return objective
-
-
-@dataclass(frozen=True)
-class LikelihoodResult:
-    """The result of a fit, and how the exact likelihood was used, if it was."""
-
-    fit: FitResult
-    record: LikelihoodRecord | None = None
-
-
-@dataclass(frozen=True)
-class Reestimation:
-    """How the features of a fit are weighted by the likelihood."""
-
-    options: TrainingOptions
-    selected_by: Literal["pl", "cd"]
-    """The objective of the fit."""
-    refit: bool
-    """Whether the objective and the violation of optimality stay those of the fit."""
-
-
-def estimate_by_likelihood(
-    dataset: Dataset, result: FitResult, how: Reestimation, engine: Engine, callbacks: FitCallbacks
-) -> LikelihoodResult:
-    """Estimate the weights of a field that another objective selected by the exact likelihood."""
+    if not isinstance(objective, ExactLikelihood):
+        if objective.is_likelihood and not dataset.is_dense:
+            raise DataError(f"objective={objective.name!r} is for dense tables in memory: use objective='pl'.")
+        return objective
     if not dataset.is_dense:
-        raise DataError("The exact likelihood is for dense tables in memory: use objective='pl' and refit=False.")
-    stage = fit_by_likelihood(dataset, result.field, how.options, engine, callbacks)
-    layout, fit = dataset.layout, stage.fit
-    wide = tuple(WideColumns(tuple(names_of_targets(layout, one.variables)), one.table_size) for one in stage.wide)
-    record = LikelihoodRecord(stage.max_cells, how.selected_by, wide)
-    mc_error = result.mc_error if wide else 0.0
-    converged = result.converged and (fit is None or fit.converged)
-    if how.refit or fit is None:
-        return LikelihoodResult(replace(result, field=stage.field, converged=converged, mc_error=mc_error), record)
-    found = replace(fit, field=stage.field, converged=converged, mc_error=mc_error)
-    if wide or not result.converged:
-        found = replace(found, kkt_violation=max(fit.kkt_violation, result.kkt_violation))
-    if not result.converged:  # the log that says why
-        found = replace(found, iterations=result.iterations)
-    return LikelihoodResult(found, record)
+        return PseudoLikelihood()
+    with Threads(1) as engine:
+        evaluator = LikelihoodEvaluator(dataset, engine)
+        if rule.fixed_candidates and not isinstance(rule, FullL1):
+            tractable = not evaluator.too_wide(rule.start(dataset.layout))
+        else:
+            tractable = joint_bits(dataset) <= np.log2(evaluator.max_cells) + 1e-9
+    return objective if tractable else PseudoLikelihood()
+
+
+def joint_bits(dataset: Dataset) -> float:
+    """Return the logarithm (base 2) of the number of joint states of the targets of linked rows, at most."""
+    bits = [np.log2(np.diff(schema.coding.state_offsets)).sum() for schema in dataset.layout.schemas]
+    if dataset.is_single:
+        return float(bits[0])
+    rows = np.concatenate([np.full(table.n_rows, own) for table, own in zip(dataset.tables, bits, strict=True)])
+    return float(np.bincount(dataset.components, rows).max(initial=0.0))
 
 
 def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:

@@ -33,8 +33,8 @@ class Optimizer:
 
     def __init__(self, working_set: WorkingSet) -> None:
         self.working_set = working_set
-        self._stage: tuple[object, ...] = ()
-        """Features, rows, and penalty of the counters that follow."""
+        self._changes = -1
+        """`WorkingSet.changes` at which the counters that follow began."""
         self._model: NewtonSystem | None = None
         self._cost: float | None = None
         self._steps, self._gained = 0, 0.0
@@ -48,11 +48,13 @@ class Optimizer:
         A violation of optimality below ``tolerance`` is not worth any effort.
         """
         working_set = self.working_set
-        self._notice_changes()
+        if self._changes != working_set.changes:
+            self._changes, self._model, self._cost = working_set.changes, None, None
+            self._steps, self._gained = 0, 0.0
         before, cost = working_set.point.value, self._newton_cost()
         fresh = self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0))
         if fresh and cost < np.inf:
-            free = working_set.penalty.l1_of(working_set.n_biases) == 0.0
+            free = working_set.penalty.bias_strengths == 0.0
             self._model = working_set.problem.newton_system(working_set.graphs, working_set.theta, free)
             self._steps = 0
         if self._model is not None and self._newton_step(tolerance, cost, fresh):
@@ -61,15 +63,6 @@ class Optimizer:
         moved = self._quasi_newton_step()
         self._gained += before - working_set.point.value
         return moved
-
-    def _notice_changes(self) -> None:
-        """Begin to count again where features, rows or penalties have changed."""
-        working_set = self.working_set
-        rows = working_set.problem.source.rows
-        stage = working_set.graphs, rows, working_set.penalty
-        if len(self._stage) != len(stage) or any(a is not b for a, b in zip(stage, self._stage, strict=True)):
-            self._stage, self._model, self._cost = stage, None, None
-            self._steps, self._gained = 0, 0.0
 
     def _newton_cost(self) -> float:
         """Return the cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
@@ -87,7 +80,7 @@ class Optimizer:
         assert self._model is not None
         working_set, model = self.working_set, self._model
         before, theta = working_set.point, working_set.theta
-        l2, penalty = working_set.penalty.l2_of(len(theta)), working_set.penalty.nonsmooth(len(theta))
+        l2, penalty = working_set.penalty.l2_strengths, working_set.penalty.nonsmooth
         gradient, violation = working_set.loss_gradient + l2 * theta, working_set.violation()
         ridge, exactness = l2 + MIN_DIAGONAL, (MODEL_TOLERANCE, 0.3 * tolerance, MAX_PASSES)
         step = newton_step(model, theta, gradient, penalty.strengths, ridge, MAX_CHANGE, *exactness)
@@ -118,7 +111,7 @@ class Optimizer:
         working_set, before = self.working_set, self.working_set.point
         n, arcs, parametrization = working_set.n_biases, working_set.arcs, working_set.parametrization
         biases = working_set.theta[:n]
-        penalized = parametrization.centered & (working_set.penalty.l1_of(n) > 0.0)
+        penalized = parametrization.centered & (working_set.penalty.bias_strengths > 0.0)
 
         def stop_at_zero(coordinates: np.ndarray) -> np.ndarray:
             """Keep penalized, centered biases from changing sign within a step."""

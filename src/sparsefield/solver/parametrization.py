@@ -42,8 +42,10 @@ class CenteredParametrization:
 
     def from_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Return the gradient in this parametrization, from that of the weights."""
-        out = gradient.copy()
-        out[len(self.centered) :] -= self._rank_one(gradient, arcs)
+        # E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centered ends.
+        out, n = gradient.copy(), len(self.centered)
+        biases = gradient[:n] * self.centered
+        out[n:] -= np.bincount(arcs.feature, self.means[arcs.source] * biases[arcs.target], len(gradient) - n)
         return out
 
     def transforms_to(self, other: CenteredParametrization, arcs: Arcs) -> tuple[Transform, Transform]:
@@ -80,38 +82,29 @@ class CenteredParametrization:
         """Return a function that multiplies a gradient by an approximation of the inverse Hessian.
 
         ``of_penalty`` is the second derivative of the penalty for each parameter. ``bias_hessian`` is p (1 - p) of a
-        state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
-        summed over the rows in which its binary source is on. Without it, target and source are assumed independent,
-        and the approximation is diagonal. With it, the covariance of a pair weight with its two biases is
-        removed, too: where the target is uncertain, the source may be on far more often than on average.
+        state, summed over rows; ``shared`` is p (1 - p) of the target of an arc, summed over the rows in which its
+        binary source is on. Without it, target and source are assumed independent, and the approximation is diagonal.
+        With it, the covariance of a pair weight with its two biases is removed, too: where the target is uncertain, the
+        source may be on far more often than on average.
         """
-        target, source, feature = arcs[:3]
-        n_pairs = len(of_penalty) - len(bias_hessian)
-        free = self.centered[target]
-        mean = self.means[source] * free
+        (target, source, feature), n = arcs[:3], len(bias_hessian)
+        n_pairs = len(of_penalty) - n
         if shared is None:
             scale = 1.0 / (self.curvature(arcs, bias_hessian, n_pairs) + of_penalty + MIN_DIAGONAL)
             return lambda gradient: scale * gradient
+        free = self.centered[target]
         center = np.where(free, shared / (bias_hessian[target] + MIN_DIAGONAL), 0.0)
         diagonal = np.concatenate([bias_hessian, np.bincount(feature, shared * (1.0 - center), n_pairs)])
-        scale, shift = 1.0 / (diagonal + of_penalty + MIN_DIAGONAL), center - mean
+        scale, shift = 1.0 / (diagonal + of_penalty + MIN_DIAGONAL), center - self.means[source] * free
 
         def multiply(gradient: np.ndarray) -> np.ndarray:
             out = gradient.copy()
-            out[len(bias_hessian) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
+            out[n:] -= np.bincount(feature, shift * gradient[target], n_pairs)
             out *= scale
-            out[: len(bias_hessian)] -= np.bincount(
-                target, shift * out[len(bias_hessian) :][feature], len(bias_hessian)
-            )
+            out[:n] -= np.bincount(target, shift * out[n:][feature], n)
             return out
 
         return multiply
-
-    def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return E[B] g_A + E[A] g_B (pairs,), the last two terms of Eq. 13, for the centered ends."""
-        target, source, feature = arcs[:3]
-        biases = gradient[: len(self.centered)] * self.centered
-        return np.bincount(feature, self.means[source] * biases[target], len(gradient) - len(biases))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Return the sum of pair weights times means (states,) that is added to each centered bias."""
@@ -123,20 +116,16 @@ class CenteredParametrization:
 class ConjunctionMoments:
     """Mean and variance of each conjunction when it was added; fixed, since the optimizer remembers its steps."""
 
-    def __init__(self, evaluator: Problem, n_columns: int) -> None:
-        self._evaluator, self._n_columns = evaluator, n_columns
-        self.known: dict[bytes, tuple[float, float]] = {}
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._known = problem, dict[bytes, tuple[float, float]]()
 
     def extend(self, parametrization: CenteredParametrization, arcs: Arcs) -> CenteredParametrization:
         """Return the parametrization with the moments of the conjunctions of some arcs after those of the columns."""
-        keys = [row.tobytes() for row in arcs.conjunctions]
-        new = [k for k, key in enumerate(keys) if key not in self.known]
+        keys, n = [row.tobytes() for row in arcs.conjunctions], self._problem.layout.n_columns
+        new = [k for k, key in enumerate(keys) if key not in self._known]
         if new:
-            found = self._evaluator.moments_of(arcs.conjunctions[new])
-            self.known |= {keys[k]: (float(m), float(v)) for k, m, v in zip(new, *found, strict=True)}
-        known = np.array([self.known[key] for key in keys]).reshape(-1, 2)
-        return replace(
-            parametrization,
-            means=np.concatenate([parametrization.means[: self._n_columns], known[:, 0]]),
-            variances=np.concatenate([parametrization.variances[: self._n_columns], known[:, 1]]),
-        )
+            moments = zip(new, *self._problem.moments_of(arcs.conjunctions[new]), strict=True)
+            self._known |= {keys[k]: (float(mean), float(variance)) for k, mean, variance in moments}
+        means, variances = np.array([self._known[key] for key in keys]).reshape(-1, 2).T
+        means, variances = np.r_[parametrization.means[:n], means], np.r_[parametrization.variances[:n], variances]
+        return replace(parametrization, means=means, variances=variances)

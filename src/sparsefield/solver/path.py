@@ -31,7 +31,8 @@ from sparsefield.solver.fit import (
     optimize,
     score,
 )
-from sparsefield.solver.state import FitCallbacks, FitResult, State, TrainingOptions, WarmStart
+from sparsefield.solver.policy import TrainingOptions
+from sparsefield.solver.state import FitCallbacks, FitResult, State, WarmStart
 
 MAX_SPARSE_PAIRS = 1_000_000
 """Pairs of a sparse table that are added at one value of l1."""
@@ -74,7 +75,10 @@ class Path:
         self._checkpoint = None
         if checkpoint is not None:
             self._checkpoint = Checkpoint(checkpoint, fingerprint(dataset, rule, objective, missing, options))
-        self.state = State(dataset, objective, missing, options, engine, callbacks, start)
+        if dataset.is_sparse:
+            options = replace(options, penalty="l1")  # an edge of binary variables is one pair
+        problem = objective.make_problem(dataset, engine, missing)
+        self.state = State(problem, options, callbacks, start, missing if dataset.has_missing else None)
         self.state.fixed = rule.fixed_candidates
 
     @property
@@ -91,8 +95,8 @@ class Path:
         if checkpoint is not None:
             saved = checkpoint.load()
             if saved is not None:
-                start = replace(saved.start, latent=start is not None and start.latent)
-                self.state.continue_log(saved.records)
+                start = replace(saved[0], latent=start is not None and start.latent)
+                self.state.continue_log(saved[1])
             self.state.save = checkpoint.save
         begin(self.state, self.rule, start)
         result = fit(self.state, None if self.state.fixed else self.rule)
@@ -129,7 +133,7 @@ class Path:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
         state, working_set = self.state, self.state.working_set
         if state.fixed:
-            penalty = replace(working_set.penalty, l1=1.0).nonsmooth(len(working_set.theta))
+            penalty = replace(working_set.penalty, l1=1.0).nonsmooth
             return float(penalty.scaled_norms(working_set.loss_gradient)[working_set.n_biases :].max(initial=0.0))
         l1 = max(state.problem.total_weights, default=0.0)
         while l1 > MIN_L1:

@@ -336,14 +336,14 @@ def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResu
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
         statistics, degrees = problem.wald_statistics(weights, working_set.numbered_edges())
-        supported = statistics * _observed_shares(state, arcs, len(weights)) > degrees * required
+        supported = statistics * observed_shares(state, arcs, len(weights)) > degrees * required
         if supported.all():
             break
         refitted = path.refit_without_l1(supported, l2)
     return refitted
 
 
-def _observed_shares(state: State, arcs: Arcs, n_features: int) -> np.ndarray:
+def observed_shares(state: State, arcs: Arcs, n_features: int) -> np.ndarray:
     """Return the share of the rows with an observed target in which the other columns of a feature are observed too.
 
     The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the target

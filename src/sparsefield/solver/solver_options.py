@@ -12,8 +12,7 @@ from sparsefield.options import OptionObject
 if TYPE_CHECKING:
     from sparsefield.solver.state import FitCallbacks
 
-FOLDS, FOLDS_OF_SMALL_TABLES = 5, 10
-ROWS_FOR_FEW_FOLDS = 500
+FOLDS, FOLDS_OF_SMALL_TABLES, ROWS_FOR_FEW_FOLDS = 5, 10, 500
 """A smaller table has more folds: each fit loses fewer of its rows, and takes little time."""
 
 

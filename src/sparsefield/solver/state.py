@@ -7,48 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
 
 import numpy as np
 
-from sparsefield import config
-from sparsefield.compute import Engine
-from sparsefield.data import Dataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, IterationRecord, pad_features
-from sparsefield.objectives import EM, Objective, Problem
+from sparsefield.objectives import EM, Problem
 from sparsefield.solver.missing import MissingCells, treat_missing
 from sparsefield.solver.optimizer import Optimizer
-from sparsefield.solver.penalty import Penalty
+from sparsefield.solver.policy import TrainingOptions
 from sparsefield.solver.working_set import WorkingSet
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """The options of a fit; `MarkovField` explains each."""
-
-    l1: float = 2.0
-    l2: float = 1.0
-    penalty: str = "l1"
-    """"l1", or "group" for the norms of edges."""
-    penalize_biases: bool = False
-    stages: Literal[1, 2] = 1
-    certify: bool = True
-    max_iter: int = 1000
-    tol: float = 1e-6
-    kkt_tol: float = config.KKT_TOLERANCE
-    max_order: int = 2
-    expand: Literal["active", "all"] = "active"
-    order_penalty: float = 2.0
-    rough: bool = False
-    """Whether the field is one of many on a path: missing cells need not have converged."""
-    centered: bool = True
-    """Centered coordinates; False serves to measure their effect."""
-
-    @property
-    def allowed_violation(self) -> float:
-        """Violation of the optimality conditions with which a fit counts as converged."""
-        return self.kkt_tol * (self.l1 if self.l1 > 0 else 1.0)
 
 
 @dataclass(frozen=True)
@@ -121,12 +89,6 @@ class FitCallbacks:
             self.on_path_point(point)
 
 
-class SaveState(Protocol):
-    """A function that may save the state of a fit after a step: a checkpoint."""
-
-    def __call__(self, state: State, /) -> None: ...
-
-
 class State:
     """Features, weights and counters of a fit; `sparsefield.solver.fit.fit` takes it from one optimum to the next.
 
@@ -144,41 +106,30 @@ class State:
 
     def __init__(
         self,
-        dataset: Dataset,
-        objective: Objective,
-        missing: EM | InferenceMethod,
+        problem: Problem,
         options: TrainingOptions,
-        engine: Engine,
         callbacks: FitCallbacks | None = None,
         start: WarmStart | None = None,
+        missing: EM | InferenceMethod | None = None,
     ) -> None:
-        self.problem: Problem = objective.make_problem(dataset, engine, missing)
-        self.layout, self.options = dataset.layout, options
-        # The weight of a state without an example would diverge to minus infinity without a penalty.
-        unseen = [schema.unseen for schema in self.layout.schemas]
-        self.working_set = WorkingSet(
-            self.problem,
-            Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_biases),
-            max_order=options.max_order,
-            order_penalty=options.order_penalty,
-            protected_pairs=start.features if start is not None and start.latent else None,
-            grouped=options.penalty == "group" and not dataset.is_sparse,  # an edge of binary variables is one pair
-            centered=options.centered,
-        )
+        self.problem, self.layout, self.options = problem, problem.layout, options
+        protected = start.features if start is not None and start.latent else None
+        self.working_set = WorkingSet(problem, options, protected)
         self._optimizer = Optimizer(self.working_set)
-        self.missing: MissingCells = treat_missing(
-            self.working_set, missing, has_missing=dataset.has_missing, on_path=options.rough
-        )
+        self.missing = MissingCells(self.working_set)
+        if missing is not None:
+            self.missing = treat_missing(self.working_set, missing, has_missing=True, on_path=options.rough)
         self._callbacks = callbacks or FitCallbacks()
         self.fixed = False
         self.records: list[IterationRecord] = []
         self.scoring_seconds = 0.0
         self._started = time.perf_counter()
-        self.save: SaveState | None = None
+        self.save: Callable[[State], None] | None = None
+        """Called after each step: a checkpoint."""
         self._reset()
 
     def _reset(self) -> None:
-        self.tolerance, self.objective_tol = 0.5 * self.options.allowed_violation, self.options.tol
+        self.tolerance, self.objective_tol = self.options.inner_tolerance, self.options.tol
         self.idle_steps, self.stalled, self.scorings = 0, False, 0
         self.forget_progress()
 
@@ -223,43 +174,39 @@ class State:
         return twin
 
     @property
+    def is_loose(self) -> bool:
+        """Whether optimizations end far from the optimum within the working set."""
+        return self.tolerance > self.options.inner_tolerance
+
+    @property
     def iterations_left(self) -> bool:
         return len(self.records) < self.options.max_iter
 
     def step(self, phase: str) -> bool:
         """Take one step of the optimizer and record it; return False where no step lowers the objective."""
-        working_set = self.working_set
-        old_value, old_norm = working_set.point.value, np.abs(working_set.theta).sum()
+        working_set, tol = self.working_set, self.objective_tol
+        old_value, old_norm = working_set.point.value, float(np.abs(working_set.theta).sum())
         moved = self._optimizer.step(self.tolerance if self.options.certify else 0.0)
-        value, norm = working_set.point.value, np.abs(working_set.theta).sum()
-        little = abs(old_value - value) <= self.objective_tol * max(abs(value), 1.0)
-        little &= abs(norm - old_norm) <= 10 * self.objective_tol * max(norm, 1.0)
-        self.idle_steps, self.stalled = self.idle_steps + 1 if little else 0, not moved
-        self._record(phase)
-        return moved
-
-    def _record(self, phase: str) -> None:
-        working_set = self.working_set
+        value, norm = float(working_set.point.value), float(np.abs(working_set.theta).sum())
+        still = abs(old_value - value) <= tol * max(abs(value), 1.0)
+        still = still and abs(norm - old_norm) <= 10 * tol * max(norm, 1.0)
+        self.idle_steps, self.stalled = self.idle_steps + 1 if still else 0, not moved
         record = IterationRecord(
             iteration=len(self.records) + 1,
-            objective=float(working_set.point.value),
+            objective=value,
             loss=float(working_set.loss),
-            l1_norm=float(np.abs(working_set.theta).sum()),
+            l1_norm=norm,
             features=len(working_set),
             active=int(np.count_nonzero(working_set.active)),
             phase=phase,
-            seconds=self.seconds,
+            seconds=time.perf_counter() - self._started,
             scoring_seconds=self.scoring_seconds,
         )
         self.records.append(record)
         if self.save is not None:
             self.save(self)
         self._callbacks.iteration(record)
-
-    @property
-    def seconds(self) -> float:
-        """Time since the fit began, without interruptions."""
-        return time.perf_counter() - self._started
+        return moved
 
     @contextmanager
     def scoring(self) -> Iterator[None]:

@@ -10,10 +10,9 @@ import numpy as np
 from sparsefield.data import Layout
 from sparsefield.model import Field
 from sparsefield.objectives import Problem
-from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
+from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Penalty, Point, Transform
 from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
-from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
-from sparsefield.solver.policy import LATENT_PENALTY_FACTOR, MAX_INACTIVE
+from sparsefield.solver.policy import LATENT_PENALTY_FACTOR, MAX_INACTIVE, TrainingOptions
 
 ZERO = 1e-12
 """Biases below this count as 0: rounding errors of a change of coordinates."""
@@ -25,12 +24,8 @@ class WorkingSet:
     Parameters
     ----------
     problem : computes the loss and its gradient
-    penalty : L1 and L2
-    max_order : largest number of columns of a feature
-    order_penalty : factor of l1 for each column beyond two
+    options : of the fit; those of penalties, conjunctions and coordinates count here
     protected_pairs : (pairs, 2), features that are never dropped: those of latent variables
-    grouped : whether the features of an edge are penalized by their norm
-    centered : False keeps the plain coordinates, to measure the effect of centering
 
     Attributes
     ----------
@@ -43,29 +38,25 @@ class WorkingSet:
     pair_keys, conjunction_keys : sorted keys of the pairs, and of the features of more than two columns
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        penalty: Penalty,
-        *,
-        max_order: int = 2,
-        order_penalty: float = 1.0,
-        protected_pairs: np.ndarray | None = None,
-        grouped: bool = False,
-        centered: bool = True,
-    ) -> None:
-        self.problem, self.penalty, self.layout, self.grouped = problem, penalty, problem.layout, grouped
+    def __init__(self, problem: Problem, options: TrainingOptions, protected_pairs: np.ndarray | None = None) -> None:
+        self.problem, self.layout, self._options = problem, problem.layout, options
+        # The weight of a state without an example would diverge to minus infinity without a penalty.
+        unseen = np.concatenate([np.empty(0, dtype=bool), *(schema.unseen for schema in self.layout.schemas)])
+        self.penalty = Penalty(options.l1, options.l2, unseen | options.penalize_biases)
+        self.grouped = options.penalty == "group"
+        """Whether the features of an edge are penalized by their norm."""
         self.n_biases = self.layout.n_target_columns
-        self.memory = OrthantLBFGS()
+        self.memory = OrthantLBFGS(self.problem.memory)
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self.point = Point(np.empty(0), np.nan, np.empty(0))
         self.loss, self.theta, self.loss_gradient = np.nan, np.empty(0), np.empty(0)
-        self._order_penalty, self._centered = order_penalty, centered
         self._protected_keys = None if protected_pairs is None else self.layout.keys(protected_pairs)
-        self._moments = ConjunctionMoments(problem, self.layout.n_columns)
+        self._moments = ConjunctionMoments(problem)
+        self.changes = 0
+        """How often the objective has changed: its features, rows or penalties."""
         self._last_batch = 0, 0
         """Number of features that were added last, and how many of them have not been dropped."""
-        self.set_features(np.empty((0, max_order), dtype=np.int64))
+        self.set_features(np.empty((0, options.max_order), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.features)
@@ -99,14 +90,15 @@ class WorkingSet:
 
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
-        self.memory = OrthantLBFGS()
+        self.memory = OrthantLBFGS(self.problem.memory)
         self.parametrization = CenteredParametrization(*self.problem.moments(), self._to_center(theta))
         if len(self.arcs.conjunctions):
             self.parametrization = self._moments.extend(self.parametrization, self.arcs)
         self.move_to(theta)
 
     def move_to(self, theta: np.ndarray) -> None:
-        """Move to plain weights."""
+        """Move to plain weights, after a change of rows."""
+        self.changes += 1
         self.evaluate_at(self.coordinates_of(theta))
 
     def evaluate_at(self, coordinates: np.ndarray) -> None:
@@ -115,6 +107,7 @@ class WorkingSet:
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or rows."""
+        self.changes += 1
         self.evaluate_at(self.point.coordinates)
 
     def coordinates_of(self, theta: np.ndarray) -> np.ndarray:
@@ -132,8 +125,8 @@ class WorkingSet:
 
     def _smooth_gradient(self) -> np.ndarray:
         n, centered = self.n_biases, self.parametrization.centered
-        gradient = self.loss_gradient + self.penalty.l2_of(len(self.theta)) * self.theta
-        gradient[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(self.theta[:n]), 0.0)
+        gradient = self.loss_gradient + self.penalty.l2_strengths * self.theta
+        gradient[:n] += np.where(centered, self.penalty.bias_strengths * np.sign(self.theta[:n]), 0.0)
         return self.parametrization.from_plain_gradient(gradient, self.arcs)
 
     def recenter(self) -> None:
@@ -150,13 +143,13 @@ class WorkingSet:
     def _to_center(self, theta: np.ndarray) -> np.ndarray:
         """Return which biases to center, (states,): those without a penalty, or away from 0."""
         biases = theta[: self.n_biases]
-        return self._centered & ((biases != 0.0) | (self.penalty.l1_of(len(biases)) == 0.0))
+        return self._options.centered & ((biases != 0.0) | (self.penalty.bias_strengths == 0.0))
 
     # -- optimality ----------------------------------------------------------------------------------------------
 
     def nonsmooth_penalty(self) -> NonsmoothPenalty:
         """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
-        penalty = self.penalty.nonsmooth(len(self.point.coordinates))
+        penalty = self.penalty.nonsmooth
         strengths = penalty.strengths.copy()
         strengths[: self.n_biases][self.parametrization.centered] = 0.0
         return replace(penalty, strengths=strengths)
@@ -171,8 +164,8 @@ class WorkingSet:
 
     def violation(self) -> float:
         """Return the largest violation of an optimality condition within the working set, in plain weights."""
-        gradient = self.loss_gradient + self.penalty.l2_of(len(self.theta)) * self.theta
-        slope = self.penalty.nonsmooth(len(self.theta)).pseudo_gradient(self.theta, gradient)
+        gradient = self.loss_gradient + self.penalty.l2_strengths * self.theta
+        slope = self.penalty.nonsmooth.pseudo_gradient(self.theta, gradient)
         return float(np.abs(slope).max(initial=0.0))
 
     def curvature(self) -> np.ndarray:
@@ -181,9 +174,12 @@ class WorkingSet:
 
     def preconditioner(self) -> Transform:
         """Return a function that multiplies a gradient by an approximation of the inverse Hessian."""
+        l2 = self.penalty.l2_strengths
+        scaling = self.problem.preconditioner(self.graphs, l2)
+        if scaling is not None:
+            return scaling
         hessians = self.problem.bias_hessian(), self.problem.arc_hessian(self.graphs)
-        own = self.penalty.l2_of(len(self.point.coordinates))
-        own = own + self.nonsmooth_penalty().curvature(self.point.coordinates)
+        own = l2 + self.nonsmooth_penalty().curvature(self.point.coordinates)
         return self.parametrization.preconditioner(self.arcs, *hessians, own)
 
     # -- features ------------------------------------------------------------------------------------------------
@@ -216,7 +212,7 @@ class WorkingSet:
 
     def drop_inactive(self) -> None:
         """Drop features at 0 that satisfy their optimality condition, where they are many: each costs time."""
-        penalty = self.penalty.nonsmooth(len(self.theta))
+        penalty = self.penalty.nonsmooth
         needed = ~penalty.at_zero(self.theta) | (penalty.scaled_norms(self.loss_gradient) > 1.0)
         needed = needed[self.n_biases :] | self._are_protected(self.features)
         if needed.sum() < (1.0 - MAX_INACTIVE) * len(needed):
@@ -234,6 +230,7 @@ class WorkingSet:
 
     def set_features(self, features: np.ndarray) -> None:
         """Replace all features, (features, columns); the caller sets the point."""
+        self.changes += 1
         self.features, self.arcs = features, self.layout.arcs(features)
         self.graphs = self.problem.compile(self.arcs)
         self.penalty_factors = self.penalty_factors_of(features)
@@ -252,7 +249,8 @@ class WorkingSet:
         Pairs of levels have a larger factor than pairs of scores; under the likelihood, pairs of targets have half of
         it. Where edges are penalized as groups, their degrees of freedom raise the factor.
         """
-        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self.problem.penalty_factors(features)
+        factors = self._options.order_penalty ** ((features >= 0).sum(axis=1) - 2.0)
+        factors *= self.problem.penalty_factors(features)
         if self.grouped:
             factors *= self.layout.edge_factors(features[:, :2])
         factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR

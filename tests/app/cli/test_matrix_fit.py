@@ -50,7 +50,13 @@ def test_a_folder_of_parquet_files_is_a_sparse_matrix(run, tmp_path) -> None:
     done = run("report", model, "-o", tmp_path / "r.html", "--data", folder)
     assert done.code == 0, done.err
     assert "rain" in (tmp_path / "r.html").read_text()
-    run("predict", model, folder, "-o", tmp_path / "o.csv").one_error("has no missing values to impute")
     run("analyze", "stability", model, folder, "--weight", "who").one_error("--weight names a column of one table")
     run("fit", folder, "-o", model).one_error("'who' (String)", "--id")
     run("fit", folder, "-o", model, "--id", "who", "--ordinal", "sun").one_error("--ordinal")
+    table[50:].with_columns(rain=pl.Series([None] * (N - 50), dtype=pl.Int8)).write_parquet(folder / "b.parquet")
+    done = run("predict", model, folder, "-o", tmp_path / "o.csv")
+    assert done.code == 0, done.err
+    assert f"{N - 50} missing values in 1 column and {N} rows." in done.out
+    filled = pl.read_csv(tmp_path / "o.csv")
+    assert filled["rain"][:50].to_list() == table["rain"][:50].to_list()
+    assert set(filled["rain"]) <= {0, 1}

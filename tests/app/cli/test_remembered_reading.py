@@ -13,7 +13,6 @@ import pytest
 
 from sparsefield import load
 from sparsefield.app.tables.file_format import source_of
-from sparsefield.app.tables.file_format import source_of
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,22 @@ def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None
     assert found.to_list() == ["yes", "no", None]
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {1: "a", 2: "a", 3: "a (1)"},
+        {1: "a (1)", 2: "a", 3: "a (2)", 4: "a"},
+        {1.0: "a", 1234567.0: "a", 1234568.0: "a"},
+        {1: "a", 2: "b", 3: "c"},
+    ],
+)
+def test_values_of_shared_labels_stay_apart(labels) -> None:
+    cells = labeled_column("answer", list(labels), labels, ordered=True)
+    assert cells.n_unique() == len(labels)
+    assert cells.dtype.categories.to_list() == cells.to_list()
+    assert all(shown.startswith(text) for shown, text in zip(cells, labels.values(), strict=True))
+
+
 def test_numbers_beyond_whole_ones_stay(tmp_path: Path) -> None:
     assert labeled_column("far", [1.0, 1e20, None], {}, ordered=False).to_list() == [1.0, 1e20, None]
     assert labeled_column("near", [1.0, 2.0, None], {}, ordered=False).dtype == pl.Int64

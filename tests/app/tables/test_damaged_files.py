@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 import zipfile
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import nasty_files
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sparsefield.app.tables import read
 from sparsefield.app.tables.read import read_table
@@ -76,3 +80,34 @@ def test_a_statistical_file_that_ends_its_reader_is_refused(
     monkeypatch.setattr(read, "READING_SECONDS", 0.001)
     with pytest.raises(DataError, match=rf"{name}: the file cannot be read \(it took more than"):
         read_table(tmp_path / name)
+
+
+def test_the_files_of_a_folder_are_one_table(tmp_path: Path) -> None:
+    pl.DataFrame({"a": [1, 2], "b": ["x", None]}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"b": ["y"], "a": [0.5]}).write_parquet(tmp_path / "2.pq")
+    assert read_table(tmp_path).rows() == [(1.0, "x"), (2.0, None), (0.5, "y")]
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.integers(0, 40))
+@settings(max_examples=60)
+def test_any_changed_byte_is_refused_or_harmless(place: int, byte: int, cut: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged"
+        for name, original in typed_files().items():
+            content = bytearray(original[: len(original) - cut])
+            content[place % len(content)] = byte
+            path.write_bytes(content)
+            message = ""
+            try:
+                read_table(path)
+            except DataError as error:
+                message = str(error)
+            assert not message or (str(path) in message and "\n" not in message), name
+
+
+@cache
+def typed_files() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        nasty_files.write_typed_files(Path(folder))
+        names = ("table.parquet", "table.feather", "table.sqlite", "table.xlsx")
+        return {name: (Path(folder) / name).read_bytes() for name in names}

@@ -10,7 +10,7 @@ import pytest
 
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_source, read_table
-from sparsefield.app.tables.values import date_formats, parse_dates, write_dates
+from sparsefield.app.tables.values import date_formats
 from sparsefield.errors import DataError
 
 
@@ -28,20 +28,6 @@ from sparsefield.errors import DataError
 )
 def test_a_format_fits_all_cells(cells: list[str | None], formats: list[str]) -> None:
     assert date_formats(pl.Series("day", cells, dtype=pl.String)) == formats
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["29.1.2024", "1.2.2024"],
-        ["2024-01-29 10:05", "2024-01-30 23:30"],
-        ["2024/01/09"],
-    ],
-)
-def test_dates_are_written_as_they_were(cells: list[str]) -> None:
-    text = pl.Series("day", cells)
-    (format,) = date_formats(text)
-    assert write_dates(parse_dates(text, format), format, text).to_list() == cells
 
 
 def test_columns_of_dates_are_noted_and_options_decide(tmp_path: Path) -> None:

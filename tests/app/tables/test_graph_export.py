@@ -87,7 +87,7 @@ def test_linked_tables_make_a_multigraph_with_all_edges() -> None:
     edges = {(e["template"], frozenset((a, b))): e for a, b, e in graph.edges(data=True)}
     frame = edge_table(field)
     assert len(frame) == graph.number_of_edges()
-    for template, table_a, a, table_b, b, strength in frame.iter_rows():
+    for template, table_a, a, table_b, b, _, _, strength, *_ in frame.iter_rows():
         ends = frozenset((f"{table_a}.{a}", f"{table_b}.{b}"))
         parallel = [e["weight"] for x, y, e in graph.edges(data=True) if (e["template"], {x, y}) == (template, ends)]
         assert any(weight == pytest.approx(strength) for weight in parallel)

@@ -19,7 +19,7 @@ from sparsefield.app.cli.console import StatusLine, check_output, deliver, infor
 from sparsefield.app.cli.info import describe_features, model_content, plain_option
 from sparsefield.app.cli.inputs import ColumnOptions, InputData, fit_command, read_data
 from sparsefield.app.cli.models import remember_source
-from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_evidence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import count
@@ -181,7 +181,9 @@ def _describe_fit(
     yield f"Learned {describe_size(field.field_)}; {steps}{', converged' if record.converged else ''}."
     if not record.converged:
         yield describe_convergence(field.field_, field.get_params())
-    if record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
+    if evidence := describe_evidence(field.field_):
+        yield evidence
+    elif record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
         yield READING_HINT
     if checked is not None:
         yield from _describe_check(checked, dataset.names, auto=field.l1 == "auto")

@@ -201,7 +201,7 @@ def inspect(
         check_output(output, PAGES)
         refuse_overwriting_inputs([output], [data])
     form = form_of(data)
-    if form != "table":
+    if form != "table" and not (form == "matrix" and data.is_dir()):
         what = (
             "a sparse 0/1 matrix has no columns to describe"
             if form == "matrix"

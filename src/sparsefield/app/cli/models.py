@@ -159,7 +159,7 @@ def read_tables(
     the model does not know are refused.
     """
     form, linked = form_of(data), model.linked
-    if form == "matrix":
+    if form == "matrix" and not data.is_dir():
         raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):
         what, other = "linked tables, by their TOML file or its folder", "one table, such as a CSV or Parquet file"
@@ -200,7 +200,8 @@ def read_tables(
 def read_rows(model: OpenModel, data: Path, reading: FileFormat, outputs: Sequence[Path | None] = ()) -> ModelTables:
     """Read data with the columns and types of the model, and all other columns; refuse outputs that are inputs."""
     refuse_overwriting_inputs(outputs, [model.path, data])
-    if form_of(data) == "matrix" and not model.linked:
+    single = not model.linked
+    if form_of(data) == "matrix" and single and (model.field_.schema.is_binary or not data.is_dir()):
         from sparsefield.app.tables.matrix_files import read_matrix, read_sparse
 
         names = model.field_.layout.schemas[0].input_names

@@ -16,8 +16,8 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, Term, name_features
 from sparsefield.analysis.network import Network, variable_at
 from sparsefield.data import Variable
-from sparsefield.data.candidate_pairs import COUNT_COLUMN
 from sparsefield.data.column_types import family_of
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import count
 from sparsefield.model import Field
 

@@ -49,6 +49,18 @@ def describe_size(field: Field) -> str:
     return f"{count(biases, 'bias', 'biases')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
 
 
+def describe_evidence(field: Field) -> str:
+    """Return how many edges hold, as a sentence; empty where edges were not tested."""
+    from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
+
+    evidence = field.record.evidence
+    if evidence is None:
+        return ""
+    hold = f"{count(evidence.n_holding, 'edge')} {'holds' if evidence.n_holding == 1 else 'hold'}"
+    helping = f"{len(evidence.edges):,} {'helps' if len(evidence.edges) == 1 else 'help'} predictions"
+    return f"{hold} at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}; {helping}."
+
+
 def describe_source(source: Source) -> str:
     """Return from which file and with which options the table was read, as a sentence."""
     words = source_words(source)

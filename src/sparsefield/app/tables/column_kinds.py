@@ -32,11 +32,11 @@ def find_kinds(
     >>> options = {"ordinal": ("--ordinal", ["a, b=low<high"]), "numeric": ("--numeric", ["c, d=normal-scores"])}
     >>> find_kinds(options, ["a", "b", "c", "d"])
     {'a': 'ordinal', 'b': 'low<high', 'c': 'numeric', 'd': 'normal-scores'}
-    >>> find_kinds({"ordinal": ("--ordinal", ["a=b=low<high"])}, ["a", "b"])
-    {'a': 'low<high', 'b': 'low<high'}
     >>> find_kinds({"ordinal": ("--ordinal", ["a, b=low<high"])}, ["a, b", "a"])
     {'a, b': 'low<high'}
     """
+    from sparsefield.data.schema import Transform  # not above: commands that only print help do not import NumPy
+
     kinds: dict[str, str] = {}
     source: dict[str, str] = {}
     for kind, (option, entries) in given.items():
@@ -45,13 +45,21 @@ def find_kinds(
             if not names or (kind == "nominal" and part not in columns):
                 shown = part if kind == "nominal" else part.partition("=")[0].strip()
                 raise DataError(f"{option} names the column {shown!r}, which does not exist; {list_columns(columns)}.")
-            problem = _problem(kind, names[0], detail) if part not in columns else ""
-            if problem:
-                raise DataError(f"{option} has {part!r}: {problem}")
+            labels = detail.split("<")
+            if part in columns:
+                pass
+            elif kind == "ordinal" and (len(labels) < 2 or not all(label.strip() for label in labels)):
+                raise DataError(
+                    f"{option} has {part!r}: give all labels of the column in ascending order, such as "
+                    f"{names[0]}=low<medium<high, or only its name if sorted labels are in order."
+                )
+            elif kind == "numeric" and detail not in get_args(Transform):
+                known = " or ".join(f"{names[0]}={transform}" for transform in get_args(Transform))
+                raise DataError(f"{option} has {part!r}: write {known}, or only its name to let its values decide.")
             for name in names:
                 if kinds.setdefault(name, detail or kind) != (detail or kind):
+                    what = "orders of labels" if kind == "ordinal" else "ways of scoring"
                     if source[name] == option:
-                        what = "orders of labels" if kind == "ordinal" else "ways of scoring"
                         raise DataError(f"{option} gives column {name!r} two {what}: remove one.")
                     raise DataError(f"Both {source[name]} and {option} name column {name!r}: remove one.")
                 source[name] = option
@@ -78,18 +86,3 @@ def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
             names.append(name)
             first = k
     return names, "=".join(parts[first:]).strip() if names else ""
-
-
-def _problem(kind: str, name: str, detail: str) -> str:
-    """Return what is wrong with the text after the equals sign, or nothing."""
-    from sparsefield.data.schema import Transform  # not above: commands that only print help do not import NumPy
-
-    if kind == "ordinal" and (detail.count("<") < 1 or not all(label.strip() for label in detail.split("<"))):
-        return (
-            f"give all labels of the column in ascending order, such as {name}=low<medium<high, or only its name if "
-            "sorted labels are in order."
-        )
-    if kind == "numeric" and detail not in get_args(Transform):
-        known = " or ".join(f"{name}={transform}" for transform in get_args(Transform))
-        return f"write {known}, or only its name to let its values decide."
-    return ""

@@ -18,7 +18,6 @@ from sparsefield.app.tables.values import (
     missing_cells,
     numbers_of,
     parse_dates,
-    write_dates,
 )
 from sparsefield.data.column_types import DATED
 from sparsefield.data.schema import Schema, Variable
@@ -77,7 +76,7 @@ class TableToFill:
             texts = self.cells[name].cast(pl.String).filter(known).str.strip_chars()
         if labels.dtype in (pl.Date, pl.Datetime):
             form = next(iter(date_formats(texts, self.format.dates)), form)
-            return write_dates(labels, form, texts) if form else labels
+            return labels.dt.to_string(form.replace("%.f", "")) if form else labels
         if not (labels.dtype.is_numeric() or labels.dtype == pl.Boolean):
             return labels
         lengths = texts.head(SAMPLE_ROWS).str.extract(rf"[{decimal}](\d*)$").str.len_chars().fill_null(0)

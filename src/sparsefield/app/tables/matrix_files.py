@@ -12,7 +12,7 @@ import polars as pl
 import scipy.sparse as sp
 
 from sparsefield.app.tables.file_format import list_first
-from sparsefield.app.tables.read import PARQUET, is_parquet, polars_errors
+from sparsefield.app.tables.read import parquet_columns, parquet_files, polars_errors
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_matrix import as_checked_csr
 from sparsefield.errors import DataError
@@ -106,35 +106,3 @@ def read_sparse(
     offsets, numbers = np.cumsum(np.concatenate(counts)), np.concatenate(indices)
     ones = np.ones(len(numbers), dtype=np.int8)
     return sp.csr_matrix((ones, numbers, offsets), shape=(len(offsets) - 1, len(names))), names
-
-
-def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return a Parquet file, or those of a folder, sorted by name."""
-    place = Path(path)
-    if place.is_dir():
-        files = sorted(file for file in place.iterdir() if is_parquet(file) and file.is_file())
-        if not files:
-            raise DataError(f"{place}: this folder has no Parquet files ({', '.join(PARQUET)}).")
-        return files
-    if not place.is_file():
-        raise DataError(f"{place}: there is no such file.")
-    if not is_parquet(place):
-        raise DataError(
-            f"{place}: only Parquet ({', '.join(PARQUET)}) becomes a sparse matrix. To convert a CSV that exceeds "
-            "memory, use polars.scan_csv(...).sink_parquet(...)."
-        )
-    return [place]
-
-
-def parquet_columns(files: Sequence[Path]) -> list[str]:
-    """Return the column names, which must be the same in all files; their order may differ."""
-    first: list[str] = []
-    for file in files:
-        with polars_errors(file):
-            names = pl.scan_parquet(file, glob=False).collect_schema().names()
-        first = first or names
-        differing = sorted(set(names) ^ set(first))
-        if differing:
-            where = file if differing[0] in names else files[0]
-            raise DataError(f"{file}: the columns differ from those of {files[0]}: only {where} has {differing[0]!r}.")
-    return first

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -177,6 +178,8 @@ def _read_content(path: Path | str) -> _Content:
     path = Path(path)
     is_input = str(path) == STANDARD_INPUT
     name = "standard input" if is_input else str(path)
+    if path.is_dir():
+        return _Content(name, path, b"", "parquet", "")
     try:
         data = sys.stdin.buffer.read() if is_input else path.read_bytes()
     except FileNotFoundError:
@@ -249,6 +252,10 @@ def _read_typed(content: _Content) -> pl.DataFrame:
 
     if content.kind in _STATISTICAL:
         table = _read_statistical(content)
+    elif content.path.is_dir():
+        files = parquet_files(content.path)
+        names = parquet_columns(files)
+        table = pl.concat([pl.read_parquet(file).select(names) for file in files], how="vertical_relaxed")
     elif content.kind == "parquet":
         table = pl.read_parquet(content.data)
     elif content.kind == "arrow":
@@ -413,10 +420,12 @@ def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: b
     used = set(column.drop_nulls())
     if not used or not used <= labels.keys():
         return column
-    texts, spelled = list(labels.values()), {}
-    for value, text in sorted(labels.items()):
-        shown = f"{value:g}" if isinstance(value, float) else value
-        spelled[value] = text if texts.count(text) == 1 else f"{text} ({shown})"
+    spelled = dict(sorted(labels.items()))
+    while len(set(spelled.values())) < len(spelled):  # again where a label is that of another value with its value
+        counts = Counter(spelled.values())
+        for value, text in spelled.items():
+            shown = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else value
+            spelled[value] = text if counts[text] == 1 else f"{text} ({shown})"
     # Labels of values that are missing by declaration, such as "refused", are no levels.
     levels = [text for value, text in spelled.items() if min(used) <= value <= max(used)]
     cells = [None if value is None else spelled[value] for value in column]
@@ -436,7 +445,8 @@ def polars_errors(path: Path | str, verb: str = "read") -> Iterator[None]:
         yield
     except BaseException as error:
         # A panic of Rust is no Exception, and each library has its own class for it.
-        if not isinstance(error, pl.exceptions.PolarsError) and type(error).__name__ != "PanicException":
+        known = (pl.exceptions.PolarsError, OSError, UnicodeDecodeError)
+        if not isinstance(error, known) and type(error).__name__ != "PanicException":
             raise
         line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
         raise DataError(f"{path}: the file cannot be {verb} ({line}): is it complete?") from error
@@ -450,3 +460,37 @@ def list_columns(columns: Sequence[str]) -> str:
 def is_parquet(path: Path) -> bool:
     """Return whether the suffix of a file is that of Parquet."""
     return path.suffix.lower() in PARQUET
+
+
+def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return a Parquet file, or those of a folder, sorted by name."""
+    place = Path(path)
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if is_parquet(file) and file.is_file())
+        if not files:
+            raise DataError(f"{place}: this folder has no Parquet files ({', '.join(PARQUET)}).")
+        return files
+    if not place.is_file():
+        raise DataError(f"{place}: there is no such file.")
+    if not is_parquet(place):
+        raise DataError(
+            f"{place}: only Parquet ({', '.join(PARQUET)}) becomes a sparse matrix. To convert a CSV that exceeds "
+            "memory, use polars.scan_csv(...).sink_parquet(...)."
+        )
+    return [place]
+
+
+def parquet_columns(files: Sequence[Path]) -> list[str]:
+    """Return the column names, which must be the same in all files; their order may differ."""
+    import polars as pl
+
+    first: list[str] = []
+    for file in files:
+        with polars_errors(file):
+            names = pl.scan_parquet(file, glob=False).collect_schema().names()
+        first = first or names
+        differing = sorted(set(names) ^ set(first))
+        if differing:
+            where = file if differing[0] in names else files[0]
+            raise DataError(f"{file}: the columns differ from those of {files[0]}: only {where} has {differing[0]!r}.")
+    return first

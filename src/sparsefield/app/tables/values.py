@@ -184,14 +184,6 @@ def parse_dates(cells: pl.Series, form: str) -> pl.Series:
     return cells.str.to_date(form, strict=False)
 
 
-def write_dates(dates: pl.Series, form: str, like: pl.Series) -> pl.Series:
-    """Return dates as text in a format, with leading zeros unless the cells of a column do without them."""
-    texts = dates.dt.to_string(form if like.str.contains(r":\d{2}\.\d+$").any() else form.replace("%.f", ""))
-    if not like.str.contains(r"(^|[-/. T])\d([-/.: T]|$)").any():
-        return texts
-    return texts.str.replace_all(r"(^|[-/. ])0(\d)", "${1}${2}")
-
-
 def read_dates(table: pl.DataFrame, order: str | None = None) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return a table whose columns of dates kept as text are dates, and {column: format}.
 

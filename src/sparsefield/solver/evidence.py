@@ -1,0 +1,185 @@
+"""Evidence for edges: decorrelated score tests of the pseudo-likelihood, and false discovery rates.
+
+A test asks whether the rows need the features of an edge beside those of all others (Ning and Liu, 2017). Variances
+are those of the sandwich estimator (Godambe), and q-values those of Benjamini and Hochberg over all candidate edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+from scipy.stats import false_discovery_control
+
+from sparsefield.data import Layout
+from sparsefield.data.coding import ColumnClass
+from sparsefield.induction import all_pairs
+from sparsefield.inference.completions import FieldWeights
+from sparsefield.kernels.regression_hessians import Designs, make_designs, set_sources
+from sparsefield.model import pad_features
+from sparsefield.model.fit_record import EdgeEvidence
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.curvature import count_rows, sum_curvature, wald_test
+from sparsefield.solver.missing import ClampedBeliefs
+from sparsefield.solver.selection import observed_shares
+from sparsefield.solver.state import State
+
+MAX_OPERATIONS, MAX_ADDED = 2e10, 4e9
+"""Operations of the Hessians, above which edges are not tested, and features outside the field are left out of the
+regressions."""
+
+MIN_ROWS = 4.0
+"""Rows for each parameter of a regression, below which they are left out, too."""
+
+MIN_RIDGE, BIAS_RIDGE = 1.0, 1e-8
+"""Least curvature that is added to each weight, which holds what rows do not determine; and to each bias, as a share
+of the largest curvature of its regression."""
+
+LEVELS = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL)
+
+
+def edge_evidence(state: State) -> EdgeEvidence | None:
+    """Return the evidence for the edges of a fit by pseudo-likelihood to one dense table; None elsewhere.
+
+    The weights may be shrunk by L1, which one Newton step removes. The linear features of an edge are tested: those of
+    levels are too many for their rows. Where the work allows it, all linear features of the table are in the
+    regressions, so that no test depends on what was selected; otherwise edges outside the field count as tests with the
+    p-value 1.
+    """
+    problem: Any = state.problem
+    layout, working_set = state.layout, state.working_set
+    single = len(layout.schemas) == 1 and not (layout.neighbor_views or layout.has_latent)
+    if not (single and problem.has_wald_statistics) or isinstance(state.missing, ClampedBeliefs):
+        return None
+    active, candidates = working_set.active, all_pairs(layout)
+    features, n_biases = working_set.features[active], working_set.n_biases
+    weights, n_rows = working_set.theta[n_biases:][active], int(count_rows(problem.source.rows, 1)[0])
+    linear = pad_features(candidates[_are_linear(layout, candidates)], features.shape[1])
+    every = np.concatenate([features, linear[~np.isin(layout.keys(linear), layout.keys(features))]])
+    parameters = _count_parameters(layout, every)
+    complete = n_rows * float(np.square(parameters).sum()) <= MAX_ADDED
+    complete &= MIN_ROWS * parameters.max(initial=0.0) <= problem.total_weights[0]
+    if complete:
+        features, weights = every, np.pad(weights, (0, len(every) - len(features)))
+    elif n_rows * float(np.square(_count_parameters(layout, features)).sum()) > MAX_OPERATIONS:
+        return None
+    n_tested = len(np.unique(layout.edge_keys(candidates)))
+    if not len(features):
+        return EdgeEvidence((), (), (), n_tested)
+    arcs, theta = layout.arcs(features), np.concatenate([working_set.theta[:n_biases], weights])
+    graphs = problem.compile(arcs)
+    problem.evaluate(graphs, theta)
+    is_pair = (features[:, 2:] < 0).all(axis=1)
+    edges, shares = np.full(len(features), -1), observed_shares(state, arcs, len(features))
+    _, first, edges[is_pair] = np.unique(
+        layout.edge_keys(features[is_pair, :2]), return_index=True, return_inverse=True
+    )
+    tested = np.flatnonzero(is_pair & _are_linear(layout, features[:, :2]))
+    scores = edge_scores(FieldWeights(layout, graphs, None, theta), problem.evaluated, edges, tested, state.options.l2)
+    ends, p_values = features[is_pair, :2][first], np.ones(len(first))
+    degrees = np.zeros(len(first)) if complete else np.square(layout.edge_factors(ends))
+    for edge, (own, score, covariance) in scores.items():
+        # Rows in which only one end is observed say nothing.
+        statistic, rank = wald_test(score, covariance)
+        p_values[edge] = chdtrc(max(rank, degrees[edge], 1.0), statistic * shares[own].mean())
+    q_values = false_discovery_control(np.pad(p_values, (0, n_tested - len(first)), constant_values=1.0))
+    selected = np.bincount(edges[is_pair], weights[is_pair] != 0.0, len(first)) > 0
+    variables = np.sort(layout.schemas[0].variable_of_column[ends[selected]], axis=1)
+    return EdgeEvidence(
+        tuple(map(tuple, variables.tolist())),
+        tuple(p_values[selected].tolist()),
+        tuple(q_values[: len(first)][selected].tolist()),
+        n_tested,
+    )
+
+
+def _are_linear(layout: Layout, pairs: np.ndarray) -> np.ndarray:
+    """Return which pairs have no indicator of a level or bin of an ordinal or numeric column."""
+    return ~np.isin(layout.column_classes[pairs], LEVELS).any(axis=1)
+
+
+def _count_parameters(layout: Layout, features: np.ndarray) -> np.ndarray:
+    """Return the number of parameters of the regression of each target, (targets,), as floats."""
+    target = layout.arcs(features).target
+    owner = layout.schemas[0].variable_of_column[: layout.n_target_columns]
+    return np.bincount(np.concatenate([owner, owner[target]]), minlength=layout.n_targets).astype(float)
+
+
+def edge_scores(
+    field: FieldWeights, rows: Any, edges: np.ndarray, tested: np.ndarray, l2: float
+) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Return {edge: its tested features, their scores decorrelated from all other edges, and the covariance of these}.
+
+    The loss is taken as quadratic around the weights. Without an edge, and with the other weights of the regressions of
+    its ends where they would be then, minus the gradient of its features is their score. It is a sum over rows, so the
+    products of the parts of rows estimate its covariance. Combinations of features that the rows do not determine, such
+    as those of all states of a variable, have neither a score nor a variance.
+
+    Parameters
+    ----------
+    field : over one table
+    rows : blocks evaluated at the weights of the field
+    edges : (features,) the number of the edge of each feature, -1 for none
+    tested : numbers of the features that are tested
+    l2 : added to the curvature of the weights, not to their gradients; at least `MIN_RIDGE` is
+    """
+    layout, n_biases, ridge = field.layout, field.layout.n_target_columns, max(l2, MIN_RIDGE)
+    design, weights = make_designs(field.graphs[0], int(layout.widths[0])), field.theta[n_biases:]
+    (hessians,) = rows.sum(sum_curvature, field, [design])
+    place, scores, projections, start = np.full(len(weights), -1), np.zeros(len(tested)), [], 0
+    place[tested] = np.arange(len(tested))
+    for v in range(layout.n_targets):
+        feature = design.parameter[design.of_variable(v)] - n_biases
+        size, is_weight = len(feature), feature >= 0
+        hessian = hessians[start : start + size * size].reshape(size, size).copy()
+        start += size * size
+        hessian[np.diag_indices(size)] += np.where(is_weight, ridge, BIAS_RIDGE * max(hessian.diagonal().max(), 1.0))
+        inverse = np.linalg.inv(hessian)
+        edge, places = (np.where(is_weight, numbers[np.maximum(feature, 0)], -1) for numbers in (edges, place))
+        order, shown = np.argsort(edge, kind="stable"), np.flatnonzero(places >= 0)
+        projection = np.zeros((size, size))
+        for own in np.split(order, np.flatnonzero(np.diff(edge[order])) + 1):
+            if edge[own[0]] >= 0:
+                information = np.linalg.inv(inverse[own[:, None], own])  # of these features, given all others
+                projection[own] = information @ inverse[own]
+                own_scores = information @ weights[feature[own]] - ridge * weights[feature[own]]
+                scores[places[own][places[own] >= 0]] += own_scores[places[own] >= 0]
+        projections.append((places[shown], projection[shown]))
+    sizes = np.bincount(edges[tested])
+    of_size = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]
+    by_edge = np.split(np.argsort(edges[tested], kind="stable"), np.cumsum(sizes)[:-1])
+    groups = [np.array([by_edge[edge] for edge in numbers]) for numbers in of_size]
+    sums, *products = rows.sum(_score_parts, len(tested), design, projections, groups)
+    scores -= sums
+    return {
+        edge: (tested[by_edge[edge]], scores[by_edge[edge]], covariance)
+        for numbers, some in zip(of_size, products, strict=True)
+        for edge, covariance in zip(numbers.tolist(), some, strict=True)
+    }
+
+
+def _score_parts(
+    part: EvaluatedBlock,
+    n_tested: int,
+    design: Designs,
+    projections: Sequence[tuple[np.ndarray, np.ndarray]],
+    groups: Sequence[np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    """Return the sums over rows of their decorrelated gradients, (tested,), and of the products of these by edge.
+
+    A group is (edges, features), of edges with the same number of tested features.
+    """
+    weight, rows = part.block.weight, np.arange(part.block.n_rows)
+    parts = np.zeros((n_tested, len(rows)))
+    column = np.repeat(np.arange(len(design.offsets) - 1), np.diff(design.offsets))
+    for v, (places, projection) in enumerate(projections):
+        own = design.of_variable(v)
+        slopes = np.empty((own.stop - own.start, len(rows)))
+        set_sources(design.source[own], design.products, part.expectations, rows, slopes)
+        slopes *= part.errors[column[own]]
+        parts[places] += projection @ slopes
+    sums = parts.sum(axis=1)
+    parts /= np.sqrt(np.where(weight > 0, weight, 1.0))
+    return sums, *(parts[own] @ parts[own].swapaxes(1, 2) for own in groups)
