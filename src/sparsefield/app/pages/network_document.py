@@ -17,6 +17,7 @@ from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.schema import Variable
+from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are on it."""
@@ -51,7 +52,8 @@ def describe_network(
 
     ``rings`` are {column: share from 0 to 1}; ``shares`` are the states in the tables of the data, if there are any.
     """
-    part, layout_edges, n_initial = _choose_part(network)
+    holding = edges_that_hold(network)
+    part, layout_edges, n_initial = _choose_part(network, holding)
     places = _layout(part, layout_edges, groups)
     edges = [network.edge(k) for k in part.edges.tolist()]
     templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
@@ -76,7 +78,8 @@ def describe_network(
         "b": part.ends[:, 1].tolist(),
         "s": [round_number(value) for value in part.strengths.tolist()],
         "sign": network.signs[part.edges].tolist(),
-        "tree": [int(edge in layout_edges) for edge in part.edges.tolist()],
+        "tree": [int(holding is None and edge in layout_edges) for edge in part.edges.tolist()],
+        "holding": None if holding is None else int(np.isin(part.edges, holding).sum()),
         "t": [templates.index(edge.template) if edge.template else -1 for edge in edges],
         "templates": templates,
         "f": [[_feature(f) for f in name_features(network.field, own[:MAX_FEATURES])] for own in features],
@@ -87,17 +90,29 @@ def describe_network(
     }
 
 
-def _choose_part(network: Network) -> tuple[Subgraph, set[int], int]:
+def edges_that_hold(network: Network) -> np.ndarray | None:
+    """Return the numbers of the edges that hold at the usual false discovery rate; None where they were not tested."""
+    evidence = network.field.record.evidence
+    if evidence is None:
+        return None
+    tests = zip(evidence.edges, evidence.q_values, strict=True)
+    holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
+    return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
+
+
+def _choose_part(network: Network, holding: np.ndarray | None) -> tuple[Subgraph, set[int], int]:
     """Return the part of the network on the page, the edges that its layout follows, and how many are shown first."""
     n_edges = len(network.strengths)
     nodes, tree = network.backbone(MAX_CONNECTED)
     edges = np.union1d(np.arange(min(n_edges, MAX_EDGES)), tree).astype(np.int64)
+    holds = np.isin(edges, holding) if holding is not None else np.ones(len(edges), dtype=bool)
+    edges = np.concatenate([edges[holds], edges[~holds]])  # edges that hold come first
     joined = dict.fromkeys([*nodes, *network.ends[edges].ravel().tolist()])
     if network.n_variables <= ALL_COLUMNS:
         joined.update(dict.fromkeys(range(network.n_variables)))
     few = int(min(max(INITIAL_PER_NODE * len(joined), MIN_INITIAL), MAX_INITIAL))
     few = WIDE_INITIAL if len(joined) > MAX_CONNECTED else few
-    initial = len(edges) if len(edges) <= 1.25 * few else few
+    initial = len(edges) if len(edges) <= 1.25 * few and holds.all() else min(few, max(int(holds.sum()), 1))
     # Each node is placed by its strongest edge at least, which comes first.
     ends = network.ends[edges]
     _, first = np.unique(ends.ravel(), return_index=True)

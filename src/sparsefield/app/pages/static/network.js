@@ -9,7 +9,7 @@ const net = (() => {
   const canvas = find("network"),
     n = data.names.length,
     total = data.a.length;
-  const largest = total ? data.s[0] : 1,
+  const largest = Math.max(...data.s, 1e-9),
     FEW = 150,
     MOST_NEAR = 60;
   const color = {};
@@ -423,7 +423,7 @@ const net = (() => {
       scene.kind === "bubbles"
         ? `${data.bubbles.sizes.length} communities; click to open`
         : `${drawn.toLocaleString("en")} of ${data.total.toLocaleString("en")}` +
-          (state.count && state.count < total ? `, from ${data.s[state.count - 1].toPrecision(2)}` : "");
+          (data.holding !== null ? `; ${data.holding} hold` : state.count && state.count < total ? `, from ${data.s[state.count - 1].toPrecision(2)}` : "");
     find("strength").value = String(
       Math.round((1000 * Math.log(Math.max(state.count, 1))) / Math.log(Math.max(total, 2))),
     );
