@@ -24,13 +24,14 @@ from benchmarks.mixed_peers import (
     impute_with_mice,
 )
 from benchmarks.r_scripts import has_packages
+from sparsefield import conditional_log_likelihood
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.app.datasets import load_mixed
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
-__all__ = ["PARTS", "run_bfi", "run_gaussian", "run_imputation", "run_planted", "run_wages"]
+__all__ = ["PARTS", "run_bfi", "run_choice", "run_gaussian", "run_imputation", "run_planted"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Edges = set[tuple[int, int]]
@@ -154,10 +155,7 @@ def hide_cells(frame: pl.DataFrame, share: float, seed: int) -> MixedTable:
             labels.append(states)
     truth = np.column_stack(columns)
     hidden = (np.random.default_rng(seed).random(truth.shape) < share) & ~np.isnan(truth)
-    shown = frame.with_columns(
-        pl.when(pl.Series(~hidden[:, k])).then(pl.col(name)).otherwise(None).alias(name)
-        for k, name in enumerate(frame.columns)
-    )
+    shown = _without(frame, hidden)
     kinds = tuple(variables[name].kind for name in frame.columns)
     return MixedTable(tuple(frame.columns), kinds, truth, hidden, shown, tuple(labels))
 
@@ -412,23 +410,54 @@ def _compare_graphs(data: str, table: Any, true: Edges, methods: Sequence[Method
     return rows
 
 
-# -- a table with wages ---------------------------------------------------------------------------------------------
+# -- the choice of l1 -----------------------------------------------------------------------------------------------
 
 
-def run_wages(seed: int = 0, report: Report = print, *, quick: bool = False) -> list[Row]:
-    """Return a row: the time of a fit with l1="auto" to 2,500 rows of wages, age, sex, language and education."""
-    rng, n_rows = np.random.default_rng(seed), 2500
-    age, years = rng.integers(16, 70, n_rows), np.round(rng.normal(13, 3, n_rows), 1)
-    sex = rng.choice(["Female", "Male"], n_rows)
-    wage = np.round(np.exp(1.0 + 0.05 * years + 0.01 * age + 0.2 * (sex == "Male") + 0.4 * rng.normal(size=n_rows)), 2)
-    language = rng.choice(["English", "French", "Other"], n_rows, p=[0.6, 0.2, 0.2])
-    columns = {"wages": wage, "education": years, "age": age, "sex": sex, "language": language}
-    table = pl.DataFrame(columns)
-    MarkovField().fit(table[:200])  # compiles
-    started = time.perf_counter()
-    field = MarkovField().fit(table)
-    row = {"data": "wages", "method": "sparsefield", "seconds": time.perf_counter() - started, "l1": field.l1_}
-    return [row | {"weights": len(field.field_.weights)}]
+def run_choice(seed: int = 0, report: Report = print, *, quick: bool = False) -> list[Row]:
+    """Return a row per table and share of missing cells: the processor time of l1="auto", and of one fit at its l1.
+
+    ``loss`` is minus the mean log-probability of 20% of the cells of other rows.
+    """
+    sizes = {"mixed 77x34": (8, 8, 18), "mixed 294x16": (4, 4, 8), "mixed 489x6": (2, 2, 2), "mixed 601x9": (3, 3, 3)}
+    rows = []
+    for data in ("mixed 77x34",) if quick else ("survey", "Chile", *sizes):
+        rng = np.random.default_rng(seed)
+        if data in sizes:
+            n_rows = int(data.split()[1].split("x")[0])
+            table = draw_mixed_graph(sizes[data], 2 * n_rows, rng)[0]
+        else:
+            table = load_mixed(data)
+            table, n_rows = table[rng.permutation(len(table)).tolist()], int(0.75 * len(table))
+        for share in (0.2,) if quick else (0.0, 0.2, 0.5):
+            hidden = rng.random((len(table), table.width)) < share
+            shown = _without(table, hidden)
+            MarkovField(l1="auto", n_jobs=1).fit(shown[:60])  # compiles
+            field, seconds = _cpu_seconds(
+                lambda shown=shown, n=n_rows: MarkovField(n_jobs=1, random_state=0).fit(shown[:n])
+            )
+            _, single = _cpu_seconds(
+                lambda shown=shown, n=n_rows, l1=field.l1_: MarkovField(l1=l1, n_jobs=1, random_state=0).fit(shown[:n])
+            )
+            asked = _without(shown, rng.random(hidden.shape) < 0.2)
+            loss = -conditional_log_likelihood(field, shown[n_rows:], asked[n_rows:])
+            times = {"auto": seconds, "single": single, "ratio": seconds / single}
+            rows.append({"data": data, "missing": share, "l1": field.l1_, "weights": len(field.field_.weights)})
+            rows[-1] |= times | {"loss": loss}
+            report(f"{data}, {share:.0%} missing: {rows[-1]['ratio']:.1f} single fits, loss {loss:.4f}")
+    return rows
+
+
+def _without(table: pl.DataFrame, hidden: Array) -> pl.DataFrame:
+    """Return a table in which cells (rows, columns) are missing."""
+    return table.with_columns(
+        pl.when(pl.Series(~hidden[:, k])).then(pl.col(name)).otherwise(None).alias(name)
+        for k, name in enumerate(table.columns)
+    )
+
+
+def _cpu_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.process_time()
+    return function(), time.process_time() - started
 
 
 @dataclass(frozen=True)
@@ -444,7 +473,7 @@ PARTS = {
     "imputation": Part(run_imputation, ("data", "method", "error", "seconds")),
     "gaussian": Part(run_gaussian, ("data", "method", "precision", "recall", "f1", "seconds")),
     "planted": Part(run_planted, ("data", "method", "precision", "recall", "f1", "seconds")),
-    "wages": Part(run_wages, ("data", "method", "l1", "weights", "seconds")),
+    "choice": Part(run_choice, ("data", "missing", "l1", "weights", "auto", "single", "ratio", "loss")),
 }
 
 

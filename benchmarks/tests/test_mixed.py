@@ -55,7 +55,7 @@ def test_graphs_are_learned_without_r(without_r: None) -> None:
     assert [line.split()[-2] for line in skipped] == ["huge", "qgraph", "glmnet"]
 
 
-def test_items_and_wages_have_their_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_have_their_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     trait = rng.normal(size=(1700, 1))
     answers = np.clip(np.round(3.5 + trait + rng.normal(size=(1700, 5))), 1, 6).astype(int)
@@ -64,8 +64,12 @@ def test_items_and_wages_have_their_figures(monkeypatch: pytest.MonkeyPatch) -> 
     rows = mixed.run_bfi(report=lambda line: None, quick=True)
     assert [row["method"] for row in rows] == ["ordinal", "nominal"]
     assert rows[0]["loss"] < rows[1]["loss"]
-    (wages,) = mixed.run_wages()
-    assert wages["weights"] > 0
+
+
+def test_a_chosen_field_predicts_better_than_chance() -> None:
+    (row,) = mixed.run_choice(report=lambda line: None, quick=True)
+    assert row["ratio"] == pytest.approx(row["auto"] / row["single"])
+    assert 0.0 < row["loss"] < 4.0
 
 
 def test_mice_takes_means_of_numbers_and_the_most_frequent_state() -> None:

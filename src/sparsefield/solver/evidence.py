@@ -1,7 +1,7 @@
 """Evidence for edges: decorrelated score tests of the pseudo-likelihood, and false discovery rates.
 
 A test asks whether the rows need the features of an edge beside those of all other edges (Ning and Liu, 2017).
-Variances are those of the sandwich estimator (Godambe), and q-values those of Benjamini and Hochberg over all candidate edges.
+Variances are those of the sandwich estimator (Godambe), q-values those of Benjamini and Hochberg over all candidates.
 """
 
 from __future__ import annotations
