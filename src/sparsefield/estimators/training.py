@@ -175,7 +175,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, path, path.run(), engine)
         by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
-        evidence = edge_evidence(path.state) if by_regressions else None
+        thorough = selection is not None or bool(estimator.refit)
+        evidence = edge_evidence(path.state, thorough=thorough) if by_regressions else None
     result = finished.fit
     if saved is not None:
         saved.clear()

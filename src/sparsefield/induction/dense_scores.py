@@ -209,7 +209,7 @@ def tiles_of_block(layout: Layout, number: int, *, bands: bool = False) -> list[
 def _whole_variables(layout: Layout, side: Side, most: int) -> list[range]:
     """Return runs of whole variables with about ``most`` columns each, targets and observed ones apart."""
     schema = layout.schemas[side.table]
-    owner = np.where(side.columns < 0, len(schema.variables), schema.variable_of_column[side.columns])
+    owner = np.append(schema.variable_of_column, len(schema.variables))[side.columns]  # -1, the neighbor count, is last
     starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
     runs, first = [], 0
     for start, stop in pairwise(starts):

@@ -82,10 +82,10 @@ def score_expansions(
         return total + item.mean[row] * bias_gradient[column]
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
-        # Above 0, since 0 times the infinite factor of what is no candidate is undefined.
-        min_gradients = np.maximum(min_gradients, np.finfo(float).tiny)[:, None] * _expansion_factors(item, layout)
-        return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows, columns]
+        min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)[rows]
+        factors = _expansion_factors(item, layout)[rows, columns]
+        beyond = np.abs(gradient(item, sums, rows, columns)) - min_gradients * np.where(factors < np.inf, factors, 0.0)
+        return np.where(factors < np.inf, beyond, -np.inf)  # an infinite factor is that of no candidate
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]

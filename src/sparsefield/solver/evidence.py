@@ -26,9 +26,10 @@ from sparsefield.solver.missing import ClampedBeliefs
 from sparsefield.solver.selection import observed_shares
 from sparsefield.solver.state import State
 
-MAX_OPERATIONS, MAX_ADDED = 2e10, 4e9
+MAX_OPERATIONS, MAX_ADDED, MAX_AT_FIXED_L1 = 2e10, 4e9, 5e8
 """Operations of the Hessians, above which edges are not tested, and features outside the field are left out of the
-regressions."""
+regressions; and where l1 was given and nothing is refitted, both: such a fit may take far less time than its tests
+(`python -m benchmarks small`)."""
 
 MIN_ROWS = 4.0
 """Rows for each parameter of a regression, below which they are left out, too."""
@@ -40,8 +41,10 @@ share of the largest curvature of its regression."""
 LEVELS = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL)
 
 
-def edge_evidence(state: State) -> EdgeEvidence | None:
+def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     """Return the evidence for the edges of a fit by pseudo-likelihood to one dense table; None elsewhere.
+
+    Wide tables have none, unless ``thorough``.
 
     The weights may be shrunk by L1, which one Newton step removes. The linear features of an edge are tested: those of
     levels are too many for their rows. Where the work allows it, all linear features of the table are in the
@@ -59,12 +62,14 @@ def edge_evidence(state: State) -> EdgeEvidence | None:
     linear = pad_features(candidates[_are_linear(layout, candidates)], features.shape[1])
     every = np.concatenate([features, linear[~np.isin(layout.keys(linear), layout.keys(features))]])
     parameters = _count_parameters(layout, every)
-    complete = n_rows * float(np.square(parameters).sum()) <= MAX_ADDED
+    complete = n_rows * float(np.square(parameters).sum()) <= (MAX_ADDED if thorough else MAX_AT_FIXED_L1)
     complete &= MIN_ROWS * parameters.max(initial=0.0) <= problem.total_weights[0]
     if complete:
         features, weights = every, np.pad(weights, (0, len(every) - len(features)))
-    elif n_rows * float(np.square(_count_parameters(layout, features)).sum()) > MAX_OPERATIONS:
-        return None
+    else:
+        operations = n_rows * float(np.square(_count_parameters(layout, features)).sum())
+        if operations > (MAX_OPERATIONS if thorough else MAX_AT_FIXED_L1):
+            return None
     n_tested = len(np.unique(layout.edge_keys(candidates)))
     if not len(features):
         return EdgeEvidence((), (), (), n_tested)
@@ -134,13 +139,13 @@ def edge_scores(
         size, is_weight = len(feature), feature >= 0
         hessian = hessians[start : start + size * size].reshape(size, size).copy()
         start += size * size
-        hessian[np.diag_indices(size)] += np.where(is_weight, ridge, BIAS_RIDGE * max(hessian.diagonal().max(), 1.0))
+        hessian[np.diag_indices(size)] += np.where(is_weight, ridge, BIAS_RIDGE * hessian.diagonal().max(initial=1.0))
         inverse = np.linalg.inv(hessian)
         edge, places = (np.where(is_weight, numbers[np.maximum(feature, 0)], -1) for numbers in (edges, place))
         order, shown = np.argsort(edge, kind="stable"), np.flatnonzero(places >= 0)
         projection = np.zeros((size, size))
         for own in np.split(order, np.flatnonzero(np.diff(edge[order])) + 1):
-            if edge[own[0]] >= 0:
+            if len(own) and edge[own[0]] >= 0:  # a constant column has none
                 information = np.linalg.inv(inverse[own[:, None], own])  # of these features, given all others
                 projection[own] = information @ inverse[own]
                 own_scores = information @ weights[feature[own]] - ridge * weights[feature[own]]

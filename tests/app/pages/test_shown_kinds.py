@@ -109,9 +109,9 @@ def test_ordinal_states_are_in_their_order_with_the_last_one(model: MarkovField)
 
 
 def sign_of(network: Network, one: str, two: str) -> int:
-    ends = {network.number(one), network.number(two)}
-    (edge,) = [edge for edge in network.edges_of(network.number(one)) if set(edge.ends) == ends]
-    return edge.sign
+    ends = {network.labels.index(one), network.labels.index(two)}
+    (edge,) = [k for k, pair in enumerate(network.ends.tolist()) if set(pair) == ends]
+    return int(network.signs[edge])
 
 
 def test_edges_have_a_sign_if_they_are_of_scores_or_binary_columns(network: Network) -> None:

@@ -10,16 +10,19 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
+import pytest
 
 import sparsefield
 from sparsefield import Codebook, MarkovField
 from sparsefield.app.pages.page import write_codebook
 from sparsefield.data import as_source, learn_schema
+from sparsefield.errors import DateTextWarning
 
 
 def test_kinds_are_those_that_a_fit_learns(survey: pl.DataFrame, book: Codebook) -> None:
     kept = survey.drop(book.left_out)
-    schema = learn_schema(as_source(kept))
+    with pytest.warns(DateTextWarning, match="date"):
+        schema = learn_schema(as_source(kept))
     assert {entry.name: entry.kind for entry in book.columns if not entry.left_out} == {
         variable.name: variable.kind for variable in schema.variables
     }
