@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -117,7 +117,9 @@ def run_strength(seed: int = 0) -> list[Row]:
         for linear in (True, False):
             found = centrality(field, linear=linear)
             pairs = {"strength": np.abs(partial).sum(axis=0), "expected_influence": partial.sum(axis=0)}
-            figures = {name: float(spearmanr(found[name], theirs).statistic) for name, theirs in pairs.items()}
+            figures = {
+                name: float(cast(Any, spearmanr(found[name], theirs)).statistic) for name, theirs in pairs.items()
+            }
             rows.append({"selection": selection, "weights": "linear parts" if linear else "norms", **figures})
     return rows
 

@@ -177,11 +177,9 @@ def run_repetition(task: Repetition) -> list[Interval]:
         names, pooled = _analyze(source, method, table, shown, task)
         seconds, (low, high) = time.perf_counter() - started, pooled.interval()
         for k, name in enumerate(names):
-            covers, figures = (
-                bool(low[k] <= source.truth[name] <= high[k]),
-                (pooled.estimate[k], pooled.standard_error[k]),
-            )
-            found.append(Interval(method, name, *map(float, figures), covers, seconds))
+            covers = bool(low[k] <= source.truth[name] <= high[k])
+            estimate, error = float(pooled.estimate[k]), float(pooled.standard_error[k])
+            found.append(Interval(method, name, estimate, error, covers, seconds))
     return found
 
 

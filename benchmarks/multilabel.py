@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -226,8 +226,8 @@ def _score(predict: Callable[[Matrix], Array], test: LabeledTexts) -> Row:
     return {
         "subset_accuracy": float(accuracy_score(test.Y, found)),
         "hamming_loss": float(hamming_loss(test.Y, found)),
-        "micro_f1": float(f1_score(test.Y, found, average="micro", zero_division=0)),
-        "macro_f1": float(f1_score(test.Y, found, average="macro", zero_division=0)),
+        "micro_f1": float(f1_score(test.Y, found, average="micro", zero_division=cast(Any, 0))),
+        "macro_f1": float(f1_score(test.Y, found, average="macro", zero_division=cast(Any, 0))),
         "predict_seconds": seconds,
     }
 

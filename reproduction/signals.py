@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
+from sparsefield.compute.block_collection import identity
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, GradientFactors
@@ -59,9 +60,8 @@ def share_looked_at(estimator: Any, X: Any, threshold: float) -> float:
 def _blocks(factors: GradientFactors) -> list[tuple[Array, Array, Array]]:
     """Yield row weights, signals and errors of each block of rows; errors are not weighted."""
     return [
-        (part.block.weight, part.expectations - means[:, None], part.errors / part.block.weight)
-        for table, means in zip(factors.local_blocks, factors.means, strict=True)
-        for part in table
+        (part.block.weight, part.expectations - factors.means[part.table][:, None], part.errors / part.block.weight)
+        for part in factors.parts.map(identity)
     ]
 
 

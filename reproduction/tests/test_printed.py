@@ -52,7 +52,7 @@ def slow_scores(path: Any, threshold: float, *, exact: bool) -> dict[tuple[int, 
     means, found = factors.means[0], {}
     for pair in all_pairs(path.layout).tolist():
         total = 0.0
-        for part in factors.local_blocks[0]:
+        for part in factors.parts.map(lambda block: block):
             for row in range(part.errors.shape[1]):
                 error, value = part.errors[:, row], part.expectations[:, row]
                 weight = part.block.weight[row]

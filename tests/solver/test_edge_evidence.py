@@ -113,13 +113,13 @@ def test_true_edges_hold_beside_many_that_only_help_predictions() -> None:
 def test_edges_outside_the_field_count_where_not_all_are_in_the_regressions(monkeypatch) -> None:
     X = draw_chain(600, 8, seed=2)
     every = evidence_of(MarkovField(l1=5.0, n_jobs=1).fit(X))
-    monkeypatch.setattr(evidence, "MAX_ADDED", 0.0)
+    monkeypatch.setattr(evidence, "MIN_ROWS", 1e9)
     selected = evidence_of(MarkovField(l1=5.0, n_jobs=1).fit(X))
     assert selected.keys() == every.keys()
     assert len(selected) < 28
     for ends, (p_value, _) in selected.items():
         assert np.log(p_value + 1e-12) == pytest.approx(np.log(every[ends][0] + 1e-12), abs=1.5)
-    monkeypatch.setattr(evidence, "MAX_OPERATIONS", 0.0)
+    monkeypatch.setattr(evidence, "MAX_AT_FIXED_L1", 0.0)
     assert MarkovField(l1=5.0, n_jobs=1).fit(X).field_.record.evidence is None
 
 

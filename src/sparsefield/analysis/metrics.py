@@ -99,7 +99,8 @@ def score(predictions: Sequence[CellPredictions]) -> Scores:
             k = column.positive
             positives.append(np.array([column.truth == k, column.probabilities[:, k], column.weights]))
     ap, ap_positive = (_average_precision(*np.concatenate(parts, axis=1)) for parts in (states, positives))
-    return Scores(ap, *(float(np.average(part, weights=weights)) for part in (logs, wrong)), ap_positive)
+    cll, error = (float(np.average(part, weights=weights)) for part in (logs, wrong))
+    return Scores(ap, cll, error, ap_positive)
 
 
 def _average_precision(relevant: Array, probabilities: Array, weights: Array) -> float:

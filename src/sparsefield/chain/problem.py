@@ -135,7 +135,8 @@ class ChainProblem(Problem):
         sequence_weights: np.ndarray | None = None,
         candidates: Candidates = Candidates(),  # noqa: B008
     ) -> None:
-        self.table, self.codes, self.n_labels, self.engine = table, codes, n_labels, engine
+        self.source = self.table = table
+        self.codes, self.n_labels, self.engine = codes, n_labels, engine
         self.sequence_weights = np.ones(table.n_sequences) if sequence_weights is None else sequence_weights
         self.layout, self._kinds = ChainLayout((), (), (), (), n_labels=n_labels), candidates
         self.errors = np.zeros((table.n_rows, padded_width(n_labels)))

@@ -116,8 +116,11 @@ class LocalBlocks(BlockCollection):
         def update(k: int) -> Any:
             return function(self._blocks[k], *(() if each is None else (each[k],)), *shared)
 
-        blocks, piecewise = [], isinstance(function, PiecewiseUpdate)
-        updates = self._in_pieces(function, shared) if piecewise else self._engine.stream(update, range(len(self)))
+        blocks: list[Any] = []
+        if isinstance(function, PiecewiseUpdate):
+            updates = self._in_pieces(function, shared)
+        else:
+            updates = self._engine.stream(update, range(len(self)))
         total = tree_sum((blocks.append(block) or value for block, value in updates), combine)
         return LocalBlocks(blocks, self._engine), total
 

@@ -93,7 +93,7 @@ def _sum_rows(field: Field, codes: Array, covariates: Array, engine: Engine, opt
         components = sum_components(field, group, engine, options, largest_table(len(first)))
         n_rows = sum(block.n_rows for _, block in group.members)
         parts = components.value, components.variance
-        sums.append(np.array([np.bincount(components.row, part, n_rows) for part in parts]))
+        sums.append(np.array([np.bincount(components.row, part, n_rows).astype(float) for part in parts]))
     total[:, rows] = np.concatenate(sums, axis=1)[:, owner]
     return LogEstimate(total[0], np.sqrt(total[1]), "ais" if total[1].any() else "exact")
 

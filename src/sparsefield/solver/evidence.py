@@ -101,7 +101,7 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
 
 def _are_linear(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     """Return which pairs have no indicator of a level or bin of an ordinal or numeric column."""
-    return ~np.isin(layout.column_classes[pairs], LEVELS).any(axis=1)
+    return np.logical_not(np.isin(layout.column_classes[pairs], LEVELS).any(axis=1))
 
 
 def _count_parameters(layout: Layout, features: np.ndarray) -> np.ndarray:

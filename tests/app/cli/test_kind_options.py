@@ -175,7 +175,7 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text()
     assert "2 numeric, 2 ordinal, 1 nominal" in page
-    assert "never &lt; rarely &lt; often" in page
+    assert "never&lt;rarely&lt;often" in page
 
 
 def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:

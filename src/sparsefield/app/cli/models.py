@@ -110,11 +110,11 @@ class ModelTables:
 
     def outputs(self, output: Path) -> dict[str, Path]:
         """Return the file of each table: that of linked tables in a folder, in the format of its input file."""
-        paths = {} if self.parsed is not None else {"": output}
-        for name in () if self.parsed is None else self.parsed.data.tables:
+        parsed, paths = self.parsed, {} if self.parsed is not None else {"": output}
+        for name in () if parsed is None else parsed.data.tables:
             if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
                 raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
-            suffix = self.parsed.files[name].suffix.lower() if name in self.parsed.files else ""
+            suffix = parsed.files[name].suffix.lower() if parsed and name in parsed.files else ""
             suffix = ".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"
             paths[name] = output / f"{name}{suffix}"
         refuse_overwriting_inputs(dict.fromkeys([output, *paths.values()]), [self.model.path, *self.inputs])

@@ -266,7 +266,8 @@ class _Column:
             if written := self._dates_or_numbers(decimal):
                 return written
             many = is_unlearnable or (self.n_distinct > MANY_LEVELS and 2 * self.n_distinct > n)
-            if many and self.known.str.count_matches(r"\S+").mean() >= MANY_WORDS:
+            words: Any = self.known.str.count_matches(r"\S+").mean()
+            if many and words >= MANY_WORDS:
                 return Finding("free text", f"{values}, long")
         elif self.kind != "numeric":
             is_unlearnable = is_identifier(self.n_distinct, n)

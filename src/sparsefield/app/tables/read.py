@@ -391,7 +391,7 @@ def send_statistical() -> None:
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (int(memory),) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     try:
         cells, about = getattr(pyreadstat, function)(path, output_format="dict")
         labels, measures = about.variable_value_labels, about.variable_measure
