@@ -23,29 +23,20 @@ INCOME = Variable(
 FLAG = Variable(
     "flag", "target", (10.0, 20.0), 0, (0.5, 0.5), 15.0, 5.0, kind="numeric", scores=(-1.0, 1.0), cuts=(15.0,)
 )
-AGE = Variable(
-    "age", "observed", (20.0, 40.0, 60.0), 0, (0.3, 0.4, 0.3), 40.0, 15.5, kind="numeric",
-    scores=(-1.29, 0.0, 1.29), cuts=(30.0, 50.0), bins=(0, 1, 2), decimals=0,
-)  # fmt: skip
 TARGETS = (SEX, CITY, ANSWER, INCOME, FLAG)
 
 
-def mixed_field(*variables: Variable, seed: int = 0) -> Field:
+def mixed_field() -> Field:
     """Return a field with a weight on every bias and every pair of columns."""
-    chosen = variables or TARGETS
-    layout = Layout.single(Schema(chosen, tuple(v.name for v in chosen)))
-    rng, pairs = np.random.default_rng(seed), all_pairs(layout)
+    layout = Layout.single(Schema(TARGETS, tuple(v.name for v in TARGETS)))
+    rng, pairs = np.random.default_rng(0), all_pairs(layout)
     biases = rng.normal(size=layout.n_target_columns)
     return Field(layout, biases, pairs, rng.normal(size=len(pairs)), record=FitRecord(objective=1.0))
 
 
-def exponentials(field: Field, observed: dict[str, list[float]] | None = None) -> dict[tuple[int, ...], float]:
-    """Return {numbers of states: exp of all weights times the values of their columns} times the base measures.
-
-    ``observed`` are the values of the columns of observed variables.
-    """
-    schema = field.schema
-    targets = [v for v in schema.variables if v.role == "target"]
+def exponentials(field: Field) -> dict[tuple[int, ...], float]:
+    """Return {numbers of states: exp of all weights times the values of their columns} times the base measures."""
+    targets = field.schema.targets
     found = {}
     for way in itertools.product(*(range(len(v.states)) for v in targets)):
         values, total = [], 0.0
@@ -54,9 +45,6 @@ def exponentials(field: Field, observed: dict[str, list[float]] | None = None) -
             values += variable.coded[code].tolist()
             if variable.kind == "numeric" and len(variable.states) > 2:
                 total += math.log(variable.frequencies[state])
-        for variable in schema.variables:
-            if variable.role == "observed":
-                values += (observed or {})[variable.name]
         total += sum(w * values[c] for c, w in enumerate(field.biases.tolist()))
         total += sum(w * values[a] * values[b] for (a, b), w in zip(field.pairs.tolist(), field.weights, strict=True))
         found[way] = math.exp(total)

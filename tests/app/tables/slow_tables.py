@@ -56,12 +56,6 @@ def exponentials(field: Field) -> Joint:
     return found
 
 
-def shares(joint: Joint) -> np.ndarray:
-    """Probabilities, in the order of assignments."""
-    values = np.array([joint[way] for way in sorted(joint)])
-    return values / values.sum()
-
-
 def random_field(seed: int, *, states=(2, 3, 4, 2), orders=(1, 2, 3), share: float = 0.6, size: float = 1.0) -> Field:
     """A field whose columns have mixed names, states and bases, with features of up to ``max(orders)`` columns."""
     rng = np.random.default_rng(seed)

@@ -6,11 +6,11 @@ import sys
 import warnings
 
 import pytest
-from exchanged_fields import linked_tables, one_table
+from exchanged_fields import one_table
+from slow_tables import exponentials, random_field
 
 from sparsefield.app.tables.export import to_pgmpy
 from sparsefield.errors import DataError
-from sparsefield.model import Field
 
 
 @pytest.fixture(scope="module")
@@ -29,35 +29,16 @@ def query():
     return ask
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_variable_elimination_agrees_with_enumeration(query, make_problem, seed) -> None:
-    problem = make_problem(seed, states=(2, 3, 4), share=0.7)
-    schema, n = problem.schema, problem.schema.n_target_columns
-    kind, number = schema.observed
-    field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
-    network = to_pgmpy(field, given={kind.name: kind.states[-1], number.name: 0.7})
+def test_variable_elimination_agrees_with_enumeration(query) -> None:
+    field = random_field(1)
+    network = to_pgmpy(field)
     assert network.check_model()
-    one_hot = [float(k == len(kind.states) - 1) for k in kind.position_of_code[1:]]
-    observed = [*one_hot, (0.7 - number.center) / number.scale]
-    truth = problem.slow.marginals([-1] * 3, observed)
-    for v, variable in enumerate(schema.targets):
+    truth = exponentials(field)
+    for k, variable in enumerate(field.schema.targets):
         found = query(network, [variable.name])
-        for code, position in enumerate(variable.position_of_code):
-            state = variable.states[position]
-            assert found.get_value(**{variable.name: state}) == pytest.approx(truth[v][code], rel=1e-9)
-    first, *others = schema.targets
-    truth = problem.slow.marginals([1, -1, -1], observed)
-    for v, variable in enumerate(others, start=1):
-        found = query(network, [variable.name], {first.name: first.states[first.position_of_code[1]]})
-        by_code = found.values[variable.position_of_code]
-        assert by_code == pytest.approx(truth[v], rel=1e-9)
-
-
-def test_observed_columns_need_values_and_linked_tables_are_refused(query) -> None:
-    with pytest.raises(DataError, match=r"2 observed column\(s\) \('age', 'town'\)"):
-        to_pgmpy(one_table())
-    with pytest.raises(DataError, match="linked tables has variables for each row"):
-        to_pgmpy(linked_tables())
+        for code, state in enumerate(variable.states):
+            share = sum(value for way, value in truth.items() if way[k] == code) / sum(truth.values())
+            assert found.get_value(**{variable.name: state}) == pytest.approx(share, rel=1e-9)
 
 
 def test_without_pgmpy_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,8 +206,7 @@ def export(*, model: opt.Model, output: Annotated[Path, opt.output_option("")]) 
     """Export the graph of a model, or its distribution as a UAI file.
 
     A UAI file has the exact distribution of a model of one table without observed columns, as full tables of factors;
-    the names of columns and states, which it lacks, are written beside it, with the suffix .json. In Python,
-    write_uai also conditions on values.
+    the names of columns and states, which it lacks, are written beside it, with the suffix .json.
 
     Options:
         output: File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other

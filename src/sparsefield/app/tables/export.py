@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import reduce
 from io import BytesIO
 from itertools import combinations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield.atomic_write import write_atomically
-from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.data.schema import Label, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.feature_tables import bias_table, feature_table
@@ -41,24 +41,18 @@ Factors = dict[tuple[int, ...], np.ndarray]
 
 
 def write_uai(
-    field: FieldEstimator | Field,
-    path: str | os.PathLike[str],
-    *,
-    given: Mapping[str, Any] | None = None,
-    names: str | os.PathLike[str] | None = None,
+    field: FieldEstimator | Field, path: str | os.PathLike[str], *, names: str | os.PathLike[str] | None = None
 ) -> dict[str, list[Label]]:
     """Write the exact distribution of a field over one table as a file of the UAI inference competitions.
 
     There is a factor for each variable and for each set of variables that share features. Entries of reference states
-    are 1, so without ``given`` the partition function of the file is that of the field. The states of a number are its
-    levels, which are named by their mean values.
+    are 1, so the partition function of the file is that of the field. The states of a number are its levels, which are
+    named by their mean values.
 
     Parameters
     ----------
-    field : fitted estimator, or its field
+    field : fitted estimator without observed columns, or its field
     path : path of the file, which is replaced atomically
-    given : {column: state or number}
-        Values of observed columns, and optionally of others; the distribution is conditioned on them.
     names : path, optional
         Path of a JSON file for the names, which the UAI format cannot hold.
 
@@ -76,7 +70,7 @@ def write_uai(
     ...     write_uai(field, folder + "/net.uai")
     {'x0': [0, 1], 'x1': [0, 1], 'x2': [0, 1]}
     """
-    variables, factors = to_factors(fitted_field(field), given)
+    variables, factors = to_factors(fitted_field(field))
     lines = ["MARKOV", str(len(variables)), " ".join(str(len(v.states)) for v in variables), str(len(factors))]
     lines += [" ".join(map(str, (len(scope), *scope))) for scope in factors]
     for scope, logs in factors.items():
@@ -95,7 +89,7 @@ def write_uai(
     return states
 
 
-def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
+def to_pgmpy(field: FieldEstimator | Field) -> DiscreteMarkovNetwork:
     """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
 
     This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
@@ -104,17 +98,14 @@ def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None =
 
     Parameters
     ----------
-    field : fitted estimator, or its field
-        Over one table.
-    given : {column: state or number}
-        Values of observed columns, and optionally of others; the distribution is conditioned on them.
+    field : fitted estimator over one table without observed columns, or its field
     """
     try:
         from pgmpy.factors.discrete import DiscreteFactor  # pyright: ignore[reportMissingImports]
         from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
-    variables, factors = to_factors(fitted_field(field), given)
+    variables, factors = to_factors(fitted_field(field))
     network = DiscreteMarkovNetwork()
     network.add_nodes_from([variable.name for variable in variables])
     for scope, logs in factors.items():
@@ -124,80 +115,42 @@ def to_pgmpy(field: FieldEstimator | Field, *, given: Mapping[str, Any] | None =
     return network
 
 
-def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> tuple[list[Variable], Factors]:
-    """Return the free variables of a field over one table and its factors, those of single variables first.
+def to_factors(field: Field) -> tuple[Sequence[Variable], Factors]:
+    """Return the variables of a field over one table and its factors, those of single variables first.
 
     The distribution is proportional to the exponential of the sum of the factors. A table holds 0 wherever a state is
     a reference state. Constants are dropped.
     """
-    if len(field.layout.schemas) != 1 or field.layout.neighbor_views:
+    if len(field.layout.schemas) != 1 or field.layout.neighbor_views or field.schema.observed:
         raise DataError(
-            "A field over linked tables has variables for each row and is not a single network; use to_networkx or "
-            "GraphML, which show its templates."
+            "A field over linked tables or with observed columns has a distribution for each of their rows and is not "
+            "a single network; use to_networkx or GraphML, which show its features."
         )
     schema = field.schema
-    known = {name: _given_columns(schema, name, value) for name, value in (given or {}).items()}
-    variables = [variable for variable in schema.targets if variable.name not in known]
-    place = {variable.name: k for k, variable in enumerate(variables)}
+    variables = schema.targets
     position = [np.argsort(variable.position_of_code) for variable in variables]
     tables: Factors = {(k,): variable.log_base[position[k]] for k, variable in enumerate(variables)}
     coded = [variable.coded[position[k]] for k, variable in enumerate(variables)]
-    unknown: dict[str, None] = {}
     features = [([column], weight) for column, weight in enumerate(field.biases.tolist())]
     features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
     features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
     for columns, weight in features:
-        scope, values = [], []
-        for column in sorted(column for column in columns if column >= 0) if weight else ():
-            k = int(schema.variable_of_column[column])
-            name, own = schema.variables[k].name, column - int(schema.offsets[k])
-            if name in known:
-                weight *= known[name][own]
-            elif name in place:
-                scope.append(place[name])
-                values.append(coded[place[name]][:, own])
-            else:
-                unknown[name] = None
-        if scope and weight:
-            shape = [len(variables[k].states) for k in scope]
-            if math.prod(shape) > MAX_NUMBERS:
-                names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
-                raise DataError(
-                    f"The full table over {names} has {math.prod(shape):,} numbers, too many to write: export GraphML."
-                )
-            table = tables.setdefault(tuple(scope), np.zeros(shape))
-            # Most columns are indicators of one state, so most entries stay as they are.
-            states = [np.flatnonzero(own) for own in values]
-            products = reduce(np.multiply.outer, [own[on] for own, on in zip(values, states, strict=True)])
-            table[np.ix_(*states)] += weight * products
-    if unknown:
-        raise DataError(
-            f"The field is conditioned on {len(unknown)} observed column(s) "
-            f"({', '.join(map(repr, list(unknown)[:5]))}): pass their values with given={{column: value}}, or --given "
-            "COLUMN=VALUE at the command line."
-        )
+        places = sorted(column for column in columns if column >= 0)
+        if not weight or not places:
+            continue
+        scope = tuple(int(k) for k in schema.variable_of_column[places])
+        shape = [len(variables[k].states) for k in scope]
+        if math.prod(shape) > MAX_NUMBERS:
+            names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
+            raise DataError(
+                f"The full table over {names} has {math.prod(shape):,} numbers, too many to write: export GraphML."
+            )
+        values = [coded[k][:, column - int(schema.offsets[k])] for k, column in zip(scope, places, strict=True)]
+        # Most columns are indicators of one state, so most entries stay as they are.
+        states = [np.flatnonzero(own) for own in values]
+        products = reduce(np.multiply.outer, [own[on] for own, on in zip(values, states, strict=True)])
+        tables.setdefault(scope, np.zeros(shape))[np.ix_(*states)] += weight * products
     return variables, {scope: tables[scope] for scope in sorted(tables, key=lambda scope: (len(scope), scope))}
-
-
-def _given_columns(schema: Schema, name: str, value: Any) -> np.ndarray:
-    """Return the (width,) values of the columns of a variable whose state or number is given."""
-    if name not in schema.index_of_name:
-        raise DataError(f"given names the column {name!r}, which the field does not have.")
-    variable = schema.variables[schema.index_of_name[name]]
-    if not variable.numeric:
-        code = variable.code_of_label.get(value.item() if isinstance(value, np.generic) else value)
-        if code is None:
-            states = ", ".join(map(repr, variable.states[:6])) + ", ..." * (len(variable.states) > 6)
-            raise DataError(f"Column {name!r} has no state {value!r}; its states are {states}.")
-        return variable.coded[code]
-    try:
-        cell = np.array([float(value)])
-    except (TypeError, ValueError):
-        cell = np.array([math.nan])
-    if not np.isfinite(cell).all():
-        raise DataError(f"Column {name!r} holds numbers; given has {value!r}.")
-    is_observed = variable.role == "observed"
-    return variable.values_of(cell)[:, 0] if is_observed else variable.coded[variable.codes_of(cell)[0]]
 
 
 def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
