@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.chain.reading import read_conll
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
-    from sparsefield.data.frame_building import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.inference import AIS, AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
@@ -36,61 +35,14 @@ if TYPE_CHECKING:
     from sparsefield.solver import EBIC, Features, FitCallbacks, HeldOut, Solver
 
 __all__ = [
-    "AIS",
-    "CFI",
-    "EBIC",
-    "EM",
-    "AutomaticInference",
-    "BeliefPropagation",
-    "CRFClassifier",
-    "ChainCRF",
-    "Codebook",
-    "ExactInference",
-    "Features",
-    "FitCallbacks",
-    "FixedGraph",
-    "ForeignKey",
-    "FullL1",
-    "Gibbs",
-    "Grafting",
-    "GroupComparison",
-    "HeldOut",
-    "IdealParent",
-    "Imputations",
-    "MarkovField",
-    "MeanField",
-    "OffsetLink",
-    "PaperCFI",
-    "PooledEstimates",
-    "Relational",
-    "RelationalField",
-    "Solver",
-    "Template",
-    "__version__",
-    "calendar_parts",
-    "centrality",
-    "centrality_stability",
-    "compare",
-    "conditional_log_likelihood",
-    "confidence_intervals",
-    "findings",
-    "impute",
-    "inspect",
-    "load",
-    "plot_network",
-    "pool",
-    "predictability",
-    "read_conll",
-    "read_database",
-    "read_schema",
-    "read_triples",
-    "regularization_path",
-    "stability",
-    "to_networkx",
-    "to_pgmpy",
-    "write_report",
-    "write_uai",
-]
+    "AIS", "CFI", "EBIC", "EM", "AutomaticInference", "BeliefPropagation", "CRFClassifier", "ChainCRF", "Codebook",
+    "ExactInference", "Features", "FitCallbacks", "FixedGraph", "ForeignKey", "FullL1", "Gibbs", "Grafting",
+    "GroupComparison", "HeldOut", "IdealParent", "Imputations", "MarkovField", "MeanField", "OffsetLink", "PaperCFI",
+    "PooledEstimates", "Relational", "RelationalField", "Solver", "Template", "__version__", "centrality",
+    "centrality_stability", "compare", "conditional_log_likelihood", "confidence_intervals", "findings", "impute",
+    "inspect", "load", "plot_network", "pool", "predictability", "read_conll", "read_database", "read_schema",
+    "read_triples", "regularization_path", "stability", "to_networkx", "to_pgmpy", "write_report", "write_uai",
+]  # fmt: skip
 
 _NAMES_OF_MODULE = {
     "analysis.bootstrap": "centrality_stability",
@@ -110,7 +62,6 @@ _NAMES_OF_MODULE = {
     "chain.crf": "ChainCRF",
     "chain.reading": "read_conll",
     "data": "ForeignKey OffsetLink Relational Template",
-    "data.frame_building": "calendar_parts",
     "estimators": "CRFClassifier MarkovField RelationalField load",
     "induction": "CFI FixedGraph FullL1 Grafting IdealParent PaperCFI",
     "inference": "AIS AutomaticInference BeliefPropagation ExactInference Gibbs MeanField",

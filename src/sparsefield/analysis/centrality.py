@@ -253,11 +253,10 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: 
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
     sources = _draw_sources(component, sizes, seed)
-    arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data
     total = np.zeros((2, n))
     with Threads(n_jobs) as engine:
         parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
-        for part in engine.stream(lambda some: sum_over_paths(*arrays, some), parts):
+        for part in engine.stream(lambda some: sum_over_paths(graph, some), parts):
             total += part
     drawn, reachable = np.bincount(component[sources], minlength=len(sizes))[component], sizes[component] - 1
     used = np.maximum(drawn - np.isin(np.arange(n), sources), 1)

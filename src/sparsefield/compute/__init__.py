@@ -12,12 +12,5 @@ from sparsefield.compute.block_collection import (
 from sparsefield.compute.threads import Threads
 
 __all__ = [
-    "BlockCollection",
-    "Engine",
-    "PiecewiseUpdate",
-    "Threads",
-    "ThresholdQuery",
-    "TopEntries",
-    "identity",
-    "tree_sum",
-]
+    "BlockCollection", "Engine", "PiecewiseUpdate", "Threads", "ThresholdQuery", "TopEntries", "identity", "tree_sum",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Frames and columns of the library of a table: cells replaced by labels, answers, and parts of the calendar."""
+"""Frames and columns of the library of a table: cells replaced by labels, and answers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
 """Types of floats that are narrower than those of the numbers that are filled in."""
-
-PARTS = ("year", "month", "day", "weekday", "hour")
-"""The parts of the calendar by which `calendar_parts` replaces dates."""
 
 TableT = TypeVar("TableT")
 """A table that a method returns in the kind in which it was passed: a frame, an array or a sparse matrix."""
@@ -256,50 +253,3 @@ def _make_like(series: nw.Series, values: list, dtype: Any) -> nw.Series:
         made = nw.from_native(pa.chunked_array([pa.array(values, type=dtype)]), series_only=True)
         return made.alias(series.name)
     return nw.new_series(series.name, values, dtype, backend=series.implementation)
-
-
-def calendar_parts(
-    table: Any, columns: Sequence[str] | None = None, parts: Sequence[str] = ("year", "month", "weekday")
-) -> Any:
-    """Return a data frame in which columns of dates are replaced by parts of the calendar.
-
-    A field treats a date as a number of days, which knows trends but neither seasons nor weekends. A part is a column
-    of its own, such as ``"bought.weekday"``: months and weekdays are names, and thus nominal; years, days of the month
-    and hours are numbers. Missing dates have missing parts.
-
-    Parameters
-    ----------
-    table : a pandas, polars or Arrow table
-    columns : list of columns; None takes all that hold dates or times
-    parts : of "year", "month", "day", "weekday" and "hour"
-
-    Examples
-    --------
-    >>> import datetime, polars as pl
-    >>> table = pl.DataFrame({"bought": [datetime.date(2024, 2, 29), None], "price": [3.0, 4.5]})
-    >>> calendar_parts(table, parts=["year", "weekday"]).to_dicts()[0]
-    {'bought.year': 2024, 'bought.weekday': 'Thursday', 'price': 3.0}
-    """
-    frame = nw.from_native(table, eager_only=True)
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise ValueError(f"parts must be of {', '.join(PARTS)}; got {', '.join(map(repr, unknown))}.")
-    dated = [name for name, dtype in frame.schema.items() if dtype == nw.Date or isinstance(dtype, nw.Datetime)]
-    wrong = [name for name in columns or [] if name not in dated]
-    if wrong:
-        raise DataError(
-            f"{', '.join(map(repr, wrong))} {'is no column' if len(wrong) == 1 else 'are no columns'} of dates; these "
-            f"are: {', '.join(map(repr, dated)) or 'none'}. Convert text to dates first."
-        )
-    hourless = [name for name in columns or dated if "hour" in parts and frame.schema[name] == nw.Date]
-    if hourless:
-        raise DataError(f"Column {hourless[0]!r} holds dates without hours: leave 'hour' out of parts.")
-    replaced = {
-        name: [_calendar_part(frame[name], part).alias(f"{name}.{part}") for part in parts] for name in columns or dated
-    }
-    return frame.select(*(part for name in frame.columns for part in replaced.get(name, [frame[name]]))).to_native()
-
-
-def _calendar_part(dates: nw.Series, part: str) -> nw.Series:
-    names = {"month": "%B", "weekday": "%A"}
-    return dates.dt.to_string(names[part]) if part in names else getattr(dates.dt, part)()

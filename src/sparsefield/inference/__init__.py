@@ -21,23 +21,7 @@ INFERENCE: dict[str, type[InferenceMethod]] = {
 }
 
 __all__ = [
-    "AIS",
-    "INFERENCE",
-    "AutomaticInference",
-    "BeliefPropagation",
-    "CellProbabilities",
-    "ExactInference",
-    "Gibbs",
-    "InferenceMethod",
-    "LogEstimate",
-    "Marginals",
-    "MeanField",
-    "ShortGibbs",
-    "draw",
-    "draw_often",
-    "infer",
-    "infer_marginals",
-    "predict_observed",
-    "score_rows",
-    "state_probabilities",
-]
+    "AIS", "INFERENCE", "AutomaticInference", "BeliefPropagation", "CellProbabilities", "ExactInference", "Gibbs",
+    "InferenceMethod", "LogEstimate", "Marginals", "MeanField", "ShortGibbs", "draw", "draw_often", "infer",
+    "infer_marginals", "predict_observed", "score_rows", "state_probabilities",
+]  # fmt: skip

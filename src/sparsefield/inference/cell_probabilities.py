@@ -30,13 +30,7 @@ from sparsefield.inference.completions import (
     log_joint_states,
     rows_of_block,
 )
-from sparsefield.inference.method import (
-    InferenceMethod,
-    MeanField,
-    fill_blocks,
-    impute_for_each_latent_state,
-    reference_states,
-)
+from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.inference.missing_sums import sum_out_latent
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.kernels.mean_field_sweep import predict_states
@@ -111,10 +105,7 @@ def infer_marginals(field: Field, dataset: Dataset, inference: InferenceMethod, 
     """Infer the missing cells; latent variables, too."""
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in dataset.tables]
     weights = FieldWeights.of(field)
-    if weights.latent is not None and isinstance(inference, MeanField) and dataset.has_missing:
-        filled = impute_for_each_latent_state(dataset, blocks[0], weights.latent, inference, field.theta, engine)
-    else:
-        filled = fill_blocks(dataset, blocks, inference, field.graphs, field.theta, engine)
+    filled = fill_blocks(dataset, blocks, inference, field.graphs, field.theta, engine)
     if weights.latent is not None:  # posteriors are exact in rows without other missing cells
         schema = weights.layout.schemas[0]
         latent = slice(int(schema.coding.state_offsets[-1 - len(schema.latent)]), None)
@@ -193,6 +184,18 @@ def predict_complete(field: FieldWeights, table: int, block: Block) -> np.ndarra
     latent = reference_states(coding, target, parts.visible.target_offsets - parts.first, columns)
     probabilities[coding.state_offsets[target] :] = latent
     return probabilities
+
+
+def reference_states(coding: Coding, target: int, offsets: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the probabilities (states, rows) of targets from number ``target`` on, which have a reference state each.
+
+    ``columns`` are those of their other states, and begin at ``offsets`` (targets + 1,).
+    """
+    parts = [np.empty((0, columns.shape[1]))]
+    for v in range(target, len(coding.has_reference)):
+        others = columns[offsets[v] : offsets[v + 1]]
+        parts += [np.clip(1.0 - others.sum(axis=0, keepdims=True), 0.0, 1.0), others]
+    return np.concatenate(parts)
 
 
 # -- incomplete rows ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
+from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.data.table import missing_cells
 from sparsefield.inference.factor_graph import ground
-from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
 from sparsefield.model.field import LatentSplit, split_latent
@@ -87,7 +88,7 @@ def enumerate_completions(
     schema = field.layout.schemas[table]
     visible = len(block.codes) - len(schema.latent)
     counts = np.round(2.0 ** joint[rows]).astype(np.int64)
-    starts = offsets_of(counts)
+    starts = cumulate(counts)
     owner = np.repeat(rows, counts)
     codes = np.take(block.codes, owner, axis=1)  # contiguous, unlike codes[:, owner]
     missing = codes < 0
@@ -197,8 +198,8 @@ def draw_linked(
         blocks = []
         for (t, block), here in zip(members, cells, strict=True):
             beliefs, width = block.beliefs.copy(), problem.cell_width[here]
-            column = ranges(dataset.layout.schemas[t].target_offsets[variable[here]], width)
-            beliefs[column, np.repeat(row[here], width)] = values[ranges(slots.slot_offsets[here], width), c]
+            column = expand(dataset.layout.schemas[t].target_offsets[variable[here]], width)
+            beliefs[column, np.repeat(row[here], width)] = values[expand(slots.slot_offsets[here], width), c]
             blocks.append(block._replace(beliefs=beliefs))
         tables_of = range(len(dataset.tables))
         by_table = [[b for b, (t, _) in zip(blocks, members, strict=True) if t == table] for table in tables_of]

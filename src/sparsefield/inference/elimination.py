@@ -186,10 +186,7 @@ def log_partition(graph: FactorGraph, batch: EliminationBatch, keep: Mapping[int
 
     ``keep`` maps cells of the shape to codes: the sum is then restricted to these codes.
     """
-    plan = batch.plan
-    _, messages = _collect(graph, batch, maximum=False, keep=keep)
-    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
-    return np.add.reduce(roots)
+    return _collect(graph, batch, maximum=False, keep=keep)[2]
 
 
 def marginal_logits(graph: FactorGraph, batch: EliminationBatch) -> list[Array]:
@@ -230,8 +227,7 @@ def batch_marginals(graph: FactorGraph, batch: EliminationBatch) -> BatchMargina
 def _calibrate(graph: FactorGraph, batch: EliminationBatch) -> tuple[list[Array], Array]:
     """Return the logarithms of the marginals of all cliques, each plus ln Z, and ln Z (components,)."""
     plan = batch.plan
-    tables, messages = _collect(graph, batch, maximum=False)
-    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
+    tables, messages, total = _collect(graph, batch, maximum=False)
     for step in range(len(plan.order) - 1, -1, -1):
         cell, clique, parent = plan.order[step], plan.cliques[step], plan.parents[step]
         if parent >= 0:
@@ -239,7 +235,7 @@ def _calibrate(graph: FactorGraph, batch: EliminationBatch) -> tuple[list[Array]
             wanted = tuple(other for other in clique if other != cell)
             message = _reduce(tables[parent], plan.cliques[parent], wanted, maximum=False) - messages[step]
             tables[step] = tables[step] + np.expand_dims(message, clique.index(cell))
-    return tables, np.add.reduce(roots)
+    return tables, total
 
 
 def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, Array]:
@@ -248,7 +244,7 @@ def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, A
     Among equally probable assignments, the one with the smallest code of the cells that are eliminated last is chosen.
     """
     plan = batch.plan
-    tables, messages = _collect(graph, batch, maximum=True)
+    tables, _, top = _collect(graph, batch, maximum=True)
     codes = np.zeros((len(batch.missing_cells), len(plan.order)), dtype=np.int64)
     every = np.arange(len(batch.missing_cells))
     for step in range(len(plan.order) - 1, -1, -1):
@@ -256,14 +252,16 @@ def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, A
         table = np.moveaxis(tables[step], clique.index(cell), 0)
         others = [other for other in clique if other != cell]
         codes[:, cell] = table[(slice(None), *(codes[:, other] for other in others), every)].argmax(axis=0)
-    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
-    return codes, np.add.reduce(roots)
+    return codes, top
 
 
 def _collect(
     graph: FactorGraph, batch: EliminationBatch, *, maximum: bool, keep: Mapping[int, Array] | None = None
-) -> tuple[list[Array], list[Array]]:
-    """Return the table of each step, one axis per cell of its clique and one for the components, and its message."""
+) -> tuple[list[Array], list[Array], Array]:
+    """Return the table of each step, one axis per cell of its clique and one for the components, and its message.
+
+    The last result is the sum, or the maximum, over all joint states of each component.
+    """
     shape, plan, count = batch.shape, batch.plan, len(batch.missing_cells)
     tables = [np.zeros((*(shape.states[cell] for cell in clique), count)) for clique in plan.cliques]
     for step, cell in enumerate(plan.order):
@@ -285,7 +283,7 @@ def _collect(
         messages.append(_reduce(tables[step], clique, others, maximum=maximum))
         if parent >= 0:
             tables[parent] += _widen(messages[step], others, plan.cliques[parent])
-    return tables, messages
+    return tables, messages, np.add.reduce([messages[step] for step, parent in enumerate(plan.parents) if parent < 0])
 
 
 def _widen(table: Array, missing_cells: tuple[int, ...], clique: tuple[int, ...]) -> Array:

@@ -15,7 +15,8 @@ from scipy.sparse.csgraph import connected_components
 
 from sparsefield import config
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.inference.missing_problem import MissingProblem, offsets_of, ranges
+from sparsefield.data.sparse_matrix import cumulate, expand
+from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.missing_cells import (
     CellIndex,
     GroundFeatures,
@@ -146,7 +147,7 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
         edge_stride=factors.stride,
         table_offsets=factors.table_offsets,
         tables=np.empty(0),
-        message_offsets=offsets_of(factors.states),
+        message_offsets=cumulate(factors.states),
         cell_edge_offsets=np.searchsorted(factors.cell[cell_order], np.arange(n_cells + 1)),
         cell_edges=cell_order,
         component_offsets=np.searchsorted(component[component_cells], np.arange(n_components + 1)),
@@ -162,9 +163,9 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
 def ground(problem: MissingProblem, theta: Array) -> tuple[CellIndex, GroundFeatures, Array, Array]:
     """Return the features between missing cells, the logits of columns without them, and hashes of the cells."""
     start = problem.cell_positions
-    n_cells, columns = len(start), offsets_of(problem.cell_width)
+    n_cells, columns = len(start), cumulate(problem.cell_width)
     cell_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
-    cell_of_belief[ranges(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
+    cell_of_belief[expand(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
     cells = CellIndex(cell_of_belief, start, columns)
     column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
 
@@ -236,7 +237,7 @@ def _lay_out(rows: list[Array], counts: Array) -> _CellSets:
     needed = 8.0 * float(sizes.sum(dtype=float))
     refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
     cell, count, stride = (np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides))
-    return _CellSets(offsets_of(lengths), cell, count, stride, offsets_of(sizes))
+    return _CellSets(cumulate(lengths), cell, count, stride, cumulate(sizes))
 
 
 def _distinct(rows: Array) -> tuple[Array, Array]:

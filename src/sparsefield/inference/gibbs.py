@@ -11,10 +11,11 @@ from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
+from sparsefield.data.sparse_matrix import expand
 from sparsefield.inference.completions import missing_arcs
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.method import FillResult, InferenceMethod
-from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups, ranges
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.kernels import gibbs_chains as kernel
 from sparsefield.kernels.gibbs_chains import anneal_chains
 from sparsefield.kernels.missing_cells import gibbs
@@ -248,7 +249,7 @@ def anneal_importance(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return estimates of ln Z of some components, and their variances."""
     counts = np.diff(problem.state_offsets)
-    states = ranges(problem.coding.state_offsets[problem.cell_variable], counts)
+    states = expand(problem.coding.state_offsets[problem.cell_variable], counts)
     shares = np.maximum(problem.coding.frequencies[states], LEAST_SHARE)
     base = np.log(shares / np.repeat(np.add.reduceat(shares, problem.state_offsets[:-1]), counts))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data import Block, Coding, Dataset, Layout
+from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.model import Adjacency
 
 
@@ -110,8 +111,8 @@ class CompiledProblem(NamedTuple):
             out.append(one_hot_states(coding, block.codes))
             cells = np.flatnonzero(member == number)
             counts = np.diff(problem.state_offsets)[cells]
-            place = ranges(coding.state_offsets[variable[cells]], counts), np.repeat(row[cells], counts)
-            out[-1][place] = problem.probabilities[ranges(problem.state_offsets[cells], counts)]
+            place = expand(coding.state_offsets[variable[cells]], counts), np.repeat(row[cells], counts)
+            out[-1][place] = problem.probabilities[expand(problem.state_offsets[cells], counts)]
         return out
 
 
@@ -121,16 +122,6 @@ def one_hot_states(coding: Coding, codes: np.ndarray) -> np.ndarray:
     target, row = np.nonzero(codes >= 0)
     out[coding.state_offsets[target] + codes[target, row], row] = 1.0
     return out
-
-
-def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Concatenate the ranges start[k], ..., start[k] + count[k] - 1."""
-    return np.repeat(start - offsets_of(count)[:-1], count) + np.arange(count.sum())
-
-
-def offsets_of(counts: np.ndarray) -> np.ndarray:
-    """Return 0 and the cumulative sums of some counts."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def independent_groups(dataset: Dataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
@@ -157,7 +148,7 @@ def compile_problem(
     starts = [row_starts[k][np.searchsorted(rows[k], row[member == k])] for k in range(len(blocks))]
     cell_start = np.concatenate([np.empty(0, dtype=np.int64), *starts])
     table = np.array([t for t, _ in members], dtype=np.int64)[member]
-    number = offsets_of(np.array([len(schema.targets) for schema in schemas]))[table] + variable
+    number = cumulate(np.array([len(schema.targets) for schema in schemas]))[table] + variable
     column = np.concatenate([schema.target_offsets[:-1] for schema in schemas])[number]
     width = np.concatenate([np.diff(schema.target_offsets) for schema in schemas])[number]
     coding = reduce(Coding.joined, [schema.coding for schema in schemas])
@@ -181,13 +172,13 @@ def compile_problem(
         cell_column=column,
         cell_width=width,
         coding=coding,
-        state_offsets=offsets_of(counts),
-        probabilities=coding.frequencies[ranges(coding.state_offsets[number], counts)],
+        state_offsets=cumulate(counts),
+        probabilities=coding.frequencies[expand(coding.state_offsets[number], counts)],
         **_arcs(dataset.layout, graphs),
         **_neighbors(dataset, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
     )
-    own_column, ends = ranges(column, width), np.searchsorted(np.repeat(member, width), np.arange(1, len(blocks)))
+    own_column, ends = expand(column, width), np.searchsorted(np.repeat(member, width), np.arange(1, len(blocks)))
     parts = own_column, np.repeat(row, width), np.repeat(cell_start, width) + own_column
     columns = tuple(zip(*(np.split(part, ends) for part in parts), strict=True))
     return CompiledProblem(

@@ -85,38 +85,13 @@ def add_products(left, which, right, first, last, out):
 
 
 @njit(nogil=True, cache=True)
-def _add_errors(rows, offsets, columns, entries, least, scores, touched, count):
-    """Add the errors of all columns b >= least in the given rows to scores[b].
+def _add_entries(rows, factors, offsets, columns, entries, least, scores, touched, count):
+    """Add the entries, or factors, of all columns b >= least in the given rows to scores[b].
 
-    ``touched`` lists the columns whose score was 0 before, as far as it has capacity; returns their number.
+    An entry of row ``rows[k]`` counts ``factors[k]``, or itself without ``factors``. ``touched`` lists the columns
+    whose score was 0 before, as far as it has capacity; returns their number.
     """
-    n_rows = rows.shape[0]
-    for k in range(n_rows):
-        if k + PREFETCH_OFFSETS < n_rows:
-            prefetch(offsets, rows[k + PREFETCH_OFFSETS])
-        if k + PREFETCH_ENTRIES < n_rows:
-            end = offsets[rows[k + PREFETCH_ENTRIES] + 1] - 1
-            if end >= 16:
-                prefetch(columns, end)
-                prefetch(entries, end)
-                prefetch(columns, end - 16)
-                prefetch(entries, end - 8)
-                prefetch(entries, end - 16)
-        start = offsets[rows[k]]
-        j = offsets[rows[k] + 1] - 1
-        while j >= start and columns[j] >= least:
-            b = columns[j]
-            touched[min(count, touched.shape[0] - 1)] = b
-            count += np.int64(scores[b] == 0)
-            scores[b] += entries[j]
-            j -= 1
-    return count
-
-
-@njit(nogil=True, cache=True)
-def _add_on(rows, errors, offsets, columns, least, scores, touched, count):
-    """Add the error of each given row to scores[b] of all columns b >= least that are on in it; see `_add_errors`."""
-    n_rows = rows.shape[0]
+    n_rows, by_entry = rows.shape[0], factors.shape[0] == 0
     for k in range(n_rows):
         if k + PREFETCH_OFFSETS < n_rows:
             prefetch(offsets, rows[k + PREFETCH_OFFSETS])
@@ -125,13 +100,17 @@ def _add_on(rows, errors, offsets, columns, least, scores, touched, count):
             if end >= 16:
                 prefetch(columns, end)
                 prefetch(columns, end - 16)
+                if by_entry:
+                    prefetch(entries, end)
+                    prefetch(entries, end - 8)
+                    prefetch(entries, end - 16)
         start = offsets[rows[k]]
         j = offsets[rows[k] + 1] - 1
         while j >= start and columns[j] >= least:
             b = columns[j]
             touched[min(count, touched.shape[0] - 1)] = b
             count += np.int64(scores[b] == 0)
-            scores[b] += errors[k]
+            scores[b] += entries[j] if by_entry else factors[k]
             j -= 1
     return count
 
@@ -175,9 +154,9 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
         low = max(a + 1, lowest)
         if low >= width:
             break
-        found = _add_errors(rows_on, offsets, columns, entries, low, scores, touched, 0)
+        found = _add_entries(rows_on, entries[:0], offsets, columns, entries, low, scores, touched, 0)
         own_errors = by_column[starts[a] : starts[a + 1]]
-        found = _add_on(rows_with_error, own_errors, on_offsets, on_columns, low, scores, touched, found)
+        found = _add_entries(rows_with_error, own_errors, on_offsets, on_columns, entries, low, scores, touched, found)
         for k in range(known_offsets[a], known_offsets[a + 1]):
             if known_b[k] >= low:
                 scores[known_b[k]] = KNOWN

@@ -30,106 +30,51 @@ def weighted_errors(slopes, coded, constant, values, weights, totals):
     n_columns, n_rows, size = slopes.shape
     n_states = coded.shape[1]
     states, sums = np.empty((n_states, size), np.float32), np.zeros((n_states, size), np.float32)
-    top, scale = np.empty(size, np.float32), np.empty(size, np.float32)
+    top, scale, expected = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
     totals[:] = 0.0
     for i in range(n_rows):
         top[:] = _MINUS_INFINITY
-        for k in range(n_states):
-            state = states[k]
-            if n_columns == 1:
-                _set_line(state, constant[k], coded[0, k], slopes[0, i], top)
-                continue
+        for k in range(n_states):  # the first column by itself: most variables have one column with arcs
+            state, base, value, slope = states[k], constant[k], coded[0, k], slopes[0, i]
             for b in range(size):
-                state[b] = constant[k, b]
-            for c in range(n_columns):
-                value = coded[c, k]
+                state[b] = base[b] + value * slope[b]
+                if n_columns == 1:
+                    top[b] = state[b] if state[b] > top[b] else top[b]
+            for c in range(1, n_columns):
+                value, slope = coded[c, k], slopes[c, i]
                 if value != _ZERO:
-                    _add_scaled(state, value, slopes[c, i])
-            _raise_to(top, state)
+                    for b in range(size):
+                        state[b] += value * slope[b]
+            if n_columns > 1:
+                for b in range(size):
+                    top[b] = state[b] if state[b] > top[b] else top[b]
         scale[:] = _ZERO
         for k in range(n_states):
-            _exponentiate(states[k], top, scale)
+            state = states[k]
+            for b in range(size):
+                state[b] = exp_nonpositive_narrow(state[b] - top[b])
+                scale[b] += state[b]
         weight = weights[i]
         for b in range(size):
             scale[b] = weight[b] / scale[b]
-        if n_columns == 1:
-            top[:] = _ZERO
+        expected[:] = _ZERO
+        for k in range(n_states):
+            state, total, value = states[k], sums[k], coded[0, k]
+            for b in range(size):
+                weighed = state[b] * scale[b]
+                state[b] = weighed
+                total[b] += weighed
+                expected[b] += value * weighed
+        for c in range(n_columns):
             for k in range(n_states):
-                _weigh_and_add(states[k], scale, sums[k], coded[0, k], top)
-            _subtract_scaled(top, values[0, i], weight, slopes[0, i])
-        else:
-            for k in range(n_states):
-                _weigh(states[k], scale, sums[k])
-            for c in range(n_columns):
-                _expected(states, coded[c], top)
-                _subtract_scaled(top, values[c, i], weight, slopes[c, i])
+                value, state = coded[c, k], states[k]
+                if c > 0 and value != _ZERO:
+                    for b in range(size):
+                        expected[b] += value * state[b]
+            observed, slope = values[c, i], slopes[c, i]
+            for b in range(size):
+                slope[b] = expected[b] - observed * weight[b]
+                expected[b] = _ZERO
         if i % ROWS_PER_SUM == ROWS_PER_SUM - 1 or i == n_rows - 1:
-            for k in range(n_states):
-                _add_and_clear(totals[k], sums[k])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _add_scaled(out, factor, vector):
-    for b in range(out.shape[0]):
-        out[b] += factor * vector[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _set_line(out, base, factor, vector, top):
-    """Set out to base + factor x vector, and raise the top to it: most variables have one column with arcs."""
-    for b in range(out.shape[0]):
-        value = base[b] + factor * vector[b]
-        out[b] = value
-        top[b] = value if value > top[b] else top[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _weigh_and_add(state, scale, total, value, expected):
-    """Add a state times its scale to a total, and times a value to an expectation."""
-    for b in range(state.shape[0]):
-        weighed = state[b] * scale[b]
-        total[b] += weighed
-        expected[b] += value * weighed
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _subtract_scaled(vector, factor, other, out):
-    for b in range(out.shape[0]):
-        out[b] = vector[b] - factor * other[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _add_and_clear(total, part):
-    for b in range(total.shape[0]):
-        total[b] += part[b]
-        part[b] = _ZERO
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _raise_to(top, vector):
-    for b in range(top.shape[0]):
-        top[b] = vector[b] if vector[b] > top[b] else top[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _exponentiate(state, top, total):
-    """Replace the logits of a state by exponentials below those at the top, and add these to a total."""
-    for b in range(state.shape[0]):
-        state[b] = exp_nonpositive_narrow(state[b] - top[b])
-        total[b] += state[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _weigh(state, scale, total):
-    for b in range(state.shape[0]):
-        state[b] *= scale[b]
-        total[b] += state[b]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
-def _expected(states, values, out):
-    """Set out to the sum over states of their probabilities times the values of a column."""
-    out[:] = _ZERO
-    for k in range(states.shape[0]):
-        if values[k] != _ZERO:
-            _add_scaled(out, values[k], states[k])
+            totals += sums
+            sums[:] = _ZERO
