@@ -39,14 +39,13 @@ def demo(
     Options:
         out: Folder for the pictures.
         quick: Use fewer rows.
-        open_page: Open the page of pictures at the end.
+        open_page: Open the picture of the network at the end.
     """
     from sparsefield.app.demo.digits_demo import run_demo
 
     run_demo(out, quick, show)
-    page = out / "index.html"
-    if open_page and sys.stdout.isatty() and page.is_file():
-        typer.launch(str(page))
+    if open_page and sys.stdout.isatty():
+        typer.launch(str(out / "network.svg"))
 
 
 @opt.expanded
