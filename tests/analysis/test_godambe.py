@@ -12,6 +12,7 @@ from sparsefield.data import Layout
 from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError
 from sparsefield.estimators.compiled_rows import compile_densely
+from sparsefield.model import compile_adjacency
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
 
@@ -48,8 +49,6 @@ def test_loss_gradient_and_hessian_belong_together(problem: RefitProblem) -> Non
     assert gradient == pytest.approx(numeric_gradient(lambda t: problem.evaluate(t, weight)[0], theta), abs=1e-4)
     hessian = problem.hessian(theta, weight) + np.diag(problem.l2)
     assert hessian == pytest.approx(numeric_gradient(lambda t: problem.evaluate(t, weight)[1], theta), abs=1e-4)
-    batch = problem.batch_gradient(np.column_stack([theta, theta]), np.column_stack([weight, weight]).astype("f4"))
-    assert batch == pytest.approx(np.column_stack([gradient, gradient]), abs=2e-3)
 
 
 def test_products_of_columns_are_sources_as_columns_are() -> None:
@@ -58,7 +57,7 @@ def test_products_of_columns_are_sources_as_columns_are() -> None:
     (table,) = compile_densely(MarkovField(l1=1.0).fit(X), X).tables
     layout = Layout.single(table.schema)
     arcs = layout.arcs(np.array([[0, 1, -1], [0, 1, 2]]))
-    problem = RefitProblem(layout, join_blocks(table.blocks), arcs, np.full(5, 0.1))
+    problem = RefitProblem(layout, join_blocks(table.blocks), arcs, compile_adjacency(layout, arcs)[0], np.full(5, 0.1))
     theta, weight = rng.normal(size=5), rng.random(40)
     codes = table.codes()
     a, b, c = X.T  # every state of 1 has a column
@@ -71,8 +70,6 @@ def test_products_of_columns_are_sources_as_columns_are() -> None:
     assert hessian == pytest.approx(numeric_gradient(lambda t: problem.evaluate(t, weight)[1], theta), abs=1e-6)
     scores = problem.scores(theta, slice(None)) @ weight + problem.l2 * theta
     assert scores == pytest.approx(gradient)
-    batch = problem.batch_gradient(theta[:, None], weight[:, None].astype("f4"))
-    assert batch[:, 0] == pytest.approx(gradient, abs=1e-4)
 
 
 def test_the_covariance_is_that_of_a_sandwich_from_finite_differences(problem: RefitProblem) -> None:

@@ -1,8 +1,7 @@
-"""Weights of fixed features from resampled rows, many resamples at a time; case dropping.
+"""Weights of fixed features from resampled rows; case dropping.
 
 A resample is a weighting of the rows. Its optimum is near that of all rows, so steps that use the Hessian of all rows
-converge fast, and a batch of resamples shares its matrix products. A resample that converges slowly gets Newton steps
-with its own Hessian.
+converge fast.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -21,7 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.refit import Estimate, RefitProblem, compile_refit, minimize, pseudo_inverse, refit_field
+from sparsefield.analysis.refit import (
+    Estimate,
+    RefitProblem,
+    compile_refit,
+    minimize_nearby,
+    newton_solver,
+    refit_field,
+)
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
 from sparsefield.data.frame_building import Frame
@@ -41,29 +46,8 @@ CORRELATION, PROBABILITY = 0.7, 0.95
 CONSTANT = 1e-12
 """Values whose deviation from their mean is a smaller share of them than this are constant but for rounding."""
 
-BATCH = 128
-"""Resamples that share matrix products. Results depend on it by rounding errors, so it is always the same."""
-
-MAX_BATCH_NUMBERS = 2**24
-"""Size of the largest array of a batch; tables of many rows have smaller batches."""
-
-TOLERANCE = 0.01
-"""Newton steps end where the decrement, about the distance from the optimum in standard errors, is below this."""
-
-SHARED_TOLERANCE = 0.02
-"""Shared steps end with one of at most this length in standard errors. Then less than a hundredth of a standard error
-is left in most tables, and a few hundredths where rare states or collinear columns leave directions flat."""
-
-MAX_SHARED_STEPS = 30
-
-MIN_PROGRESS = 0.8
-"""A resample whose steps shorten by less than this factor in two steps gets Newton steps of its own."""
-
-MEMORY = 4
-"""Steps that are remembered."""
-
-RIDGE = 1e-8
-"""Added to the least squares over remembered steps, as a share of their size."""
+TOLERANCE = 0.004
+"""Steps end where about this distance from the optimum is left, in standard errors."""
 
 Weighting = Callable[[int], np.ndarray]
 """Returns the factors (rows,) of the weights of the rows in the resample with a given number."""
@@ -93,133 +77,45 @@ def dropped_rows(n_rows: int, share: float, seed: int) -> Weighting:
     return draw
 
 
-class StepMemory:
-    """The latest steps of many resamples, which correct the Hessian that they share (Anderson acceleration).
+def draw_weights(
+    problem: RefitProblem,
+    estimate: Estimate,
+    weighting: Weighting,
+    count: int,
+    n_jobs: int | None,
+    progress: Progress | None = None,
+    *,
+    share: float = 1.0,
+) -> np.ndarray:
+    """Return the weights (count, features) that are estimated from resamples 0, 1, ...
 
-    A plain step assumes that the gradient changes by the shared Hessian times the change of the parameters. How it
-    did change along the latest steps is known, and what it says is used for the part of the gradient that it explains,
-    by least squares in the norm of the shared Hessian.
+    Parameters
+    ----------
+    estimate : the optimum for all rows
+    share : weight of the rows of a resample as a share of that of all rows
     """
+    solve = newton_solver(share * estimate.hessian + np.diag(problem.l2))
 
-    def __init__(self) -> None:
-        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        self._changes: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    def solve_resample(number: int) -> tuple[np.ndarray, bool]:
+        factors = weighting(number)
+        start, rows = problem.start(estimate.theta, problem.rows.weight, factors), np.flatnonzero(factors)
+        part = problem.subset(rows)
+        return minimize_nearby(part, start, part.rows.weight * factors[rows], solve, TOLERANCE)
 
-    def advance(self, thetas: np.ndarray, gradient: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Return the next parameters (parameters, resamples), from gradients and plain steps at the present ones."""
-        now = thetas, gradient, step
-        if self._last is not None:
-            change = tuple(new - old for new, old in zip(now, self._last, strict=True))
-            self._changes = [*self._changes, change][-MEMORY:]
-        self._last = now
-        if not self._changes:
-            return thetas - step
-        moves, turns, steps = (np.stack(part) for part in zip(*self._changes, strict=True))
-        products = np.einsum("apr,bpr->rab", turns, steps)
-        size = np.einsum("raa->r", products)[:, None, None]
-        right = np.einsum("apr,pr->ra", turns, step)
-        factors = np.linalg.solve(products + RIDGE * size * np.eye(len(moves)), right[..., None])[..., 0]
-        return thetas - step - np.einsum("ra,apr->pr", factors, moves - steps)
-
-    def keep(self, kept: np.ndarray) -> None:
-        """Forget the resamples outside of a mask."""
-        assert self._last is not None
-        last, changes = self._last, self._changes
-        self._last = last[0][:, kept], last[1][:, kept], last[2][:, kept]
-        self._changes = [(a[:, kept], b[:, kept], c[:, kept]) for a, b, c in changes]
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """Estimates of the parameters from resampled rows."""
-
-    problem: RefitProblem
-    estimate: Estimate
-    """The optimum for all rows."""
-    weighting: Weighting
-    share: float = 1.0
-    """Weight of the rows of a resample as a share of that of all rows."""
-
-    def draw(self, count: int, n_jobs: int | None, progress: Progress | None = None) -> np.ndarray:
-        """Return the estimated weights (count, features) of resamples 0, 1, ...; results do not depend on threads."""
-        draws, unfinished, starts = [], 0, range(0, count, self.batch_size)
-        with Threads(n_jobs) as engine:
-            batches = engine.stream(lambda start: self._solve(start, min(start + self.batch_size, count)), starts)
-            for start, (batch, converged) in zip(starts, batches, strict=True):
-                draws.append(batch)
-                unfinished += int((~converged).sum())
-                if progress is not None:
-                    progress(start + len(batch), count)
-        if unfinished:
-            warnings.warn(
-                f"The estimates from {unfinished:,} of {count:,} resamples did not converge: raise l2 or l1.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return np.concatenate(draws)
-
-    @property
-    def batch_size(self) -> int:
-        """Number of resamples in a batch; it depends on the data alone."""
-        schema = self.problem.layout.schemas[0]
-        widest = max((len(variable.states) for variable in schema.targets), default=1)
-        return int(np.clip(MAX_BATCH_NUMBERS // max(widest * self.problem.n_rows, 1), 1, BATCH))
-
-    def _solve(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the estimated weights of some resamples, (resamples, features), and which converged."""
-        problem = self.problem
-        weights = np.stack([self.weighting(number) for number in range(start, stop)], axis=1)
-        weights *= problem.rows.weight[:, None]
-        starts = problem.starts(self.estimate.theta, weights)
-        thetas, converged = self._shared_steps(weights, starts)
-        for k in np.flatnonzero(~converged):
-            # Rows that were not drawn count for nothing, and are most of them where large shares are dropped.
-            rows = np.flatnonzero(weights[:, k])
-            part, weight = problem.subset(rows), weights[rows, k]
-            points = starts[:, k], thetas[:, k]
-            losses = [part.evaluate(point, weight)[0] for point in points]
-            found = minimize(part, points[int(np.argmin(losses))], weight, TOLERANCE)
-            thetas[:, k], converged[k] = found.theta, found.converged
-        return thetas[problem.n_biases :].T, converged
-
-    def _shared_steps(self, weights: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the parameters (parameters, resamples) after steps with a common Hessian, and which converged."""
-        count = weights.shape[1]
-        narrow = weights.astype(np.float32)
-        thetas = starts.copy()
-        converged, going, earlier = np.zeros(count, dtype=bool), np.arange(count), np.full((2, count), np.inf)
-        memory = StepMemory()
-        for _ in range(MAX_SHARED_STEPS):
-            gradient = self.problem.batch_gradient(thetas[:, going], np.ascontiguousarray(narrow[:, going]))
-            step = self._inverse @ gradient
-            new = memory.advance(thetas[:, going], gradient, step)
-            move = new - thetas[:, going]
-            # Rows that a resample lost leave it flatter than the shared Hessian says. Then the plain step is too short,
-            # and only the remembered steps show how far the optimum is.
-            squares = np.maximum((gradient * step).sum(axis=0), (move * (self._hessian @ move)).sum(axis=0))
-            length = np.sqrt(np.maximum(squares, 0.0))
-            thetas[:, going] = new
-            converged[going] = length <= SHARED_TOLERANCE
-            kept = (length > SHARED_TOLERANCE) & (length <= MIN_PROGRESS * earlier[0])
-            earlier, going = np.stack([earlier[1], length])[:, kept], going[kept]
-            memory.keep(kept)
-            if not len(going):
-                break
-        return thetas, converged
-
-    @cached_property
-    def _hessian(self) -> np.ndarray:
-        """The Hessian that resamples share, (parameters, parameters), with the penalty."""
-        return self.share * self.estimate.hessian + np.diag(self.problem.l2)
-
-    @cached_property
-    def _inverse(self) -> np.ndarray:
-        return pseudo_inverse(self._hessian)
-
-
-def count_from(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Return the progress of a part of all resamples, after ``before`` others."""
-    return None if progress is None else lambda done, _: progress(before + done, total)
+    draws, unfinished = np.empty((count, len(estimate.theta) - problem.n_biases)), 0
+    with Threads(n_jobs) as engine:
+        for number, (theta, converged) in enumerate(engine.stream(solve_resample, range(count))):
+            draws[number] = theta[problem.n_biases :]
+            unfinished += not converged
+            if progress is not None:
+                progress(number + 1, count)
+    if unfinished:
+        warnings.warn(
+            f"The estimates from {unfinished:,} of {count:,} resamples did not converge: raise l2 or l1.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,8 +215,9 @@ def centrality_stability(
     reference = indices(weights[None])[:, 0]
     correlations = []
     for k, share in enumerate(ascending):
-        resampling = Resampling(problem, estimate, dropped_rows(problem.n_rows, share, seed), 1.0 - share)
-        values = indices(resampling.draw(n, field.n_jobs, count_from(progress, k * n, len(ascending) * n)))
+        done, drop = k * n, dropped_rows(problem.n_rows, share, seed)
+        tell = None if progress is None else lambda more, _, done=done: progress(done + more, len(ascending) * n)
+        values = indices(draw_weights(problem, estimate, drop, n, field.n_jobs, tell, share=1.0 - share))
         correlations.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
     values = np.array(correlations).swapaxes(0, 1)
     return CentralityStability(np.array(ascending, dtype=float), values, problem.n_rows, incomplete, field.kind_)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import f, t
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize, newton_solver
+from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize_nearby, newton_solver
 from sparsefield.compute import Threads
 from sparsefield.data import Block, Label, Schema, Source, Table, compile_table, make_frame
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
@@ -56,9 +56,9 @@ SWEEPS, LAST_SWEEPS = 1, 10
 BIAS_RIDGE = 1e-3
 """L2 penalty of a bias, which keeps those of absent states finite: it is far below the weight of one row."""
 
-TOLERANCE, MAX_STEPS = 0.05, 10
+TOLERANCE = 0.05
 """Distance from the optimum in standard errors, in the mean over weights, at which these are near enough: it is far
-below the uncertainty that they are drawn from. And steps with the Hessian of all chains, before Newton steps follow."""
+below the uncertainty that they are drawn from."""
 
 NAMES = ("imputation", "row")
 """The first columns of the long form."""
@@ -202,12 +202,12 @@ def impute(
             chains.warm_up()
             if progress is not None:
                 progress(done + 1, total)
-        chains.branch(int(m))
+        branches = chains.branch(int(m))
         for done in range(WARM_UP * iterations, total):
-            engine.map(chains.advance, range(1, m + 1))
+            engine.map(chains.advance, branches)
             if progress is not None:
                 progress(done + 1, total)
-        codes = engine.map(chains.finish, range(1, m + 1))
+        codes = engine.map(chains.finish, branches)
     return Imputations(X, learned_source(field, X), _label_cells(table.schema, cells, codes, int(seed)), int(m))
 
 
@@ -261,95 +261,81 @@ def _label_cells(
     return labeled
 
 
+@dataclass
 class _Chain:
     """The state of a chain: the weights and cells that were drawn last, and its random numbers."""
 
-    def __init__(self, theta: np.ndarray, n_cells: int, seed: int, number: int) -> None:
-        self.theta = theta
-        self.drawn = np.zeros((n_cells, 1), dtype=np.int32)
-        self.rng = np.random.default_rng([seed, number])
-        self.key = int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint32)[0])
-        self.draws = 0
+    theta: np.ndarray
+    drawn: np.ndarray
+    rng: np.random.Generator
+    key: int
+    draws: int = 0
 
 
 class _Chains:
-    """The chains of all imputations; number 0 is their common start, near the optimum without L1."""
+    """The chains of all imputations, and their common start, near the optimum without L1."""
 
     def __init__(self, field: Field, block: Block, l2: float, seed: int) -> None:
-        self._layout, self._graph, self._block, self._seed = field.layout, field.graphs[0], block, seed
-        self._arcs = field.layout.arcs(field.features)
-        self._l2 = np.full(len(field.theta), l2)
-        self._l2[: field.layout.n_target_columns] = BIAS_RIDGE
+        self._block, self._seed = block, seed
+        penalties = np.full(len(field.theta), l2)
+        penalties[: field.layout.n_target_columns] = BIAS_RIDGE
+        self._problem = RefitProblem(field.layout, block, field.layout.arcs(field.features), field.graphs[0], penalties)
         self._rows = np.flatnonzero((block.codes < 0).any(axis=0))
         self._offsets, self._missing_rows = missing_cells(np.ascontiguousarray(block.codes[:, self._rows]))
-        self._chains = [self._start(field.theta, 0)]
+        self._first = self._start(field.theta, 0)
         self._factorize()
 
     def warm_up(self) -> None:
         """Estimate the weights of the common start from its completed rows, and draw its cells."""
-        self._step(self._chains[0], self._block.weight)
+        self._step(self._first, self._block.weight)
 
-    def branch(self, m: int) -> None:
-        """Let chains 1 to ``m`` begin at the weights of the common start."""
+    def branch(self, m: int) -> list[_Chain]:
+        """Return chains that begin at the weights of the common start."""
         self._factorize()
-        theta = self._chains[0].theta
-        self._chains += [self._start(theta, number) for number in range(1, m + 1)]
+        return [self._start(self._first.theta, number) for number in range(1, m + 1)]
 
-    def advance(self, number: int) -> None:
+    def advance(self, chain: _Chain) -> None:
         """Draw the weights of a chain by a Bayesian bootstrap (Rubin 1981), and its missing cells."""
-        chain = self._chains[number]
         factors = chain.rng.standard_exponential(self._block.n_rows)
         self._step(chain, self._block.weight * factors * (len(factors) / factors.sum()))
 
-    def finish(self, number: int) -> np.ndarray:
+    def finish(self, chain: _Chain) -> np.ndarray:
         """Return the codes of all cells of a chain, (targets, rows), after further sweeps."""
-        self._draw(self._chains[number], LAST_SWEEPS)
-        return self._codes(self._chains[number])
+        self._draw(chain, LAST_SWEEPS)
+        return self._completed(chain).rows.codes
 
     def _start(self, theta: np.ndarray, number: int) -> _Chain:
-        chain = _Chain(theta, len(self._missing_rows), self._seed, number)
-        keys = self._row_keys(chain)
-        kernels.draw_frequencies(self._graph.coding, self._offsets, self._missing_rows, keys, chain.drawn)
+        key = int(np.random.SeedSequence((self._seed, number)).generate_state(1, np.uint32)[0])
+        drawn = np.zeros((len(self._missing_rows), 1), dtype=np.int32)
+        chain = _Chain(theta, drawn, np.random.default_rng([self._seed, number]), key)
+        coding = self._problem.graph.coding
+        kernels.draw_frequencies(coding, self._offsets, self._missing_rows, self._row_keys(chain), drawn)
         self._draw(chain, LAST_SWEEPS)
         return chain
 
     def _factorize(self) -> None:
         """Factorize the Hessian at the common start, with which all chains take their steps."""
-        start = self._chains[0]
-        hessian = self._problem(start).hessian(start.theta, self._block.weight)
-        self._solve = newton_solver(hessian + np.diag(self._l2))
+        hessian = self._completed(self._first).hessian(self._first.theta, self._block.weight)
+        self._solve = newton_solver(hessian + np.diag(self._problem.l2))
 
     def _step(self, chain: _Chain, weight: np.ndarray) -> None:
-        chain.theta = self._estimate(self._problem(chain), chain.theta, weight)
+        tolerance = TOLERANCE * float(np.sqrt(len(chain.theta)))
+        chain.theta, _ = minimize_nearby(self._completed(chain), chain.theta, weight, self._solve, tolerance)
         self._draw(chain, SWEEPS)
 
-    def _estimate(self, problem: RefitProblem, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the weights that minimize the penalized pseudo-likelihood of completed, weighted rows, from theta."""
-        tolerance = TOLERANCE * float(np.sqrt(len(theta)))
-        value, gradient = problem.evaluate(theta, weight)
-        for _ in range(MAX_STEPS):
-            step = self._solve(gradient)
-            slope = float(gradient @ step)
-            if slope <= tolerance**2:
-                return theta
-            new, new_gradient = problem.evaluate(theta - step, weight)
-            if new > value - 1e-4 * slope:
-                break
-            theta, value, gradient = theta - step, new, new_gradient
-        return minimize(problem, theta, weight, tolerance).theta
-
-    def _problem(self, chain: _Chain) -> RefitProblem:
+    def _completed(self, chain: _Chain) -> RefitProblem:
         """Return the refit of the features to the completed rows."""
-        beliefs = self._block.beliefs.copy()
+        codes, beliefs = self._block.codes.copy(), self._block.beliefs.copy()
+        variable = np.repeat(np.arange(len(codes)), np.diff(self._offsets))
+        codes[variable, self._rows[self._missing_rows]] = chain.drawn[:, 0]
         beliefs[:, self._rows] = self._columns(chain)
-        block = self._block._replace(codes=self._codes(chain), beliefs=beliefs)
-        return RefitProblem(self._layout, block, self._arcs, self._l2)
+        return replace(self._problem, rows=self._block._replace(codes=codes, beliefs=beliefs))
 
     def _draw(self, chain: _Chain, sweeps: int) -> None:
         """Draw the missing cells by Gibbs sampling, from those that were drawn last."""
         chain.draws += 1
         kernels.draw_rows(
-            self._graph, chain.theta, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
+            self._problem.graph, chain.theta, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
             self._columns(chain), chain.drawn,
         )  # fmt: skip
 
@@ -359,14 +345,8 @@ class _Chains:
     def _columns(self, chain: _Chain) -> np.ndarray:
         """Return the columns of the incomplete rows with the drawn cells, (columns, incomplete rows)."""
         columns = np.ascontiguousarray(self._block.beliefs[:, self._rows])
-        kernels.set_columns(self._graph, self._offsets, self._missing_rows, chain.drawn, columns)
+        kernels.set_columns(self._problem.graph, self._offsets, self._missing_rows, chain.drawn, columns)
         return columns
-
-    def _codes(self, chain: _Chain) -> np.ndarray:
-        codes = self._block.codes.copy()
-        variable = np.repeat(np.arange(len(codes)), np.diff(self._offsets))
-        codes[variable, self._rows[self._missing_rows]] = chain.drawn[:, 0]
-        return codes
 
 
 # -- Rubin's rules ---------------------------------------------------------------------------------------------------

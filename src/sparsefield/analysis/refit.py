@@ -7,9 +7,8 @@ covariance of the weights; the covariance of the scores of the rows stands betwe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,11 @@ from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows, read_by_name
 from sparsefield.estimators.training import refit_l2
 from sparsefield.inference.completions import rows_of_block
-from sparsefield.kernels.batched_errors import weighted_errors
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.kernels.regression_hessians import make_designs, variable_hessians
-from sparsefield.model import Adjacency, Field, compile_adjacency
+from sparsefield.model import Adjacency, Field
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, gradient
-
-FLOAT = np.float32
-"""Type of the numbers in batches: rounding errors are far below the tolerance of the weights."""
 
 ABSENT = 1e-6
 """Number of rows that a state is given at a start where it has none, whose bias would go to minus infinity."""
@@ -45,6 +40,9 @@ NEWTON_TOLERANCE = 1e-6
 """Newton steps end where their decrement, about the distance in standard errors, is below this."""
 
 MAX_STEPS, MAX_HALVINGS = 50, 30
+
+MAX_SHARED_STEPS, MIN_PROGRESS = 30, 0.8
+"""Steps with the Hessian of other rows, which also end where one is longer than this share of the one before."""
 
 ROWS_AT_A_TIME = 4096
 
@@ -71,6 +69,8 @@ class RefitProblem:
     rows: Block
     """Complete rows of the one table."""
     arcs: Arcs
+    graph: Adjacency
+    """The arcs of the features, as kernels take them."""
     l2: np.ndarray
     """(parameters,)"""
 
@@ -83,7 +83,7 @@ class RefitProblem:
         on_biases = table.schema.unseen | estimator.resolve("features").penalize_biases
         strengths = np.concatenate([l2 * on_biases, np.full(len(field.features), float(l2))])
         arcs = field.layout.arcs(field.features)
-        return cls(field.layout, join_blocks(table.blocks), arcs, strengths)
+        return cls(field.layout, join_blocks(table.blocks), arcs, field.graphs[0], strengths)
 
     @property
     def n_rows(self) -> int:
@@ -93,18 +93,6 @@ class RefitProblem:
     def n_biases(self) -> int:
         """Number of biases, which are the first parameters."""
         return self.layout.n_target_columns
-
-    @cached_property
-    def graph(self) -> Adjacency:
-        """The arcs of the features, as kernels take them."""
-        return compile_adjacency(self.layout, self.arcs)[0]
-
-    @cached_property
-    def columns(self) -> np.ndarray:
-        """The values of all sources of arcs, (sources, rows): columns, then products of columns."""
-        columns = self.rows.beliefs
-        products = [columns[which[which >= 0]].prod(axis=0) for which in self.arcs.conjunctions]
-        return np.vstack([columns, *products]) if products else columns
 
     def subset(self, chosen: np.ndarray) -> RefitProblem:
         """Return the refit of the same features to some rows."""
@@ -135,82 +123,31 @@ class RefitProblem:
         """Return the gradients of the losses of single rows of weight 1, without the penalty, (parameters, rows)."""
         part = self.subset(np.arange(self.n_rows)[chosen])
         _, errors, _ = PseudoLikelihood().sweep(part.rows._replace(weight=np.ones(part.n_rows)), self.graph, theta)
+        columns = part.rows.beliefs
+        columns = np.vstack([columns, *(columns[None, w[w >= 0]].prod(axis=1) for w in self.arcs.conjunctions)])
         scores = np.zeros((len(theta), part.n_rows))
         scores[: self.n_biases] = errors
         for target, source, feature in zip(*self.arcs[:3], strict=True):
-            scores[self.n_biases + feature] += errors[target] * part.columns[source]
+            scores[self.n_biases + feature] += errors[target] * columns[source]
         return scores
 
-    def starts(self, theta: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return points (parameters, batch) near the optima for weights of the rows, from the optimum for all rows.
+    def start(self, theta: np.ndarray, weight: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return a point near the optimum for weights that are multiplied by factors, from the optimum theta.
 
         Free biases of states change by the logarithms of how much more frequent their states are. Newton steps would
         take many iterations to move a bias to where the probability of an absent state is negligible.
-
-        Parameters
-        ----------
-        theta : (parameters,)
-        weights : (rows, batch)
         """
-        points, every = (
-            np.repeat(theta[:, None], weights.shape[1], axis=1),
-            np.column_stack([self.rows.weight, weights]),
-        )
-        total = every.sum(axis=0)
-        for variable, start, stop in self._targets():
-            states = slice(start + variable.n_scores, stop)
-            counts = self.rows.beliefs[states] @ every
+        point, weights, schema = theta.copy(), np.column_stack([weight, weight * factors]), self.layout.schemas[0]
+        for variable, first, last in zip(
+            schema.targets, schema.target_offsets, schema.target_offsets[1:], strict=False
+        ):
+            states = slice(first + variable.n_scores, last)
+            counts, total = self.rows.beliefs[states] @ weights, weights.sum(axis=0)
             # Frequencies are relative to that of the reference state, or to all rows where there is none.
-            others = np.maximum(total - (counts.sum(axis=0) if variable.has_reference else 0.0), 0.0)
+            others = np.maximum(total - counts.sum(axis=0), 0.0) if variable.has_reference else total
             logs = np.log(counts + ABSENT) - np.log(others + ABSENT)
-            points[states] += (self.l2[states] == 0.0)[:, None] * (logs[:, 1:] - logs[:, :1])
-        return points
-
-    def batch_gradient(self, thetas: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the gradients (parameters, batch) at points (parameters, batch), each with its weights of the rows.
-
-        Parameters
-        ----------
-        thetas : (parameters, batch)
-        weights : (rows, batch), in single precision
-        """
-        points, gradient, columns = thetas.astype(FLOAT), self.l2[:, None] * thetas, self._narrow_columns
-        for (variable, start, stop), with_arcs in zip(self._targets(), self._arcs_of_targets, strict=True):
-            designs = [columns[source] for _, source, _ in with_arcs]
-            errors = np.empty((len(with_arcs), *weights.shape), dtype=FLOAT)
-            for k, (_, _, parameters) in enumerate(with_arcs):
-                np.matmul(designs[k].T, points[parameters], out=errors[k])
-            coded, own = variable.coded.T, [column for column, _, _ in with_arcs]
-            constant = variable.log_base[:, None] + coded.T @ points[start:stop]
-            totals, values = np.empty(constant.shape), columns[start:stop]
-            weighted_errors(errors, coded[own].astype(FLOAT), constant.astype(FLOAT), values[own], weights, totals)
-            gradient[start:stop] += coded @ totals - values @ weights
-            for error, design, (_, _, parameters) in zip(errors, designs, with_arcs, strict=True):
-                gradient[parameters] += design @ error
-        return gradient
-
-    def _targets(self) -> Iterator[tuple[Any, int, int]]:
-        """Yield the target variables with their first and last columns."""
-        offsets = self.layout.schemas[0].target_offsets.tolist()
-        parts = zip(self.layout.schemas[0].targets, offsets[:-1], offsets[1:], strict=True)
-        return ((variable, start, stop) for variable, start, stop in parts)
-
-    @cached_property
-    def _arcs_of_targets(self) -> list[list[tuple[int, np.ndarray, np.ndarray]]]:
-        """For each target, its columns that have arcs: their numbers in it, sources, and parameters."""
-        order = np.argsort(self.arcs.target, kind="stable")
-        ends = np.searchsorted(self.arcs.target[order], np.arange(self.n_biases + 1))
-        found = []
-        for _, start, stop in self._targets():
-            arcs = [order[ends[column] : ends[column + 1]] for column in range(start, stop)]
-            own = [(c, self.arcs.source[a], self.n_biases + self.arcs.feature[a]) for c, a in enumerate(arcs) if len(a)]
-            found.append(own)
-        return found
-
-    @cached_property
-    def _narrow_columns(self) -> np.ndarray:
-        """The values of all sources in the precision of batches, (sources, rows)."""
-        return self.columns.astype(FLOAT)
+            point[states] += (self.l2[states] == 0.0) * (logs[:, 1] - logs[:, 0])
+        return point
 
 
 @dataclass(frozen=True)
@@ -244,6 +181,34 @@ def minimize(
             return Estimate(theta, hessian, slope <= 1e-6 * abs(value))
         theta, value, gradient = theta - step, new, new_gradient
     return Estimate(theta, problem.hessian(theta, weight), False)
+
+
+def minimize_nearby(
+    problem: RefitProblem,
+    start: np.ndarray,
+    weight: np.ndarray,
+    solve: Callable[[np.ndarray], np.ndarray],
+    tolerance: float,
+) -> tuple[np.ndarray, bool]:
+    """Return the optimum for weights whose Hessian is about that of ``solve``, and whether it converged.
+
+    Steps with this Hessian cost a gradient each. Where they shorten slowly, as along directions that are flatter for
+    these weights, steps with the own Hessian follow.
+    """
+    theta, (value, gradient), before = start, problem.evaluate(start, weight), np.inf
+    for _ in range(MAX_SHARED_STEPS):
+        step = solve(gradient)
+        length = float(np.sqrt(max(gradient @ step, 0.0)))
+        new, new_gradient = problem.evaluate(theta - step, weight)
+        if new > value or length > MIN_PROGRESS * before:
+            break
+        theta, value, gradient = theta - step, new, new_gradient
+        rate = length / before if np.isfinite(before) else 0.5
+        if length * rate <= tolerance * (1.0 - rate):  # the sum of the steps that would follow
+            return theta, True
+        before = length
+    optimum = minimize(problem, theta, weight, tolerance)
+    return optimum.theta, optimum.converged
 
 
 def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

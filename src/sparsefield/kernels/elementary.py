@@ -14,11 +14,6 @@ which of the two is called would depend on what this process has compiled. So fu
 or are compiled to the same code either way (a test compares compiled with cached kernels).
 """
 
-_LOWEST, _LOG2_E, _HALF, _ONE = np.float32(-86.0), np.float32(1.44269504), np.float32(0.5), np.float32(1.0)
-_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_C2, _C3, _C4, _C5, _C6 = (np.float32(1 / value) for value in (2, 6, 24, 120, 720))
-"""Constants of `exp_nonpositive_narrow`: its lowest argument, ln 2 in two parts, coefficients of the series of exp."""
-
 
 @intrinsic
 def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
@@ -69,19 +64,6 @@ def exp_nonpositive(x):
     middle = (1 / 24 + r * (1 / 120)) + r2 * (1 / 720 + r * (1 / 5040))
     high = (1 / 40320 + r * (1 / 362880)) + r2 * (1 / 3628800 + r * (1 / 39916800))
     return (low + r4 * middle + (r4 * r4) * high) * _two_to_the(k)  # pyright: ignore[reportCallIssue]
-
-
-@njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
-def exp_nonpositive_narrow(x):
-    """Return exp(x) of a float32 x <= 0 with a relative error below 3e-7; values below e^-86 become e^-86."""
-    x = x if x > _LOWEST else _LOWEST
-    k = np.int32(x * _LOG2_E - _HALF)
-    n = np.float32(k)
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    r2 = r * r
-    low = (_ONE + r) + r2 * (_C2 + r * _C3)
-    high = (_C4 + r * _C5) + r2 * _C6
-    return (low + (r2 * r2) * high) * _two_to_the(k)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
