@@ -218,6 +218,39 @@ class OptionObject:
         raise_problems(self.problems())
 
 
+@dataclass(frozen=True)
+class Abbreviated:
+    """Option objects that one parameter takes, and the values that abbreviate some of them."""
+
+    kinds: tuple[type, ...]
+    names: Mapping[Any, Callable[[], Any]]
+    example: str
+    """Objects that the parameter takes, for messages."""
+
+    def resolve(self, name: str, value: Any) -> Any:
+        """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
+        if isinstance(value, self.kinds):
+            return value
+        if (value is None or isinstance(value, str)) and value in self.names:
+            return self.names[value]()
+        known = ", ".join(repr(key) for key in self.names if key != "graph")  # which needs edges
+        one_of = "one of " if len(self.names) > 1 else ""
+        shown = f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
+        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {shown}.")
+
+
+def resolve_parts(names: Iterable[str], resolve: Callable[[str], Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the option objects of parameters, by name, and a sentence for each value that makes no sense."""
+    parts, problems = {}, []
+    for name in names:
+        try:
+            parts[name] = resolve(name)
+            problems += parts[name].problems()
+        except ValueError as error:
+            problems.append(str(error))
+    return parts, problems
+
+
 def changed_fields(value: Any) -> dict[str, Any]:
     """Return the options of an option object that differ from their defaults."""
     return {

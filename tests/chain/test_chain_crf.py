@@ -340,7 +340,7 @@ def test_data_that_cannot_be_used_are_refused(data, labels, message) -> None:
 def test_parameters_are_checked_all_at_once() -> None:
     with pytest.raises(ValueError, match=r"l1 must be .* got -1\. .*max_iter must be"):
         ChainCRF(l1=-1, solver=Solver(max_iter=0)).fit(X, Y)
-    with pytest.raises(ValueError, match=r"induction of a chain must be .* 'cfi'.*stages"):
+    with pytest.raises(ValueError, match=r"induction must be .* 'cfi'.*stages"):
         ChainCRF(induction="cfi", solver=Solver(stages=2)).fit(X, Y)
     with pytest.raises(NotFittedError):
         ChainCRF().predict(X)

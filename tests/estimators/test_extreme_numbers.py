@@ -28,8 +28,8 @@ def test_a_covariate_far_beyond_training_is_clipped_with_a_warning() -> None:
 @pytest.mark.parametrize(
     ("make", "weight", "message"),
     [
-        (np.asarray, 1e308, r"sample_weight of row 0 is 1e\+308, and sums of weights beyond 1e\+60 overflow"),
-        (sp.csr_matrix, 1e-320, "divisions by sums below 1e-60 overflow: multiply all weights"),
+        (np.asarray, 1e308, r"sample_weight of row 0 is 1e\+308: sums of weights beyond 1e\+60 overflow"),
+        (sp.csr_matrix, 1e-320, "divisions by sums below 1e-60 overflow: multiply all by"),
     ],
 )
 def test_weights_whose_sums_overflow_are_refused(make, weight, message) -> None:

@@ -98,7 +98,7 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
 
 def test_weights_of_zero_are_refused_where_labels_are_scored(fitted) -> None:
     model, X, Y = fitted
-    with pytest.raises(DataError, match="All sample weights are zero: at least one row must have a weight above"):
+    with pytest.raises(DataError, match="all weights are zero, and at least one must be above"):
         model.score(X, Y, sample_weight=np.zeros(len(Y)))
     with pytest.raises(DataError, match=r"sample_weight of row 0 is -1\.0"):
         model.score(X, Y, sample_weight=np.full(len(Y), -1.0))

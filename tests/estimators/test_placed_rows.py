@@ -143,7 +143,7 @@ def partitions(*parts: pd.DataFrame):
         (np.ones(301), r"\(301,\)"),
         (da.ones(299, chunks=50), r"\(299,\)"),
         (da.from_array(np.where(np.arange(300) == 123, np.nan, 1.0), chunks=100), "of row 123 is nan"),
-        (da.zeros(300, chunks=50), "All sample weights are zero"),
+        (da.zeros(300, chunks=50), "all weights are zero"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(dask_client, weight, words) -> None:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize_nearby, newton_solver
 from sparsefield.compute import Threads
-from sparsefield.data import Block, Label, Schema, Source, Table, compile_table, make_frame
+from sparsefield.data import Block, Label, Schema, Source, Table, check_weights, compile_table, make_frame
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.frame_building import Frame, fill_cells
 from sparsefield.data.labels import is_missing
@@ -27,7 +27,7 @@ from sparsefield.data.table import join_blocks, missing_cells
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.estimators.answers import labels_of_codes
-from sparsefield.estimators.compiled_rows import check_weights, learned_source, read_by_name
+from sparsefield.estimators.compiled_rows import learned_source, read_by_name
 from sparsefield.estimators.training import refit_l2
 from sparsefield.induction import FixedGraph
 from sparsefield.kernels import row_draws as kernels

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -20,41 +20,46 @@ from sparsefield.chain.problem import Candidates, ChainProblem, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
 from sparsefield.chain.training import ChainTrainer, select_l1
 from sparsefield.chain.viterbi import best_labels, n_best_labels
-from sparsefield.compute.block_collection import Engine
 from sparsefield.compute.threads import Threads
-from sparsefield.data import make_frame
-from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
+from sparsefield.data import check_weights, make_frame
 from sparsefield.data.frame_building import Frame
 from sparsefield.data.frames import check_kind
 from sparsefield.errors import DataError
 from sparsefield.induction import FullL1, Grafting
+from sparsefield.model.feature_tables import path_table
 from sparsefield.model.fit_record import IterationRecord
 from sparsefield.model.model_file import damaged
 from sparsefield.options import (
     COUNT,
     FLAG,
     RULES,
-    OptionObject,
+    Abbreviated,
     changed_fields,
     from_plain,
     problems_of,
     raise_problems,
+    resolve_parts,
     to_plain,
 )
 from sparsefield.solver import EBIC, HeldOut, SelectionCriterion, Solver
 
 PARAMETER_RULES = {**RULES, **dict.fromkeys(("fit_intercept", "all_states", "all_transitions", "warm_start"), FLAG)}
-PARTS: dict[str, tuple[tuple[type, ...], dict[str | None, OptionObject]]] = {
-    "induction": ((Grafting, FullL1), {"grafting": Grafting(), "full": FullL1()}),
-    "selection": ((HeldOut, EBIC), {"heldout": HeldOut(folds=1), "ebic": EBIC()}),
-    "solver": ((Solver,), {None: Solver()}),
+PARTS = {
+    "induction": Abbreviated(
+        (Grafting, FullL1), {"grafting": Grafting, "full": FullL1}, "in Python Grafting(...) or FullL1()"
+    ),
+    "selection": Abbreviated(
+        (HeldOut, EBIC), {"heldout": partial(HeldOut, folds=1), "ebic": EBIC}, "in Python HeldOut(...) or EBIC(...)"
+    ),
+    "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
-"""Parameters that are option objects: their classes, and the values that abbreviate them."""
+"""Parameters that are option objects."""
 SOLVER_OPTIONS = {"kkt_tol", "max_iter", "callbacks"}
 TOKENS_FOR_THREADS = 50_000
 """Fewer tokens are labeled on one thread."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class ChainCRF(BaseEstimator):
     """A linear-chain conditional random field, trained by its exact conditional likelihood.
 
@@ -115,25 +120,17 @@ class ChainCRF(BaseEstimator):
     [['DET', 'NOUN']]
     """
 
-    def __init__(
-        self,
-        *,
-        l1: float | Literal["auto"] = 0.1,
-        l2: float = 0.1,
-        fit_intercept: bool = True,
-        all_states: bool = False,
-        all_transitions: bool = False,
-        induction: Literal["grafting", "full"] | Grafting | FullL1 = "grafting",
-        selection: Literal["heldout", "ebic"] | SelectionCriterion = "heldout",
-        solver: Solver | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.l1, self.l2, self.fit_intercept = l1, l2, fit_intercept
-        self.all_states, self.all_transitions = all_states, all_transitions
-        self.induction, self.selection, self.solver, self.warm_start = induction, selection, solver, warm_start
-        self.n_jobs, self.random_state = n_jobs, random_state
+    l1: float | Literal["auto"] = 0.1
+    l2: float = 0.1
+    fit_intercept: bool = True
+    all_states: bool = False
+    all_transitions: bool = False
+    induction: Literal["grafting", "full"] | Grafting | FullL1 = "grafting"
+    selection: Literal["heldout", "ebic"] | SelectionCriterion = "heldout"
+    solver: Solver | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, *, sequence: str | None = None, sample_weight: Any = None) -> Self:
         """Learn weights from labeled sequences.
@@ -155,8 +152,9 @@ class ChainCRF(BaseEstimator):
         self._check_parameters()
         read = read_sequences(X, sequence=sequence, label_column=y if isinstance(y, str) else None)
         labels = read_labels(y, read, X)
-        table, weights = read.table, _check_weights(sample_weight, read.table.n_sequences)
-        if not weights.all():
+        table = read.table
+        weights = check_weights(sample_weight, table.n_sequences, "sequence")
+        if weights is not None and not weights.all():
             counted = np.flatnonzero(weights)
             (table, tokens), weights = table.select_sequences(counted), weights[counted]
             labels = [labels[t] for t in tokens]
@@ -202,19 +200,17 @@ class ChainCRF(BaseEstimator):
 
     @property
     def path_(self) -> Frame:
-        """Frame of the values of l1 that were tried: l1, features, score (per token), its error, selected."""
-        rows = self._model.record.path
-        if not rows:
+        """Frame of the values of l1 that were tried: l1, features, score per token, its error, selected, criterion."""
+        record = self._model.record
+        if not record.path:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto'.")
-        return make_frame(
-            {name: [getattr(row, name) for row in rows] for name in rows[0].__struct_fields__}, self.kind_
-        )
+        return path_table(record.path, record.criterion, self.kind_)
 
     @property
     def history_(self) -> Frame:
         """Frame with a row per optimizer step: objective, features, phase, seconds and more."""
         rows = [row.as_row() for row in self._model.record.iterations]
-        keys = list(rows[0]) if rows else list(IterationRecord.__struct_fields__)
+        keys = list(rows[0]) if rows else IterationRecord.__struct_fields__
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     def predict(self, X: Any) -> Any:
@@ -264,10 +260,12 @@ class ChainCRF(BaseEstimator):
         """
         read = self._read(X)
         labels = read_labels(y, read, X)
-        weights = _check_weights(sample_weight, read.table.n_sequences)
+        weights = check_weights(sample_weight, read.table.n_sequences, "sequence")
         with self._engine(read) as engine:
             codes = best_labels(self._model.weights, read.table, engine)
-        known = np.repeat(weights, np.diff(read.table.sequences)) * [label is not None for label in labels]
+        known = np.array([label is not None for label in labels], dtype=float)
+        if weights is not None:
+            known *= np.repeat(weights, np.diff(read.table.sequences))
         right = [a == b for a, b in zip(labels, self.classes_[codes].tolist(), strict=True)]
         return float(known @ right / known.sum()) if known.any() else float("nan")
 
@@ -297,21 +295,11 @@ class ChainCRF(BaseEstimator):
 
     def _resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates."""
-        value, (kinds, words) = getattr(self, name), PARTS[name]
-        if isinstance(value, kinds):
-            return value
-        if (value is None or isinstance(value, str)) and value in words:
-            return words[value]
-        objects = " or ".join(f"{kind.__name__}(...)" for kind in kinds)
-        raise ValueError(f"{name} of a chain must be {', '.join(map(repr, words))}, {objects}; got {value!r}.")
+        return PARTS[name].resolve(name, getattr(self, name))
 
     def _check_parameters(self) -> None:
         problems = problems_of(self.get_params(deep=False), rules=PARAMETER_RULES)
-        for name in PARTS:
-            try:
-                problems += self._resolve(name).problems()
-            except ValueError as error:
-                problems.append(str(error))
+        problems += resolve_parts(PARTS, self._resolve)[1]
         if isinstance(self.solver, Solver):
             others = sorted(changed_fields(self.solver).keys() - SOLVER_OPTIONS)
             problems += [f"Solver({name}=...) has no meaning for a chain: leave it out." for name in others]
@@ -329,20 +317,14 @@ class ChainCRF(BaseEstimator):
         sequence = self.sequence_ if is_frame(X) else None
         return read_sequences(X, model.numbers, len(model.attributes), sequence, self._label_column)
 
-    def _engine(self, read: ReadSequences) -> AbstractContextManager[Engine]:
-        """Return the engine of an answer: threads only where they are worth their start.
-
-        Answers have no matrix products, whose threads an entered engine would limit.
-        """
-        if self.n_jobs == 1 or read.table.n_rows < TOKENS_FOR_THREADS:
-            return nullcontext(Threads(1))
-        return Threads(self.n_jobs)
+    def _engine(self, read: ReadSequences) -> Threads:
+        return Threads(1 if read.table.n_rows < TOKENS_FOR_THREADS else self.n_jobs)
 
 
 def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     """Return the fitted chain that ``save`` wrote to a file."""
     model, document = load_chain(path)
-    kinds = [kind for part, _ in PARTS.values() for kind in part]
+    kinds = [kind for part in PARTS.values() for kind in part.kinds]
     try:
         chain = ChainCRF(**{name: from_plain(value, kinds) for name, value in document.params.items()})
         chain._check_parameters()
@@ -350,15 +332,3 @@ def restore_chain(path: str | os.PathLike[str]) -> ChainCRF:
     except (TypeError, ValueError) as error:
         raise damaged(path, error) from error
     return chain
-
-
-def _check_weights(sample_weight: Any, n_sequences: int) -> np.ndarray:
-    """Return the weights of sequences, 1 if there are none."""
-    if sample_weight is None:
-        return np.ones(n_sequences)
-    weights = np.array(sample_weight, dtype=float)
-    if weights.shape != (n_sequences,):
-        raise DataError(f"sample_weight.shape == {weights.shape}, expected ({n_sequences},): one weight per sequence.")
-    refuse_odd_weights(weights)
-    refuse_small_weights(float(weights.max(initial=0.0)))
-    return weights

@@ -1,6 +1,7 @@
 """Frames, arrays, sparse matrices and linked tables, turned into a schema and flat, read-only arrays."""
 
 from sparsefield.data.coding import Coding, ColumnClass
+from sparsefield.data.column_summaries import check_weights
 from sparsefield.data.dataset import Dataset, update_neighbor_sums
 from sparsefield.data.frame_building import fill_cells, make_frame
 from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, read_covariates
@@ -16,8 +17,8 @@ from sparsefield.data.table import Block, SparseBlock, Table, compile_sparse, co
 __all__ = [
     "NEIGHBOR_COUNT", "Arcs", "Block", "CandidateBlock", "Coding", "ColumnClass", "CovariateWeights", "Dataset",
     "ForeignKey", "JoinedColumns", "Label", "Layout", "OffsetLink", "Relational", "Schema", "Source", "SparseBlock",
-    "SparseMatrix", "Table", "Template", "Variable", "as_array", "as_source", "check_kind", "compile_sparse",
-    "compile_table", "deduplicate_rows", "fill_cells", "hold_out_cells", "learn_schema", "make_frame",
-    "read_covariates", "resolve_templates", "row_folds", "row_pairs", "template_ends", "update_neighbor_sums",
-    "warn_incomplete_covariates", "weigh_rows",
+    "SparseMatrix", "Table", "Template", "Variable", "as_array", "as_source", "check_kind", "check_weights",
+    "compile_sparse", "compile_table", "deduplicate_rows", "fill_cells", "hold_out_cells", "learn_schema",
+    "make_frame", "read_covariates", "resolve_templates", "row_folds", "row_pairs", "template_ends",
+    "update_neighbor_sums", "warn_incomplete_covariates", "weigh_rows",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,26 +214,25 @@ def _hash_numbers(values: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
-    """Raise a DataError if weights are not finite, or negative; ``first`` is the number of the first row."""
-    odd = ~np.isfinite(weight) | (weight < 0)
-    if odd.any():
-        row = int(np.argmax(odd))
-        raise DataError(f"sample_weight of row {first + row} is {weight[row]}: weights are finite and not negative.")
-    if weight.max(initial=0.0) > LARGEST_WEIGHT:
-        row = int(np.argmax(weight))
-        raise DataError(
-            f"sample_weight of row {first + row} is {weight[row]}, and sums of weights beyond {LARGEST_WEIGHT:.0e} "
-            "overflow: divide all weights by a constant."
-        )
-
-
-def refuse_small_weights(largest: float) -> None:
-    """Raise a DataError if the largest of all weights is zero, or so small that divisions by it overflow."""
-    if largest == 0.0:
-        raise DataError("All sample weights are zero: at least one row must have a weight above zero.")
-    if largest < SMALLEST_WEIGHT:
-        raise DataError(
-            f"sample_weight has no weight above {largest}, and divisions by sums below {SMALLEST_WEIGHT:.0e} overflow: "
-            "multiply all weights by a constant."
-        )
+def check_weights(sample_weight: Any, n: int, unit: str = "row") -> Weight:
+    """Return the weights of rows, or of other units, as (n,) floats; None where there are none."""
+    if sample_weight is None:
+        return None
+    try:
+        weight = np.array(sample_weight if np.ndim(sample_weight) else [sample_weight] * n, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"sample_weight has cells that are no numbers: give one number per {unit}.") from None
+    if weight.shape != (n,):
+        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per {unit}.")
+    most = np.full(n, weight.max(initial=0.0))
+    rules = {
+        "weights are finite and not negative": np.isfinite(weight) & (weight >= 0.0),
+        "all weights are zero, and at least one must be above zero": most > 0.0,
+        f"sums of weights beyond {LARGEST_WEIGHT:.0e} overflow: divide all by a constant": weight <= LARGEST_WEIGHT,
+        f"divisions by sums below {SMALLEST_WEIGHT:.0e} overflow: multiply all by a constant": most >= SMALLEST_WEIGHT,
+    }
+    for rule, fits in rules.items():
+        if not fits.all():
+            k = int(np.argmin(fits))
+            raise DataError(f"sample_weight of {unit} {k} is {weight[k]}: {rule}.")
+    return weight

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import Dataset, Source, Table, as_source
-from sparsefield.data.column_summaries import refuse_odd_weights, refuse_small_weights
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.field_estimator import FieldEstimator
@@ -81,23 +80,6 @@ def read_by_name(estimator: FieldEstimator, X: Any) -> Source:
     if absent:
         raise DataError(f"The table lacks columns that the field was learned from: {', '.join(absent)}.")
     return replace(source, names=tuple(learned), native=source.native[:, [place[name] for name in learned]], keys=())
-
-
-def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights as (rows,) floats, or None."""
-    if sample_weight is None:
-        return None
-    try:
-        weight = np.array(sample_weight, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError("sample_weight has cells that are no numbers: give one number per row.") from None
-    if weight.ndim == 0:
-        weight = np.full(n_rows, float(weight))
-    if weight.shape != (n_rows,):
-        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
-    refuse_odd_weights(weight)
-    refuse_small_weights(float(weight.max(initial=0.0)))
-    return weight
 
 
 def threads_for(estimator: FieldEstimator, dataset: Dataset) -> Engine:

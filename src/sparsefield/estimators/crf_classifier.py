@@ -25,6 +25,7 @@ from sparsefield.data import (
     Table,
     as_array,
     as_source,
+    check_weights,
     compile_table,
     learn_schema,
     read_covariates,
@@ -35,7 +36,6 @@ from sparsefield.data.schema_learning import given_kinds
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import Posterior, labels_of_codes, mean
 from sparsefield.estimators.compiled_rows import (
-    check_weights,
     infer_missing,
     joint_log_likelihood,
     read_by_name,

@@ -42,7 +42,7 @@ from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, path_table
 from sparsefield.model.model_file import save_field
 from sparsefield.objectives import EM, OBJECTIVES, Objective
-from sparsefield.options import to_plain
+from sparsefield.options import Abbreviated, to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import SELECTIONS, Features, FitCallbacks, PathPoint, SelectionCriterion, Solver, WarmStart
 
@@ -94,30 +94,6 @@ def load_plugins() -> None:
                     f"({error}): update or remove the package.",
                     stacklevel=2,
                 )
-
-
-@dataclass(frozen=True)
-class Abbreviated:
-    """Option objects that one parameter takes, and the values that abbreviate some of them."""
-
-    kinds: tuple[type, ...]
-    names: Mapping[Any, Callable[[], Any]]
-    example: str
-    """Objects that the parameter takes, for messages."""
-
-    def resolve(self, name: str, value: Any) -> Any:
-        """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
-        if isinstance(value, self.kinds):
-            return value
-        if value is None or isinstance(value, str):
-            if value not in self.names:
-                load_plugins()
-            if value in self.names:
-                return self.names[value]()
-        known = ", ".join(repr(key) for key in self.names if key != "graph")  # which needs edges
-        one_of = "one of " if len(self.names) > 1 else ""
-        shown = f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
-        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {shown}.")
 
 
 PARTS = {
@@ -209,8 +185,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
     def history_(self) -> Frame:
         """Frame with a row per iteration: objective, features, phase, seconds and more."""
         rows = [row.as_row() for row in self._record.iterations]
-        # A table of constant columns needs no iteration.
-        keys = list(rows[0]) if rows else list(IterationRecord.__struct_fields__)
+        keys = list(rows[0]) if rows else IterationRecord.__struct_fields__  # constant columns need no iteration
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     @property
@@ -307,6 +282,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         value = getattr(self, name)
         if name == "missing" and value == "auto":
             value = automatic_treatment(str(getattr(self.objective, "name", self.objective)))
+        if isinstance(value, str) and value not in PARTS[name].names:
+            load_plugins()
         return PARTS[name].resolve(name, value)
 
     def save(self, path: str | os.PathLike[str]) -> None:

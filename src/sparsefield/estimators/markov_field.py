@@ -22,6 +22,7 @@ from sparsefield.data import (
     Schema,
     Source,
     Table,
+    check_weights,
     compile_sparse,
     compile_table,
     fill_cells,
@@ -33,7 +34,6 @@ from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import Fill, Posterior, check_fill, drawn_cells, filled_cells, probabilities
 from sparsefield.estimators.compiled_rows import (
-    check_weights,
     infer_cells,
     infer_missing,
     joint_log_likelihood,

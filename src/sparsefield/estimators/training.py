@@ -27,7 +27,7 @@ from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, Traini
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, BetheEvaluator, LikelihoodEvaluator, Objective
-from sparsefield.options import problems_of, raise_problems
+from sparsefield.options import problems_of, raise_problems, resolve_parts
 from sparsefield.solver import (
     EBIC,
     FitCallbacks,
@@ -58,14 +58,8 @@ MIN_REFIT_L2 = 0.01
 
 def check_parameters(estimator: FieldEstimator) -> None:
     """Refuse invalid parameters, all at once, before any work is done."""
-    parts, problems = {}, problems_of(estimator.get_params(deep=False))
-    for name in PARTS:
-        try:
-            parts[name] = estimator.resolve(name)
-            problems += parts[name].problems()
-        except ValueError as error:
-            problems.append(str(error))
-    raise_problems([*problems, *estimator._own_problems()])
+    parts, problems = resolve_parts(PARTS, estimator.resolve)
+    raise_problems([*problems_of(estimator.get_params(deep=False)), *problems, *estimator._own_problems()])
     raise_problems([*_contradictions(estimator, parts), *estimator._contradictions(parts)])
 
 
