@@ -219,9 +219,10 @@ def check_weights(sample_weight: Any, n: int, unit: str = "row") -> Weight:
     if sample_weight is None:
         return None
     try:
-        weight = np.array(sample_weight if np.ndim(sample_weight) else [sample_weight] * n, dtype=float)
+        weight = np.array(sample_weight, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"sample_weight has cells that are no numbers: give one number per {unit}.") from None
+    weight = weight if weight.ndim else np.full(n, weight)
     if weight.shape != (n,):
         raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per {unit}.")
     most = np.full(n, weight.max(initial=0.0))
@@ -233,6 +234,5 @@ def check_weights(sample_weight: Any, n: int, unit: str = "row") -> Weight:
     }
     for rule, fits in rules.items():
         if not fits.all():
-            k = int(np.argmin(fits))
-            raise DataError(f"sample_weight of {unit} {k} is {weight[k]}: {rule}.")
+            raise DataError(f"sample_weight of {unit} {fits.argmin()} is {weight[fits.argmin()]}: {rule}.")
     return weight
